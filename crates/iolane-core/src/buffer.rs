@@ -1,0 +1,421 @@
+//! Memory for I/O: a `Pool` of equal, aligned frames, and the `Buffer`s taken from it.
+//! A buffer is the only handle to its bytes, so moving it into a request moves the right to touch them.
+
+use std::any::Any;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+
+use crate::error::{Error, Result};
+use crate::units::Bytes;
+
+/// Frames of a pool begin at multiples of this many bytes: enough for O_DIRECT on any device, and one page.
+pub const FRAME_ALIGNMENT_BYTES: usize = 4096;
+
+/// The size of the huge pages used, 2 MiB on x86-64 and on arm64 with 4 KiB base pages.
+const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+/// What pages a pool is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Pages {
+    /// The machine's base pages.
+    #[default]
+    Base,
+    /// 2 MiB pages from the machine's reserve (`vm.nr_hugepages`).
+    Huge,
+}
+
+/// Memory cut into frames of one size, from which buffers are taken and to which they return when dropped.
+///
+/// Cloning is cheap and gives another handle to the same memory, which lives as long as a handle or a buffer does.
+/// Taking and returning are lock-free.
+#[derive(Clone)]
+pub struct Pool(Arc<Memory>);
+
+struct Memory {
+    base: NonNull<u8>,
+    frame_bytes: usize,
+    frames: usize,
+    /// A bit a frame, set while a buffer holds it.
+    taken: Box<[AtomicU64]>,
+    /// The word of `taken` where the next search begins; a hint, never relied upon.
+    hint: AtomicUsize,
+    backing: Backing,
+}
+
+enum Backing {
+    /// Our own mapping of this many bytes, unmapped at the end.
+    Mapped(usize),
+    /// The caller's memory, and whatever keeps it alive.
+    Region(#[allow(dead_code, reason = "held for its destructor")] Box<dyn Any + Send + Sync>),
+}
+
+// SAFETY: `base` points to memory that lives until `Memory` is dropped and that is reached only through `Buffer`s,
+// each of which holds frames no other buffer holds (the bits of `taken`, changed atomically).
+unsafe impl Send for Memory {}
+// SAFETY: as above; the shared fields are atomics or never change.
+unsafe impl Sync for Memory {}
+
+impl Pool {
+    /// Maps `frames` frames of `frame_bytes` each, zeroed and present; sizes are rounded up to 4096 bytes.
+    ///
+    /// # Errors
+    /// `Usage` if either number is 0 or the product overflows, `Exhausted` if memory or huge pages run out.
+    pub fn new(frames: usize, frame_bytes: usize, pages: Pages) -> Result<Self> {
+        let what = || format!("a pool of {frames} buffers of {}", Bytes(frame_bytes as u64));
+        if frames == 0 || frame_bytes == 0 {
+            return Err(Error::usage(what(), "both numbers are 1 or more"));
+        }
+        let page_bytes = match pages {
+            Pages::Base => FRAME_ALIGNMENT_BYTES,
+            Pages::Huge => HUGE_PAGE_BYTES,
+        };
+        let (frame_bytes, mapped_bytes) = frame_bytes
+            .checked_next_multiple_of(FRAME_ALIGNMENT_BYTES)
+            .filter(|frame_bytes| u32::try_from(*frame_bytes).is_ok())
+            .and_then(|frame_bytes| {
+                let bytes = frame_bytes.checked_mul(frames)?.checked_next_multiple_of(page_bytes)?;
+                Some((frame_bytes, bytes))
+            })
+            .ok_or_else(|| Error::usage(what(), "more than the address space, or a buffer of 4 GiB"))?;
+        let mut flags = MapFlags::PRIVATE | MapFlags::POPULATE;
+        if pages == Pages::Huge {
+            flags |= MapFlags::HUGETLB;
+        }
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice overlaps nothing.
+        let base =
+            unsafe { mmap_anonymous(std::ptr::null_mut(), mapped_bytes, ProtFlags::READ | ProtFlags::WRITE, flags) }
+                .map_err(|errno| {
+                    let error = Error::system(what(), errno);
+                    match pages {
+                        Pages::Base => error,
+                        Pages::Huge => error.remedy(format!(
+                            "reserve huge pages: sysctl vm.nr_hugepages={}",
+                            mapped_bytes / HUGE_PAGE_BYTES
+                        )),
+                    }
+                })?;
+        let base = NonNull::new(base.cast()).ok_or_else(|| Error::failed(what(), "the kernel mapped address 0"))?;
+        Ok(Self::over(base, frames, frame_bytes, Backing::Mapped(mapped_bytes)))
+    }
+
+    /// Makes a pool over memory of the caller's own: a large map, a buffer pool that exists.
+    ///
+    /// `frames` frames of `frame_bytes` bytes each, the first at `base`; `keeps_alive` is dropped when the last handle and
+    /// buffer are gone. O_DIRECT needs frames aligned as the target asks (commonly 512 or 4096 bytes).
+    ///
+    /// # Errors
+    /// `Usage` if a number is 0, a frame is 4 GiB or more, or the region is larger than the address space.
+    ///
+    /// # Safety
+    /// The caller promises that, until `keeps_alive` is dropped,
+    /// 1. `base .. base + frames * frame_bytes` is mapped, initialised, readable and writable;
+    /// 2. nothing but buffers of this pool (and of its clones) reads or writes any of it: no reference, no other pool,
+    ///    no other process, no device. To read what arrived, hold the buffer and read through it.
+    pub unsafe fn from_region(
+        base: NonNull<u8>,
+        frames: usize,
+        frame_bytes: usize,
+        keeps_alive: impl Any + Send + Sync,
+    ) -> Result<Self> {
+        let what = || format!("a region of {frames} frames of {frame_bytes} bytes");
+        let fits = frame_bytes.checked_mul(frames).is_some_and(|bytes| isize::try_from(bytes).is_ok());
+        if frames == 0 || frame_bytes == 0 || u32::try_from(frame_bytes).is_err() || !fits {
+            return Err(Error::usage(
+                what(),
+                "both numbers are 1 or more, a frame is under 4 GiB, all of it addressable",
+            ));
+        }
+        Ok(Self::over(base, frames, frame_bytes, Backing::Region(Box::new(keeps_alive))))
+    }
+
+    fn over(base: NonNull<u8>, frames: usize, frame_bytes: usize, backing: Backing) -> Self {
+        let taken = (0..frames.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
+        Self(Arc::new(Memory { base, frame_bytes, frames, taken, hint: AtomicUsize::new(0), backing }))
+    }
+
+    /// Takes any free frame, or `None` if all are held.
+    pub fn take(&self) -> Option<Buffer> {
+        let words = self.0.taken.len();
+        let start = self.0.hint.load(Ordering::Relaxed);
+        (0..words).map(|step| (start + step) % words).find_map(|word| {
+            let mut bits = self.0.taken[word].load(Ordering::Relaxed);
+            loop {
+                let frame = word * 64 + bits.trailing_ones() as usize;
+                if bits == u64::MAX || frame >= self.0.frames {
+                    return None;
+                }
+                match self.0.claim(frame) {
+                    Ok(()) => {
+                        self.0.hint.store(word, Ordering::Relaxed);
+                        return Some(self.buffer(frame, 1));
+                    }
+                    Err(now) => bits = now,
+                }
+            }
+        })
+    }
+
+    /// Takes the given frames, as one buffer, or `None` if one of them is held, does not exist, or their sum is 4 GiB or more.
+    pub fn take_frames(&self, first: usize, count: usize) -> Option<Buffer> {
+        let last = first.checked_add(count).filter(|last| count > 0 && *last <= self.0.frames)?;
+        u32::try_from(count.checked_mul(self.0.frame_bytes)?).ok()?;
+        for frame in first..last {
+            if self.0.claim(frame).is_err() {
+                (first..frame).for_each(|frame| self.0.release(frame));
+                return None;
+            }
+        }
+        Some(self.buffer(first, count))
+    }
+
+    fn buffer(&self, first: usize, count: usize) -> Buffer {
+        let bytes = (count * self.0.frame_bytes) as u32;
+        // SAFETY: the callers claimed frames that exist, so the offset lies within the pool's memory.
+        let start = unsafe { self.0.base.add(first * self.0.frame_bytes) };
+        Buffer { start, len: bytes, capacity: bytes, memory: self.0.clone() }
+    }
+
+    /// Bytes in a frame.
+    pub fn frame_bytes(&self) -> usize {
+        self.0.frame_bytes
+    }
+
+    /// Number of frames.
+    pub fn frames(&self) -> usize {
+        self.0.frames
+    }
+
+    /// The address of the first byte and the length in bytes: what a queue registers with the kernel or a device.
+    pub fn span(&self) -> (NonNull<u8>, usize) {
+        (self.0.base, self.0.frames * self.0.frame_bytes)
+    }
+
+    /// Whether `buffer` was taken from this pool.
+    #[inline]
+    pub fn owns(&self, buffer: &Buffer) -> bool {
+        Arc::ptr_eq(&self.0, &buffer.memory)
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pool({} x {})", self.0.frames, Bytes(self.0.frame_bytes as u64))
+    }
+}
+
+impl Memory {
+    /// Sets the bit of a frame, or says how its word stands if it was set already.
+    fn claim(&self, frame: usize) -> Result<(), u64> {
+        let bit = 1 << (frame % 64);
+        // Acquire pairs with the Release in `release`: whoever takes a frame sees all that its last holder wrote.
+        let before = self.taken[frame / 64].fetch_or(bit, Ordering::Acquire);
+        if before & bit == 0 { Ok(()) } else { Err(before | bit) }
+    }
+
+    fn release(&self, frame: usize) {
+        self.taken[frame / 64].fetch_and(!(1 << (frame % 64)), Ordering::Release);
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        if let Backing::Mapped(bytes) = self.backing {
+            // SAFETY: our own mapping of exactly this size; every buffer holds an `Arc` to `self`, so none is left.
+            let unmapped = unsafe { munmap(self.base.as_ptr().cast(), bytes) };
+            debug_assert!(unmapped.is_ok(), "munmap of a whole mapping fails only for a wrong address");
+        }
+    }
+}
+
+/// Exclusive access to one or more frames of a [`Pool`]; they return to it when this is dropped.
+///
+/// It reads as the `len` bytes that a request moves, from the start of the frame.
+pub struct Buffer {
+    start: NonNull<u8>,
+    len: u32,
+    capacity: u32,
+    memory: Arc<Memory>,
+}
+
+// SAFETY: a buffer is the only handle to its bytes, like a `Box<[u8]>`.
+unsafe impl Send for Buffer {}
+// SAFETY: a shared buffer gives out shared slices alone.
+unsafe impl Sync for Buffer {}
+
+impl Buffer {
+    /// Most bytes a request with this buffer can move.
+    #[inline]
+    pub fn capacity(&self) -> usize {
+        self.capacity as usize
+    }
+
+    /// Sets how many bytes, from the start, a request will move.
+    ///
+    /// # Errors
+    /// `Usage` if it is more than the capacity; the length stays as it was.
+    #[inline]
+    pub fn set_len(&mut self, bytes: usize) -> Result<()> {
+        if bytes > self.capacity() {
+            return Err(Error::usage(format!("{bytes} bytes in a buffer"), format!("it holds {}", self.capacity)));
+        }
+        self.len = bytes as u32;
+        Ok(())
+    }
+
+    /// The address of the first byte, for a queue to hand to the kernel or a device.
+    #[inline]
+    pub fn address(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+
+    /// Where in its pool the buffer begins, in bytes.
+    #[inline]
+    pub fn offset_in_pool(&self) -> usize {
+        self.start.as_ptr().addr() - self.memory.base.as_ptr().addr()
+    }
+
+    /// The frame of its pool the buffer begins at.
+    pub fn frame(&self) -> usize {
+        self.offset_in_pool() / self.memory.frame_bytes
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        let first = self.frame();
+        let count = self.capacity as usize / self.memory.frame_bytes;
+        (first..first + count).for_each(|frame| self.memory.release(frame));
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `start .. start + len` lies in frames that this buffer alone holds; the memory is initialised (mapped
+        // zeroed, or promised by `from_region`) and lives as long as `memory`. No kernel or device writes it now: to let
+        // one do so, the buffer has to be moved into a request.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len as usize) }
+    }
+}
+
+impl DerefMut for Buffer {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `deref`, and `&mut self` makes the access exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len as usize) }
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer(frame {}, {} of {} bytes)", self.frame(), self.len, self.capacity)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_pool_gives_each_frame_once_and_takes_it_back() {
+        let pool = Pool::new(70, 512, Pages::Base).unwrap();
+        assert_eq!(pool.frame_bytes(), 4096);
+        let mut held: Vec<Buffer> = std::iter::from_fn(|| pool.take()).collect();
+        assert_eq!(held.len(), 70);
+        let mut frames: Vec<usize> = held.iter().map(Buffer::frame).collect();
+        frames.sort_unstable();
+        assert_eq!(frames, (0..70).collect::<Vec<_>>());
+        assert!(held.iter().all(|buffer| buffer.address().addr() % 4096 == 0));
+        let returned = held.swap_remove(40).frame();
+        assert_eq!(pool.take().unwrap().frame(), returned);
+    }
+
+    #[test]
+    fn a_buffer_outlives_its_pool() {
+        let mut buffer = Pool::new(1, 4096, Pages::Base).unwrap().take().unwrap();
+        buffer.fill(7);
+        assert!(buffer.iter().all(|byte| *byte == 7));
+    }
+
+    #[test]
+    fn frames_held_by_one_buffer_cannot_be_had_by_another() {
+        let pool = Pool::new(8, 4096, Pages::Base).unwrap();
+        let span = pool.take_frames(2, 3).unwrap();
+        assert_eq!(span.len(), 3 * 4096);
+        assert!(pool.take_frames(4, 1).is_none() && pool.take_frames(0, 3).is_none());
+        assert!(pool.take_frames(0, 2).is_some(), "a failed take gives back what it had claimed");
+        assert!(pool.take_frames(7, 2).is_none() && pool.take_frames(usize::MAX, 2).is_none());
+        drop(span);
+        assert!(pool.take_frames(0, 8).is_some());
+    }
+
+    #[test]
+    fn a_region_keeps_its_owner_until_the_last_buffer_is_gone() {
+        let owner = Arc::new(());
+        let memory = Box::leak(vec![1u8; 8192].into_boxed_slice());
+        let base = NonNull::from(&mut *memory).cast();
+        // SAFETY: the leaked box is used through the pool alone.
+        let pool = unsafe { Pool::from_region(base, 2, 4096, owner.clone()) }.unwrap();
+        let buffer = pool.take().unwrap();
+        drop(pool);
+        assert_eq!((buffer[0], Arc::strong_count(&owner)), (1, 2));
+        drop(buffer);
+        assert_eq!(Arc::strong_count(&owner), 1);
+    }
+
+    #[test]
+    fn sizes_that_cannot_be_are_refused() {
+        for (frames, frame_bytes) in [(0, 4096), (1, 0), (usize::MAX, 4096), (1, 1 << 32), (1 << 60, 1 << 20)] {
+            assert!(Pool::new(frames, frame_bytes, Pages::Base).is_err(), "{frames} x {frame_bytes}");
+        }
+        let mut buffer = Pool::new(1, 4096, Pages::Base).unwrap().take().unwrap();
+        assert!(buffer.set_len(4097).is_err() && buffer.set_len(100).is_ok());
+        assert_eq!((buffer.len(), buffer.capacity()), (100, 4096));
+    }
+
+    #[test]
+    fn threads_never_hold_the_same_frame() {
+        let pool = Pool::new(3, 4096, Pages::Base).unwrap();
+        std::thread::scope(|scope| {
+            for id in 1..=4u8 {
+                let pool = &pool;
+                scope.spawn(move || {
+                    for _ in 0..20_000 {
+                        let Some(mut buffer) = pool.take() else { continue };
+                        buffer.fill(id);
+                        assert!(buffer.iter().all(|byte| *byte == id));
+                    }
+                });
+            }
+        });
+        assert_eq!(std::iter::from_fn(|| pool.take()).collect::<Vec<_>>().len(), 3);
+    }
+
+    proptest! {
+        #[test]
+        fn takes_and_returns_in_any_order_leave_the_pool_whole(
+            frames in 1usize..130, steps in prop::collection::vec((0usize..140, 0usize..5), 0..200),
+        ) {
+            let pool = Pool::new(frames, 4096, Pages::Base).unwrap();
+            let mut held: Vec<Buffer> = Vec::new();
+            for (frame, count) in steps {
+                let before = held.iter().map(|buffer| buffer.capacity() / 4096).sum::<usize>();
+                prop_assert!(before <= frames);
+                match count {
+                    0 if !held.is_empty() => drop(held.swap_remove(frame % held.len())),
+                    count => held.extend(pool.take_frames(frame, count)),
+                }
+            }
+            held.clear();
+            prop_assert!(pool.take_frames(0, frames).is_some());
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What a path can do on a target, as its interface's probe found it.
+
+use std::fmt;
+
+use crate::request::Operation;
+
+/// A set of operations a path can carry out on a target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Operations(u8);
+
+impl Operations {
+    /// Read into a buffer.
+    pub const READ: Self = Self(1);
+    /// Write from a buffer.
+    pub const WRITE: Self = Self(1 << 1);
+    /// Make data and metadata durable.
+    pub const FSYNC: Self = Self(1 << 2);
+    /// Make data durable.
+    pub const FDATASYNC: Self = Self(1 << 3);
+    /// Tell the device that a range is no longer needed.
+    pub const DISCARD: Self = Self(1 << 4);
+    /// Zero a range without sending zeroes.
+    pub const WRITE_ZEROES: Self = Self(1 << 5);
+    /// Everything.
+    pub const ALL: Self = Self(0b11_1111);
+
+    const NAMES: [(Self, &'static str); 6] = [
+        (Self::READ, "read"),
+        (Self::WRITE, "write"),
+        (Self::FSYNC, "fsync"),
+        (Self::FDATASYNC, "fdatasync"),
+        (Self::DISCARD, "discard"),
+        (Self::WRITE_ZEROES, "write-zeroes"),
+    ];
+
+    /// Both sets together.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// This set without the other.
+    #[must_use]
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    /// Whether all of `other` is in this set.
+    #[inline]
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// The set of just this operation.
+    #[inline]
+    pub const fn of(operation: &Operation) -> Self {
+        match operation {
+            Operation::Read(_) => Self::READ,
+            Operation::Write(_) => Self::WRITE,
+            Operation::Fsync => Self::FSYNC,
+            Operation::Fdatasync => Self::FDATASYNC,
+            Operation::Discard { .. } => Self::DISCARD,
+            Operation::WriteZeroes { .. } => Self::WRITE_ZEROES,
+        }
+    }
+
+    /// The operations' names.
+    pub fn names(self) -> Vec<&'static str> {
+        Self::NAMES.iter().filter(|(one, _)| self.contains(*one)).map(|(_, name)| *name).collect()
+    }
+}
+
+impl fmt::Display for Operations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.names().join(", "))
+    }
+}
+
+/// What a path can do on a target.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Most requests in flight on one queue.
+    pub depth_max: u32,
+    /// What requests may ask for.
+    pub operations: Operations,
+    /// Whether the queue offers a descriptor to wait on.
+    pub event_fd: bool,
+    /// What it costs to use memory that was not registered with the queue; `None` if it makes no difference.
+    pub unregistered_memory: Option<&'static str>,
+    /// What a reader of results should know about this path here.
+    pub note: Option<String>,
+}

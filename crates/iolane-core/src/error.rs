@@ -1,0 +1,143 @@
+//! The one error type for everything that is not a single request's outcome.
+//! It always says what failed, the likely cause and what to do; the command line maps its kind to an exit code.
+
+use std::io;
+
+/// `Result` with [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What sort of failure an [`Error`] is; decides the exit code of the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The caller asked for something that makes no sense (exit code 2).
+    Usage,
+    /// The target or the path cannot be had on this machine (exit code 3).
+    Unavailable,
+    /// A limit was reached: memory lock, descriptors, disk space (exit code 1).
+    Exhausted,
+    /// The operation was tried and failed (exit code 1).
+    Failed,
+}
+
+/// A failure with its cause and its remedy.
+///
+/// Printed as one line: `what: cause; remedy`.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}: {cause}{}{remedy}", if remedy.is_empty() { "" } else { "; " })]
+pub struct Error {
+    kind: ErrorKind,
+    what: String,
+    cause: String,
+    remedy: String,
+    source: Option<io::Error>,
+}
+
+impl Error {
+    fn new(kind: ErrorKind, what: impl Into<String>, cause: impl Into<String>) -> Self {
+        Self { kind, what: what.into(), cause: cause.into(), remedy: String::new(), source: None }
+    }
+
+    /// Wrong use: a value that cannot be, a combination no kernel allows.
+    pub fn usage(what: impl Into<String>, cause: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Usage, what, cause)
+    }
+
+    /// The target or the path cannot be had here.
+    pub fn unavailable(what: impl Into<String>, cause: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Unavailable, what, cause)
+    }
+
+    /// A limit of the process or the machine was reached.
+    pub fn exhausted(what: impl Into<String>, cause: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Exhausted, what, cause)
+    }
+
+    /// The operation was tried and failed.
+    pub fn failed(what: impl Into<String>, cause: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Failed, what, cause)
+    }
+
+    /// A failed system call: the kind and the remedy follow from `errno` where it tells them.
+    pub fn system(what: impl Into<String>, error: impl Into<io::Error>) -> Self {
+        let error = error.into();
+        let (kind, remedy) = match error.raw_os_error() {
+            Some(libc::EMFILE) => (ErrorKind::Exhausted, "close some files or raise the limit (ulimit -n)"),
+            Some(libc::ENFILE) => (ErrorKind::Exhausted, "raise fs.file-max"),
+            Some(libc::ENOMEM) => {
+                (ErrorKind::Exhausted, "free memory, lower the depth, or raise the locked-memory limit (ulimit -l)")
+            }
+            Some(libc::ENOSPC) => (ErrorKind::Exhausted, "free space or choose a smaller --size"),
+            Some(libc::EACCES | libc::EPERM) => {
+                (ErrorKind::Unavailable, "run as a user who may open it, or ask for access")
+            }
+            _ => (ErrorKind::Failed, ""),
+        };
+        Self { kind, what: what.into(), cause: describe(&error), remedy: remedy.into(), source: Some(error) }
+    }
+
+    /// Adds or replaces what the reader can do about it.
+    #[must_use]
+    pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
+        self.remedy = remedy.into();
+        self
+    }
+
+    /// Replaces the kind, where the place of the failure knows better than `errno`.
+    #[must_use]
+    pub fn with_kind(mut self, kind: ErrorKind) -> Self {
+        self.kind = kind;
+        self
+    }
+
+    /// What sort of failure this is.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// What failed, and on what.
+    pub fn what(&self) -> &str {
+        &self.what
+    }
+
+    /// Why, as far as is known.
+    pub fn cause(&self) -> &str {
+        &self.cause
+    }
+
+    /// What to do; empty if nothing is known to help.
+    pub fn remedy_text(&self) -> &str {
+        &self.remedy
+    }
+}
+
+/// The kernel's words for an error without Rust's `(os error N)`.
+pub fn describe(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.find(" (os error") {
+        Some(end) => text[..end].to_lowercase(),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_prints_as_one_line_with_cause_and_remedy() {
+        let error = Error::unavailable("io_uring+cpoll on /dev/vda", "the device has no poll queues")
+            .remedy("boot with nvme.poll_queues=N");
+        assert_eq!(
+            error.to_string(),
+            "io_uring+cpoll on /dev/vda: the device has no poll queues; boot with nvme.poll_queues=N"
+        );
+        assert_eq!(Error::usage("--depth 0", "depth is 1 or more").to_string(), "--depth 0: depth is 1 or more");
+    }
+
+    #[test]
+    fn running_out_of_descriptors_is_named_with_its_limit() {
+        let error = Error::system("open /x", io::Error::from_raw_os_error(libc::EMFILE));
+        assert_eq!(error.kind(), ErrorKind::Exhausted);
+        assert!(error.to_string().contains("ulimit -n"), "{error}");
+    }
+}

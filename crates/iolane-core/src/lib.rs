@@ -1,0 +1,21 @@
+//! The vocabulary every other crate speaks: paths, targets, requests, completions, buffers,
+//! capabilities, errors, and the two traits a way to the disk implements.
+//!
+//! Nothing here performs I/O on a target's data; that is what `iolane-kernel` and `iolane-nvme` do.
+
+pub mod buffer;
+pub mod capability;
+pub mod error;
+pub mod interface;
+pub mod path;
+pub mod request;
+pub mod target;
+pub mod units;
+
+pub use buffer::{Buffer, Pages, Pool};
+pub use capability::{Capabilities, Operations};
+pub use error::{Error, ErrorKind, Result};
+pub use interface::{Interface, Queue, QueueConfig};
+pub use path::{CompletionMode, IoPath, PathOptions, SubmissionMode};
+pub use request::{Completion, IoError, IoErrorKind, Operation, Request};
+pub use target::{Target, TargetKind, TargetOptions};

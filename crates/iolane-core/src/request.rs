@@ -1,0 +1,219 @@
+//! Requests, completions, and the typed outcome of a single request.
+//! A request owns its buffer while it is in flight; the completion hands it back.
+
+use std::fmt;
+
+use crate::buffer::Buffer;
+
+/// What a request asks for.
+#[derive(Debug)]
+pub enum Operation {
+    /// Read `buffer.len()` bytes.
+    Read(Buffer),
+    /// Write `buffer.len()` bytes.
+    Write(Buffer),
+    /// Make everything written before and completed durable, metadata included.
+    Fsync,
+    /// The same for data, and just the metadata needed to find it.
+    Fdatasync,
+    /// The range is no longer needed; what a read returns afterwards is the device's choice.
+    Discard {
+        /// Length of the range in bytes.
+        bytes: u64,
+    },
+    /// The range reads as zeroes afterwards.
+    WriteZeroes {
+        /// Length of the range in bytes.
+        bytes: u64,
+    },
+}
+
+impl Operation {
+    /// Gives the buffer back, if the operation has one.
+    pub fn into_buffer(self) -> Option<Buffer> {
+        match self {
+            Self::Read(buffer) | Self::Write(buffer) => Some(buffer),
+            _ => None,
+        }
+    }
+}
+
+/// One request: an operation at a byte offset, and the caller's tag that its completion will carry.
+#[derive(Debug)]
+pub struct Request {
+    /// The caller's own number; the queue does not look at it.
+    pub tag: u64,
+    /// Where on the target, in bytes; not used by `Fsync` and `Fdatasync`.
+    pub offset: u64,
+    /// What to do.
+    pub operation: Operation,
+}
+
+impl Request {
+    /// Reads `buffer.len()` bytes at `offset`.
+    pub fn read(tag: u64, offset: u64, buffer: Buffer) -> Self {
+        Self { tag, offset, operation: Operation::Read(buffer) }
+    }
+
+    /// Writes `buffer.len()` bytes at `offset`.
+    pub fn write(tag: u64, offset: u64, buffer: Buffer) -> Self {
+        Self { tag, offset, operation: Operation::Write(buffer) }
+    }
+
+    /// Makes completed writes durable, metadata included (fsync(2)).
+    pub fn fsync(tag: u64) -> Self {
+        Self { tag, offset: 0, operation: Operation::Fsync }
+    }
+
+    /// Makes completed writes durable (fdatasync(2)).
+    pub fn fdatasync(tag: u64) -> Self {
+        Self { tag, offset: 0, operation: Operation::Fdatasync }
+    }
+
+    /// Gives up a range of `bytes` at `offset`.
+    pub fn discard(tag: u64, offset: u64, bytes: u64) -> Self {
+        Self { tag, offset, operation: Operation::Discard { bytes } }
+    }
+
+    /// Zeroes a range of `bytes` at `offset`.
+    pub fn write_zeroes(tag: u64, offset: u64, bytes: u64) -> Self {
+        Self { tag, offset, operation: Operation::WriteZeroes { bytes } }
+    }
+
+    /// The completion of this request with the given outcome; its buffer goes back with it.
+    pub fn complete(self, result: Result<u32, IoError>) -> Completion {
+        Completion { tag: self.tag, result, buffer: self.operation.into_buffer() }
+    }
+}
+
+/// The end of one request.
+#[derive(Debug)]
+pub struct Completion {
+    /// The tag of the request.
+    pub tag: u64,
+    /// Bytes read or written (fewer than asked for is no error and reported as it is; 0 for operations
+    /// without a buffer), or why it failed.
+    pub result: Result<u32, IoError>,
+    /// The request's buffer.
+    pub buffer: Option<Buffer>,
+}
+
+/// Outside the range of the kernel's error numbers (which end at 4095, `MAX_ERRNO` in linux/err.h),
+/// so that it is never taken for an answer of the kernel's.
+const NOT_REGISTERED: i32 = 4096;
+
+/// Why one request failed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct IoError {
+    errno: i32,
+}
+
+/// The sort of failure of one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum IoErrorKind {
+    /// The device or file could not read or write the data (EIO, ENODATA, EILSEQ).
+    Media,
+    /// No space left, or a limit of the file (ENOSPC, EDQUOT, EFBIG).
+    NoSpace,
+    /// Offset, length or buffer not aligned as the target needs, or a range it does not have (EINVAL).
+    Invalid,
+    /// The path or target cannot do this operation (EOPNOTSUPP, ENOSYS).
+    NotSupported,
+    /// The buffer belongs to no pool registered with this queue.
+    NotRegistered,
+    /// The request was cancelled (ECANCELED).
+    Cancelled,
+    /// The target does not permit it (EBADF, EPERM, EROFS, EACCES).
+    NotPermitted,
+    /// The device is gone (ENODEV, ENXIO, ESHUTDOWN).
+    DeviceGone,
+    /// The device did not answer in time (ETIMEDOUT, ETIME).
+    TimedOut,
+    /// Anything else; see [`IoError::errno`].
+    Other,
+}
+
+impl IoError {
+    /// The path or target cannot do this operation.
+    pub const NOT_SUPPORTED: Self = Self::from_errno(libc::EOPNOTSUPP);
+    /// The range or buffer is not one the target takes.
+    pub const INVALID: Self = Self::from_errno(libc::EINVAL);
+    /// The buffer belongs to no pool registered with this queue.
+    pub const NOT_REGISTERED: Self = Self::from_errno(NOT_REGISTERED);
+    /// The target was opened for reading alone.
+    pub const READ_ONLY: Self = Self::from_errno(libc::EBADF);
+
+    /// From an `errno` value, positive as in `errno.h`.
+    pub const fn from_errno(errno: i32) -> Self {
+        Self { errno }
+    }
+
+    /// From a kernel result where negative values are `-errno`.
+    ///
+    /// # Errors
+    /// The negated value as an [`IoError`], if it is negative.
+    #[inline]
+    pub fn check(result: i64) -> Result<u32, Self> {
+        if result >= 0 { Ok(result as u32) } else { Err(Self::from_errno(-result as i32)) }
+    }
+
+    /// The `errno` value (errno(3)); 4096 for [`NOT_REGISTERED`](Self::NOT_REGISTERED), which no kernel returns.
+    pub const fn errno(self) -> i32 {
+        self.errno
+    }
+
+    /// The sort of failure.
+    pub const fn kind(self) -> IoErrorKind {
+        match self.errno {
+            libc::EIO | libc::ENODATA | libc::EILSEQ | libc::EREMOTEIO => IoErrorKind::Media,
+            libc::ENOSPC | libc::EDQUOT | libc::EFBIG => IoErrorKind::NoSpace,
+            libc::EINVAL => IoErrorKind::Invalid,
+            libc::EOPNOTSUPP | libc::ENOSYS => IoErrorKind::NotSupported,
+            NOT_REGISTERED => IoErrorKind::NotRegistered,
+            libc::ECANCELED => IoErrorKind::Cancelled,
+            libc::EBADF | libc::EPERM | libc::EROFS | libc::EACCES => IoErrorKind::NotPermitted,
+            libc::ENODEV | libc::ENXIO | libc::ESHUTDOWN => IoErrorKind::DeviceGone,
+            libc::ETIMEDOUT | libc::ETIME => IoErrorKind::TimedOut,
+            _ => IoErrorKind::Other,
+        }
+    }
+}
+
+impl fmt::Display for IoError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let likely = match self.kind() {
+            IoErrorKind::Media => "the device could not read or write the data",
+            IoErrorKind::NoSpace => "no space is left on the target",
+            IoErrorKind::Invalid => {
+                "offset, length or buffer is not aligned to the target's block size, or out of its range"
+            }
+            IoErrorKind::NotSupported => "this path or target has no such operation",
+            IoErrorKind::NotRegistered => {
+                return f.write_str("the buffer is from no pool registered with this queue");
+            }
+            IoErrorKind::Cancelled => "the request was cancelled",
+            IoErrorKind::NotPermitted => "the target was not opened for it",
+            IoErrorKind::DeviceGone => "the device is gone",
+            IoErrorKind::TimedOut => "the device did not answer in time",
+            IoErrorKind::Other => {
+                return f.write_str(&crate::error::describe(&std::io::Error::from_raw_os_error(self.errno)));
+            }
+        };
+        write!(f, "{likely} (errno {})", self.errno)
+    }
+}
+
+impl fmt::Debug for IoError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "IoError({self})")
+    }
+}
+
+impl std::error::Error for IoError {}
+
+impl From<rustix::io::Errno> for IoError {
+    fn from(errno: rustix::io::Errno) -> Self {
+        Self::from_errno(errno.raw_os_error())
+    }
+}

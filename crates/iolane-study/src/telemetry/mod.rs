@@ -1,0 +1,1 @@
+//! What the machine says about a run.
