@@ -1,11 +1,12 @@
 //! What is read and written: a file, a block device, an NVMe namespace's character device, or a made-up device.
 //! Opening checks everything a path may rely on, so that paths need not check again.
 
+use std::any::Any;
 use std::ffi::OsStr;
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom, StatxFlags};
 use rustix::io::Errno;
@@ -58,6 +59,8 @@ struct Opened {
     device: Option<(u32, u32)>,
     /// What stands behind the size of a made-up device; its interface reads it.
     settings: String,
+    /// What the interface of a made-up device keeps with it.
+    state: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
 /// How to open a [`Target`]; reading alone and O_DIRECT unless said otherwise.
@@ -152,6 +155,7 @@ impl TargetOptions {
             writable: self.write,
             device: None,
             settings: settings.into(),
+            state: OnceLock::new(),
         }))))
     }
 
@@ -224,6 +228,7 @@ impl TargetOptions {
             writable: self.write,
             device,
             settings: String::new(),
+            state: OnceLock::new(),
             name,
         })
     }
@@ -327,6 +332,12 @@ impl Target {
     /// What followed the size of a made-up device, for its interface to read.
     pub fn settings(&self) -> &str {
         &self.0.settings
+    }
+
+    /// What the interface of a made-up device keeps with its target, made on first use; every handle to the target sees
+    /// the same. `None` if something of another type is kept there.
+    pub fn state<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Option<&T> {
+        self.0.state.get_or_init(|| Box::new(make())).downcast_ref()
     }
 
     /// The open descriptor; `None` for made-up devices.

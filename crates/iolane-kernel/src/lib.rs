@@ -1,1 +1,30 @@
-//! x
+//! Every path to a disk through the Linux kernel, one file per interface, and the registry that lists them.
+//! To add an interface: write its file, add its line to [`INTERFACES`]; help, `probe`, the docs' table and the
+//! conformance suite follow from there.
+
+mod checks;
+mod io_uring;
+mod io_uring_cmd;
+mod kernel;
+mod libaio;
+mod null;
+#[cfg(target_env = "gnu")]
+mod posix_aio;
+mod psync;
+mod ring;
+pub mod sim;
+mod slots;
+
+use iolane_core::Interface;
+
+/// Every interface of this crate, in the order they are shown.
+pub static INTERFACES: &[&dyn Interface] = &[
+    &psync::Psync,
+    #[cfg(target_env = "gnu")]
+    &posix_aio::PosixAio,
+    &libaio::Libaio,
+    &io_uring::IoUringInterface,
+    &io_uring_cmd::IoUringCmd,
+    &null::Null,
+    &sim::Sim,
+];

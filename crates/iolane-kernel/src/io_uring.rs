@@ -1,0 +1,165 @@
+//! `io_uring`: one call submits and waits; with `cpoll` and `hybrid` completions are polled for, with `spoll` a kernel
+//! thread takes the submissions and no call is needed. Entries for reads, writes, syncs and ranges; the queue is in `ring`.
+
+use std::io;
+
+use ::io_uring::{IoUring, cqueue, opcode, squeue, types};
+
+use iolane_core::{
+    Capabilities, Error, Interface, IoError, IoPath, Operation, Operations, Queue, QueueConfig, Request, Result,
+    Target, TargetKind,
+};
+
+use crate::checks;
+use crate::ring::{self, Encode, RingFile, RingQueue, SetupFlags, with_file};
+
+pub(crate) struct IoUringInterface;
+
+impl Interface for IoUringInterface {
+    fn name(&self) -> &'static str {
+        "io_uring"
+    }
+
+    fn summary(&self) -> &'static str {
+        "rings shared with the kernel; one io_uring_enter submits and waits (cpoll: IOPOLL, spoll: SQPOLL, hybrid: sleep then poll)"
+    }
+
+    fn paths(&self) -> Vec<IoPath> {
+        let path = IoPath::new(self.name());
+        vec![
+            path.clone(),
+            path.clone().registered(),
+            path.clone().cpoll(),
+            path.clone().cpoll().registered(),
+            path.clone().hybrid(),
+            path.clone().spoll(),
+            path.clone().spoll().registered(),
+            path.clone().spoll().cpoll(),
+            path.spoll().cpoll().registered(),
+        ]
+    }
+
+    fn validate(&self, path: &IoPath) -> Result<()> {
+        ring::validate(path)
+    }
+
+    fn probe(&self, path: &IoPath, target: &Target) -> Result<Capabilities> {
+        self.validate(path)?;
+        reachable(path, target)?;
+        ring::probe(path, target, Entries)
+    }
+
+    fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
+        self.validate(path)?;
+        reachable(path, target)?;
+        Ok(Box::new(RingQueue::open(path, target, config, Entries)?))
+    }
+}
+
+fn reachable(path: &IoPath, target: &Target) -> Result<()> {
+    target.require_fd(path.interface())?;
+    if target.kind() == TargetKind::NvmeGeneric {
+        return Err(Error::unavailable(
+            format!("{path} on {}", target.name()),
+            "a generic NVMe device takes passthrough commands alone",
+        )
+        .remedy("use its block device, or path io_uring_cmd"));
+    }
+    if path.polls_completions() { checks::pollable(path, target) } else { Ok(()) }
+}
+
+struct Entries;
+
+impl Encode for Entries {
+    type Submission = squeue::Entry;
+    type Completion = cqueue::Entry;
+
+    fn build_ring(entries: u32, flags: &SetupFlags) -> io::Result<IoUring> {
+        if flags.hybrid { ring::build_hybrid(entries, flags) } else { flags.builder().build(entries) }
+    }
+
+    fn operations(path: &IoPath, target: &Target) -> Operations {
+        if path.polls_completions() {
+            // A polled ring takes no request whose end is not polled for (io_uring_setup(2), IORING_SETUP_IOPOLL).
+            return Operations::READ.with(Operations::WRITE);
+        }
+        let zeroes_by_device = target.device_attribute("queue/write_zeroes_unmap_max_bytes").unwrap_or(0) > 0
+            || target.device_attribute("queue/write_zeroes_max_bytes").unwrap_or(0) > 0;
+        match target.kind() {
+            // fallocate(2) on a block device punches a hole only where the device itself can zero the range.
+            TargetKind::Block if !zeroes_by_device => Operations::ALL.without(Operations::DISCARD),
+            _ => Operations::ALL,
+        }
+    }
+
+    #[inline]
+    fn encode(&self, request: &Request, file: RingFile, buffer_index: Option<u16>) -> Result<squeue::Entry, IoError> {
+        let offset = request.offset;
+        Ok(match (&request.operation, buffer_index) {
+            (Operation::Read(buffer), None) => {
+                with_file!(file, |fd| opcode::Read::new(fd, buffer.address(), buffer.len() as u32)
+                    .offset(offset)
+                    .build())
+            }
+            (Operation::Read(buffer), Some(index)) => {
+                with_file!(file, |fd| opcode::ReadFixed::new(fd, buffer.address(), buffer.len() as u32, index)
+                    .offset(offset)
+                    .build())
+            }
+            (Operation::Write(buffer), None) => {
+                with_file!(file, |fd| opcode::Write::new(fd, buffer.address(), buffer.len() as u32)
+                    .offset(offset)
+                    .build())
+            }
+            (Operation::Write(buffer), Some(index)) => {
+                with_file!(file, |fd| opcode::WriteFixed::new(fd, buffer.address(), buffer.len() as u32, index)
+                    .offset(offset)
+                    .build())
+            }
+            (Operation::Fsync, _) => with_file!(file, |fd| opcode::Fsync::new(fd).build()),
+            (Operation::Fdatasync, _) => {
+                with_file!(file, |fd| opcode::Fsync::new(fd).flags(types::FsyncFlags::DATASYNC).build())
+            }
+            (Operation::Discard { bytes }, _) => {
+                let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+                with_file!(file, |fd| opcode::Fallocate::new(fd, *bytes).offset(offset).mode(mode).build())
+            }
+            (Operation::WriteZeroes { bytes }, _) => {
+                let mode = libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE;
+                with_file!(file, |fd| opcode::Fallocate::new(fd, *bytes).offset(offset).mode(mode).build())
+            }
+        })
+    }
+
+    #[inline]
+    fn result(entry: &cqueue::Entry, _request: &Request) -> Result<u32, IoError> {
+        IoError::check(entry.result().into())
+    }
+
+    #[inline]
+    fn slot(entry: &cqueue::Entry) -> u64 {
+        entry.user_data()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn combinations_that_no_kernel_takes_are_refused_with_the_reason() {
+        for (path, cause) in [
+            ("io_uring+spoll,defer", "submission thread runs"),
+            ("io_uring+spoll,coop", "submission thread runs"),
+            ("io_uring,defer,coop", "choose one"),
+            ("io_uring,share", "needs +spoll"),
+            ("io_uring,sqidle=5", "needs +spoll"),
+        ] {
+            let error = IoUringInterface.validate(&path.parse().unwrap()).unwrap_err().to_string();
+            assert!(error.contains(cause), "{path}: {error}");
+        }
+        for path in IoUringInterface.paths() {
+            assert!(IoUringInterface.validate(&path).is_ok(), "{path}");
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! `io_uring_cmd`: NVMe commands passed through the generic character device `/dev/ngXnY` (Linux 5.19), past file system
+//! and block layer. The command layouts are the NVM command set's; the queue is in `ring`.
+
+use std::os::fd::AsRawFd;
+
+use ::io_uring::{cqueue, opcode, squeue};
+
+use iolane_core::{
+    Capabilities, CompletionMode, Error, Interface, IoError, IoPath, Operation, Operations, Queue, QueueConfig,
+    Request, Result, Target, TargetKind,
+};
+
+use crate::checks;
+use crate::ring::{self, Encode, RingFile, RingQueue, with_file};
+
+pub(crate) struct IoUringCmd;
+
+impl Interface for IoUringCmd {
+    fn name(&self) -> &'static str {
+        "io_uring_cmd"
+    }
+
+    fn summary(&self) -> &'static str {
+        "NVMe passthrough on /dev/ngXnY, past file system and block layer"
+    }
+
+    fn paths(&self) -> Vec<IoPath> {
+        let path = IoPath::new(self.name());
+        vec![path.clone(), path.clone().registered(), path.clone().cpoll(), path.cpoll().registered()]
+    }
+
+    fn validate(&self, path: &IoPath) -> Result<()> {
+        ring::validate(path)?;
+        if path.completion == CompletionMode::Hybrid {
+            return Err(checks::impossible(path, "sleep-then-poll is set up for block devices and files alone here")
+                .remedy("use io_uring+hybrid"));
+        }
+        Ok(())
+    }
+
+    fn probe(&self, path: &IoPath, target: &Target) -> Result<Capabilities> {
+        self.validate(path)?;
+        ring::probe(path, target, Commands::for_target(path, target)?)
+    }
+
+    fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
+        self.validate(path)?;
+        Ok(Box::new(RingQueue::open(path, target, config, Commands::for_target(path, target)?)?))
+    }
+}
+
+/// Makes commands for one namespace.
+struct Commands {
+    namespace: u32,
+    block_shift: u32,
+}
+
+/// `NVME_IOCTL_ID` (linux/nvme_ioctl.h): `_IO('N', 0x40)`, which answers with the namespace identifier.
+const NVME_IOCTL_ID: libc::Ioctl = 0x4e40;
+/// `NVME_URING_CMD_IO` (linux/nvme_ioctl.h): `_IOWR('N', 0x80, struct nvme_uring_cmd)`, 72 bytes.
+const NVME_URING_CMD_IO: u32 = 0xc048_4e80;
+
+/// Opcodes of the NVM command set (NVM Command Set Specification 1.0, figure 25 "Opcodes for NVM Commands").
+const FLUSH: u8 = 0x00;
+const WRITE: u8 = 0x01;
+const READ: u8 = 0x02;
+const WRITE_ZEROES: u8 = 0x08;
+
+impl Commands {
+    fn for_target(path: &IoPath, target: &Target) -> Result<Self> {
+        let what = format!("{path} on {}", target.name());
+        if target.kind() != TargetKind::NvmeGeneric {
+            return Err(Error::unavailable(
+                what,
+                "passthrough needs the generic character device of an NVMe namespace",
+            )
+            .remedy("use --target /dev/ngXnY"));
+        }
+        if path.polls_completions() {
+            checks::pollable(path, target)?;
+        }
+        let fd = target.require_fd(path.interface())?;
+        // SAFETY: NVME_IOCTL_ID takes no argument and returns a number.
+        let namespace = unsafe { libc::ioctl(fd.as_raw_fd(), NVME_IOCTL_ID) };
+        if namespace <= 0 {
+            return Err(Error::system(format!("{what}: asking for its namespace"), std::io::Error::last_os_error()));
+        }
+        Ok(Self { namespace: namespace as u32, block_shift: target.block_bytes().trailing_zeros() })
+    }
+
+    /// First block and number of blocks of a byte range, or `INVALID` if it is not whole blocks.
+    fn blocks(&self, offset: u64, bytes: u64) -> Result<(u64, u32), IoError> {
+        let mask = (1u64 << self.block_shift) - 1;
+        let count = bytes >> self.block_shift;
+        if (offset | bytes) & mask != 0 || count == 0 || count > 1 << 16 {
+            return Err(IoError::INVALID);
+        }
+        Ok((offset >> self.block_shift, count as u32))
+    }
+}
+
+/// `struct nvme_uring_cmd` (linux/nvme_ioctl.h), as the 80 bytes of an entry carry it.
+#[derive(Default)]
+struct NvmeCommand {
+    opcode: u8,
+    namespace: u32,
+    address: u64,
+    data_bytes: u32,
+    /// Command dwords 10 to 15.
+    dwords: [u32; 6],
+}
+
+impl NvmeCommand {
+    fn to_bytes(&self) -> [u8; 80] {
+        let mut bytes = [0; 80];
+        bytes[0] = self.opcode;
+        bytes[4..8].copy_from_slice(&self.namespace.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.address.to_le_bytes());
+        bytes[36..40].copy_from_slice(&self.data_bytes.to_le_bytes());
+        for (dword, place) in self.dwords.iter().zip(bytes[40..64].chunks_exact_mut(4)) {
+            place.copy_from_slice(&dword.to_le_bytes());
+        }
+        bytes
+    }
+}
+
+impl Encode for Commands {
+    type Submission = squeue::Entry128;
+    type Completion = cqueue::Entry32;
+
+    fn operations(path: &IoPath, _target: &Target) -> Operations {
+        let always = Operations::READ.with(Operations::WRITE);
+        match path.polls_completions() {
+            true => always,
+            false => always.with(Operations::FSYNC).with(Operations::FDATASYNC).with(Operations::WRITE_ZEROES),
+        }
+    }
+
+    #[inline]
+    fn encode(
+        &self,
+        request: &Request,
+        file: RingFile,
+        buffer_index: Option<u16>,
+    ) -> Result<squeue::Entry128, IoError> {
+        let mut command = NvmeCommand { namespace: self.namespace, ..NvmeCommand::default() };
+        let (opcode, bytes) = match &request.operation {
+            Operation::Read(buffer) => (READ, buffer.len() as u64),
+            Operation::Write(buffer) => (WRITE, buffer.len() as u64),
+            Operation::WriteZeroes { bytes } => (WRITE_ZEROES, *bytes),
+            Operation::Fsync | Operation::Fdatasync => (FLUSH, 0),
+            Operation::Discard { .. } => return Err(IoError::NOT_SUPPORTED),
+        };
+        command.opcode = opcode;
+        if opcode != FLUSH {
+            let (first, count) = self.blocks(request.offset, bytes)?;
+            // Starting LBA in dwords 10 and 11, number of blocks less one in dword 12.
+            command.dwords = [first as u32, (first >> 32) as u32, count - 1, 0, 0, 0];
+        }
+        if let Operation::Read(buffer) | Operation::Write(buffer) = &request.operation {
+            command.address = buffer.address().expose_provenance() as u64;
+            command.data_bytes = buffer.len() as u32;
+        }
+        Ok(with_file!(file, |fd| {
+            opcode::UringCmd80::new(fd, NVME_URING_CMD_IO).cmd(command.to_bytes()).buf_index(buffer_index).build()
+        }))
+    }
+
+    #[inline]
+    fn result(entry: &cqueue::Entry32, request: &Request) -> Result<u32, IoError> {
+        match entry.result() {
+            0 => Ok(match &request.operation {
+                Operation::Read(buffer) | Operation::Write(buffer) => buffer.len() as u32,
+                _ => 0,
+            }),
+            errno @ ..0 => Err(IoError::from_errno(-errno)),
+            status => Err(IoError::from_errno(errno_of_status(status as u16))),
+        }
+    }
+
+    #[inline]
+    fn slot(entry: &cqueue::Entry32) -> u64 {
+        entry.user_data()
+    }
+}
+
+/// What the kernel's block layer would make of an NVMe status (drivers/nvme/host/core.c, nvme_error_status); codes from the
+/// NVMe Base Specification 2.0, section 3.3.3.2.1 "Status Field".
+fn errno_of_status(status: u16) -> i32 {
+    const TYPE_AND_CODE: u16 = 0x7ff;
+    match status & TYPE_AND_CODE {
+        0x001 => libc::EOPNOTSUPP,             // invalid command opcode
+        0x002 | 0x00b | 0x080 => libc::EINVAL, // invalid field, invalid namespace or format, LBA out of range
+        0x081 => libc::ENOSPC,                 // capacity exceeded
+        0x007 | 0x008 => libc::ECANCELED,      // abort requested, submission queue deleted
+        0x182 => libc::EROFS,                  // attempted write to read-only range
+        _ => libc::EIO,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iolane_core::{Pages, Pool};
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_read_of_eight_blocks_fills_the_fields_of_the_specification() {
+        let command = NvmeCommand {
+            opcode: READ,
+            namespace: 1,
+            address: 0x1122_3344_5566_7788,
+            data_bytes: 4096,
+            dwords: [5, 6, 7, 0, 0, 0],
+        };
+        let bytes = command.to_bytes();
+        assert_eq!((bytes[0], bytes[4]), (2, 1));
+        assert_eq!(bytes[24..32], 0x1122_3344_5566_7788u64.to_le_bytes());
+        assert_eq!(bytes[36..40], 4096u32.to_le_bytes());
+        assert_eq!((bytes[40], bytes[44], bytes[48]), (5, 6, 7));
+    }
+
+    proptest! {
+        #[test]
+        fn ranges_are_whole_blocks_or_invalid(shift in 9u32..16, offset in 0u64..1 << 44, bytes in 0u64..1 << 32) {
+            let commands = Commands { namespace: 1, block_shift: shift };
+            let size = 1u64 << shift;
+            match commands.blocks(offset, bytes) {
+                Ok((first, count)) => prop_assert_eq!((first * size, u64::from(count) * size), (offset, bytes)),
+                Err(error) => {
+                    prop_assert_eq!(error, IoError::INVALID);
+                    prop_assert!(offset % size != 0 || bytes % size != 0 || bytes == 0 || bytes / size > 65_536);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_range_that_is_not_whole_blocks_is_refused_before_it_reaches_the_device() {
+        let commands = Commands { namespace: 1, block_shift: 12 };
+        let buffer = Pool::new(1, 4096, Pages::Base).unwrap().take().unwrap();
+        let refused = commands.encode(&Request::read(0, 512, buffer), RingFile::Descriptor(0), None);
+        assert_eq!(refused.err(), Some(IoError::INVALID));
+    }
+}

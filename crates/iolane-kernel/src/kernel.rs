@@ -1,0 +1,72 @@
+//! Which kernel runs here: behaviour that changed with a release and cannot be asked for otherwise.
+
+use iolane_core::units::Bytes;
+
+/// A kernel release as `uname -r` gives it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Release {
+    text: String,
+    version: (u32, u32),
+}
+
+impl Release {
+    /// Of the running kernel.
+    pub(crate) fn current() -> Self {
+        Self::parse(&rustix::system::uname().release().to_string_lossy())
+    }
+
+    fn parse(text: &str) -> Self {
+        let mut numbers = text.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().unwrap_or(0));
+        let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+        Self { text: text.into(), version }
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(crate) fn at_least(&self, major: u32, minor: u32) -> bool {
+        self.version >= (major, minor)
+    }
+
+    /// Whether RWF_HIPRI makes a blocking read poll. Linux 5.19 took that away (commit 9650b453a3d4), and Red Hat
+    /// carried the change back to 5.14.0-114.el9.
+    pub(crate) fn polls_blocking_reads(&self) -> bool {
+        let red_hat_build = self
+            .text
+            .strip_prefix("5.14.0-")
+            .filter(|rest| rest.contains(".el9"))
+            .and_then(|rest| rest.split(|c: char| !c.is_ascii_digit()).next()?.parse::<u32>().ok());
+        match red_hat_build {
+            Some(build) => build < 114,
+            None => !self.at_least(5, 19),
+        }
+    }
+}
+
+/// The locked-memory limit in words, for errors that it causes.
+pub(crate) fn memory_lock_limit() -> String {
+    match rustix::process::getrlimit(rustix::process::Resource::Memlock).current {
+        Some(bytes) => Bytes(bytes).to_string(),
+        None => "unlimited".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocking_reads_polled_until_5_19_and_on_red_hat_9_until_build_114() {
+        let polls = |text: &str| Release::parse(text).polls_blocking_reads();
+        assert!(polls("5.10.0-33-amd64") && polls("5.18.19") && polls("5.14.0-70.13.1.el9_0.x86_64"));
+        assert!(!polls("5.19.0") && !polls("6.1.0-18-amd64") && !polls("6.18.44"));
+        assert!(!polls("5.14.0-162.6.1.el9_1.x86_64") && polls("5.14.0-1-amd64"));
+    }
+
+    #[test]
+    fn a_release_without_numbers_counts_as_old() {
+        assert!(!Release::parse("mystery").at_least(2, 6));
+        assert!(Release::parse("6.18.44-fc").at_least(6, 13));
+    }
+}

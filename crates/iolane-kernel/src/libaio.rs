@@ -1,0 +1,382 @@
+//! `libaio`: the kernel's native asynchronous I/O by raw system calls (io_submit(2), io_getevents(2)).
+//! Completions are read from the ring that the kernel maps into the process where that is valid, without a system call.
+
+use std::collections::VecDeque;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::io::Errno;
+
+use iolane_core::{
+    Capabilities, Completion, Error, Interface, IoError, IoPath, Operation, Operations, Queue, QueueConfig, Request,
+    Result, Target, TargetKind,
+};
+
+use crate::checks;
+use crate::slots::Slots;
+
+pub(crate) struct Libaio;
+
+const DEPTH_MAX: u32 = 65_536;
+
+impl Interface for Libaio {
+    fn name(&self) -> &'static str {
+        "libaio"
+    }
+
+    fn summary(&self) -> &'static str {
+        "io_submit/io_getevents by raw system calls; asynchronous with O_DIRECT alone; never polls"
+    }
+
+    fn paths(&self) -> Vec<IoPath> {
+        vec![IoPath::new(self.name())]
+    }
+
+    fn validate(&self, path: &IoPath) -> Result<()> {
+        checks::no_options(path)?;
+        checks::no_modes(path, "the kernel's aio has no polled completion (a patch for it never landed)")
+    }
+
+    fn probe(&self, path: &IoPath, target: &Target) -> Result<Capabilities> {
+        self.validate(path)?;
+        target.require_fd(self.name())?;
+        if target.kind() == TargetKind::NvmeGeneric {
+            return Err(Error::unavailable(
+                format!("{path} on {}", target.name()),
+                "a generic NVMe device takes passthrough commands alone",
+            )
+            .remedy("use its block device, or path io_uring_cmd"));
+        }
+        // The kernel may be built without it (CONFIG_AIO), or the machine be out of contexts.
+        Context::new(path, 1)?;
+        Ok(Capabilities {
+            depth_max: DEPTH_MAX,
+            operations: Operations::ALL.without(Operations::DISCARD).without(Operations::WRITE_ZEROES),
+            event_fd: true,
+            unregistered_memory: None,
+            note: (!target.direct()).then(|| "without O_DIRECT io_submit blocks until the data is there".into()),
+        })
+    }
+
+    fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
+        checks::depth(path, config.depth, DEPTH_MAX)?;
+        self.probe(path, target)?;
+        let context = Context::new(path, config.depth)?;
+        let event_fd = match config.event_fd {
+            false => None,
+            true => Some(
+                rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK)
+                    .map_err(|errno| Error::system(format!("{path}: eventfd"), errno))?,
+            ),
+        };
+        let depth = config.depth as usize;
+        Ok(Box::new(LibaioQueue {
+            context,
+            target: target.clone(),
+            slots: Slots::new(depth),
+            // SAFETY: an iocb is plain integers, for which zero is a value.
+            blocks: (0..depth).map(|_| unsafe { MaybeUninit::<libc::iocb>::zeroed().assume_init() }).collect(),
+            pending: Vec::with_capacity(depth),
+            refused: Vec::new(),
+            events: vec![IoEvent::default(); depth.min(EVENTS_AT_ONCE)].into(),
+            event_fd,
+            syscalls: 0,
+        }))
+    }
+}
+
+/// `struct io_event` (linux/aio_abi.h).
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct IoEvent {
+    data: u64,
+    obj: u64,
+    res: i64,
+    res2: i64,
+}
+
+/// Most completions that one io_getevents call brings.
+const EVENTS_AT_ONCE: usize = 256;
+
+/// The head of the ring that io_setup maps into the process (fs/aio.c, `struct aio_ring`), followed by its events.
+#[repr(C)]
+struct RingHeader {
+    id: u32,
+    /// Number of events the ring holds.
+    nr: u32,
+    /// The next event to read; written by whoever reads.
+    head: AtomicU32,
+    /// The next event to be written; written by the kernel.
+    tail: AtomicU32,
+    magic: u32,
+    compat_features: u32,
+    incompat_features: u32,
+    header_length: u32,
+}
+
+/// `AIO_RING_MAGIC` (fs/aio.c).
+const RING_MAGIC: u32 = 0xa10a_10a1;
+
+/// An aio context of the kernel's, destroyed when dropped; destroying waits for all it has in flight.
+struct Context {
+    id: libc::c_ulong,
+    /// The mapped ring, where reading it in user space is valid.
+    ring: Option<*const RingHeader>,
+}
+
+impl Context {
+    fn new(path: &IoPath, depth: u32) -> Result<Self> {
+        let mut id: libc::c_ulong = 0;
+        // SAFETY: io_setup writes one context number to the pointer, which must hold 0 before (io_setup(2)).
+        if unsafe { libc::syscall(libc::SYS_io_setup, libc::c_ulong::from(depth), &raw mut id) } != 0 {
+            let error = std::io::Error::last_os_error();
+            return Err(match error.raw_os_error() {
+                Some(libc::EAGAIN) => {
+                    Error::exhausted(path.to_string(), format!("fs.aio-max-nr leaves no room for {depth} requests"))
+                        .remedy("raise it (sysctl fs.aio-max-nr=1048576) or lower the depth")
+                }
+                Some(libc::ENOSYS) => {
+                    Error::unavailable(path.to_string(), "this kernel is built without aio (CONFIG_AIO)")
+                        .remedy("use io_uring or psync")
+                }
+                _ => Error::system(format!("{path}: io_setup"), error),
+            });
+        }
+        let header = std::ptr::with_exposed_provenance::<RingHeader>(id as usize);
+        // SAFETY: the context number is the address at which the kernel mapped the ring into this process, readable and
+        // writable, at least one page long, until io_destroy (fs/aio.c, aio_setup_ring).
+        let valid = unsafe { (*header).magic == RING_MAGIC && (*header).incompat_features == 0 && (*header).nr > 0 };
+        Ok(Self { id, ring: valid.then_some(header) })
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: the context is ours and used no more. The call returns when nothing of it is in flight, so that the
+        // slots and their buffers, dropped after this, are the kernel's no longer (fs/aio.c, io_destroy).
+        unsafe { libc::syscall(libc::SYS_io_destroy, self.id) };
+    }
+}
+
+struct LibaioQueue {
+    // Dropped first, for it waits until the kernel is done with all that follows.
+    context: Context,
+    target: Target,
+    slots: Slots,
+    /// The control block of each slot; the kernel copies it during io_submit.
+    blocks: Box<[libc::iocb]>,
+    /// Blocks submitted and not yet handed over.
+    pending: Vec<*mut libc::iocb>,
+    /// Requests that ended without the kernel: operations libaio has not, and those that io_submit turned down.
+    refused: Vec<Completion>,
+    events: Box<[IoEvent]>,
+    event_fd: Option<OwnedFd>,
+    syscalls: u64,
+}
+
+impl LibaioQueue {
+    fn prepare(&mut self, request: Request) {
+        const FSYNC: u16 = 2;
+        const FDSYNC: u16 = 3;
+        let (opcode, address, bytes) = match &request.operation {
+            Operation::Read(buffer) => (0u16, buffer.address(), buffer.len()),
+            Operation::Write(buffer) => (1, buffer.address(), buffer.len()),
+            Operation::Fsync => (FSYNC, std::ptr::null_mut(), 0),
+            Operation::Fdatasync => (FDSYNC, std::ptr::null_mut(), 0),
+            Operation::Discard { .. } | Operation::WriteZeroes { .. } => {
+                self.refused.push(request.complete(Err(IoError::NOT_SUPPORTED)));
+                return;
+            }
+        };
+        let Some(fd) = self.target.fd() else { return };
+        let offset = request.offset;
+        let slot = self.slots.insert(request);
+        let block = &mut self.blocks[slot as usize];
+        block.aio_data = u64::from(slot);
+        block.aio_lio_opcode = opcode;
+        block.aio_fildes = fd.as_raw_fd() as u32;
+        block.aio_buf = address.expose_provenance() as u64;
+        block.aio_nbytes = bytes as u64;
+        block.aio_offset = offset as i64;
+        if let Some(event_fd) = &self.event_fd {
+            const IOCB_FLAG_RESFD: u32 = 1;
+            block.aio_flags = IOCB_FLAG_RESFD;
+            block.aio_resfd = event_fd.as_raw_fd() as u32;
+        }
+        self.pending.push(&raw mut *block);
+    }
+
+    /// Appends what the mapped ring holds, and says how many; `None` if the ring cannot be read in user space.
+    #[inline]
+    fn reap_mapped(&mut self, completions: &mut Vec<Completion>) -> Option<usize> {
+        let header = self.context.ring?;
+        // SAFETY: the ring stays mapped until the context is destroyed, in our `Drop`. `nr`, `header_length` and the
+        // events before `tail` are not written by the kernel while we read: it fills an event before it publishes the
+        // tail (fs/aio.c, aio_complete: smp_wmb between the two), with which the Acquire below pairs, and it does not
+        // fill that place again before it sees our head move past it, which the Release below publishes after the copy.
+        // No one else moves the head: io_getevents is called on this thread alone, and not at the same time.
+        unsafe {
+            let ring = &*header;
+            let events = header.byte_add(ring.header_length as usize).cast::<IoEvent>();
+            let mut head = ring.head.load(Ordering::Relaxed);
+            let tail = ring.tail.load(Ordering::Acquire);
+            let mut count = 0;
+            while head != tail {
+                let event = *events.add(head as usize);
+                complete(&mut self.slots, event, completions);
+                head = if head + 1 == ring.nr { 0 } else { head + 1 };
+                count += 1;
+            }
+            ring.head.store(head, Ordering::Release);
+            Some(count)
+        }
+    }
+
+    /// Appends at least `min` completions from the kernel, waiting for them if `min` is more than 0.
+    fn reap_by_call(&mut self, min: usize, completions: &mut Vec<Completion>) -> Result<usize> {
+        let mut count = 0;
+        loop {
+            let wanted = min.saturating_sub(count).min(self.events.len());
+            let no_wait = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+            let timeout = if min == 0 { &raw const no_wait } else { std::ptr::null() };
+            self.syscalls += 1;
+            // SAFETY: the kernel writes at most `events.len()` events to `events` during the call, and reads the timeout.
+            let got = unsafe {
+                libc::syscall(
+                    libc::SYS_io_getevents,
+                    self.context.id,
+                    wanted as libc::c_long,
+                    self.events.len() as libc::c_long,
+                    self.events.as_mut_ptr(),
+                    timeout,
+                )
+            };
+            if got < 0 {
+                let error = std::io::Error::last_os_error();
+                if error.raw_os_error() == Some(libc::EINTR) {
+                    continue;
+                }
+                return Err(Error::system("libaio: io_getevents", error));
+            }
+            for event in &self.events[..got as usize] {
+                complete(&mut self.slots, *event, completions);
+            }
+            count += got as usize;
+            if count >= min {
+                return Ok(count);
+            }
+        }
+    }
+}
+
+#[inline]
+fn complete(slots: &mut Slots, event: IoEvent, completions: &mut Vec<Completion>) {
+    if let Some(request) = slots.take(event.data) {
+        completions.push(request.complete(IoError::check(event.res)));
+    }
+}
+
+impl Queue for LibaioQueue {
+    fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize {
+        let mut count = 0;
+        while !self.slots.is_full() && self.in_flight() < self.slots.depth() {
+            let Some(request) = requests.pop_front() else { break };
+            self.prepare(request);
+            count += 1;
+        }
+        count
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let mut first = 0;
+        while first < self.pending.len() {
+            let rest = &self.pending[first..];
+            self.syscalls += 1;
+            // SAFETY: `rest` points to control blocks of `self.blocks`, which the kernel reads during the call. The
+            // buffers they point to are in `self.slots` until the completion, and `Drop` destroys the context first.
+            let taken = unsafe {
+                libc::syscall(libc::SYS_io_submit, self.context.id, rest.len() as libc::c_long, rest.as_ptr())
+            };
+            if taken > 0 {
+                first += taken as usize;
+                continue;
+            }
+            let errno = Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO);
+            let in_kernel = self.slots.in_flight() - rest.len();
+            match errno {
+                Errno::INTR => {}
+                // Out of the kernel's room: what is in flight will make some.
+                Errno::AGAIN if in_kernel > 0 => break,
+                _ => {
+                    // The first of the rest was turned down (io_submit(2)); it ends with that error, the others go on.
+                    // SAFETY: as above, the pointer is to a control block of ours.
+                    let slot = unsafe { (*rest[0]).aio_data };
+                    if let Some(request) = self.slots.take(slot) {
+                        self.refused.push(request.complete(Err(errno.into())));
+                    }
+                    first += 1;
+                }
+            }
+        }
+        self.pending.drain(..first);
+        Ok(())
+    }
+
+    fn reap(&mut self, min: usize, completions: &mut Vec<Completion>) -> Result<usize> {
+        let min = min.min(self.in_flight());
+        let mut count = 0;
+        loop {
+            if !self.pending.is_empty() {
+                self.flush()?;
+            }
+            count += self.refused.len();
+            completions.append(&mut self.refused);
+            if let Some(event_fd) = &self.event_fd {
+                // Reset before the ring is read, so that a completion which comes later makes it readable again.
+                let mut counter = [0; 8];
+                self.syscalls += 1;
+                let _ = rustix::io::read(event_fd, &mut counter);
+            }
+            match self.reap_mapped(completions) {
+                Some(mapped) => count += mapped,
+                None => count += self.reap_by_call(0, completions)?,
+            }
+            if count >= min {
+                return Ok(count);
+            }
+            let in_kernel = self.slots.in_flight() - self.pending.len();
+            count += self.reap_by_call((min - count).min(in_kernel), completions)?;
+            if count >= min {
+                return Ok(count);
+            }
+        }
+    }
+
+    fn depth(&self) -> usize {
+        self.slots.depth()
+    }
+
+    fn in_flight(&self) -> usize {
+        self.slots.in_flight() + self.refused.len()
+    }
+
+    fn syscalls(&self) -> Option<u64> {
+        Some(self.syscalls)
+    }
+
+    fn event_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.event_fd.as_ref().map(AsFd::as_fd)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ring_of_this_kernel_can_be_read_in_user_space() {
+        let context = Context::new(&IoPath::new("libaio"), 4).unwrap();
+        assert!(context.ring.is_some(), "the kernel changed the ring's layout");
+    }
+}

@@ -1,0 +1,97 @@
+//! `null`: completes every request at once and moves nothing. It exists to measure what the engine itself costs.
+
+use std::collections::VecDeque;
+
+use iolane_core::{
+    Capabilities, Completion, Error, Interface, IoPath, Operation, Operations, Queue, QueueConfig, Request, Result,
+    Target, TargetKind,
+};
+
+use crate::checks;
+
+pub(crate) struct Null;
+
+const DEPTH_MAX: u32 = 65_536;
+
+impl Interface for Null {
+    fn name(&self) -> &'static str {
+        "null"
+    }
+
+    fn summary(&self) -> &'static str {
+        "no kernel and no device: completes at once, to measure the engine itself"
+    }
+
+    fn paths(&self) -> Vec<IoPath> {
+        vec![IoPath::new(self.name())]
+    }
+
+    fn validate(&self, path: &IoPath) -> Result<()> {
+        checks::no_modes(path, "there is nothing to poll")?;
+        checks::no_options(path)
+    }
+
+    fn probe(&self, path: &IoPath, target: &Target) -> Result<Capabilities> {
+        self.validate(path)?;
+        if target.kind() != TargetKind::Null {
+            return Err(Error::unavailable(
+                format!("{path} on {}", target.name()),
+                "it moves no data, so it takes no real target",
+            )
+            .remedy("use --target null"));
+        }
+        Ok(Capabilities {
+            depth_max: DEPTH_MAX,
+            operations: Operations::ALL,
+            event_fd: false,
+            unregistered_memory: None,
+            note: Some("moves no data".into()),
+        })
+    }
+
+    fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
+        checks::depth(path, config.depth, self.probe(path, target)?.depth_max)?;
+        Ok(Box::new(NullQueue { depth: config.depth as usize, done: Vec::with_capacity(config.depth as usize) }))
+    }
+}
+
+struct NullQueue {
+    depth: usize,
+    done: Vec<Completion>,
+}
+
+impl Queue for NullQueue {
+    fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize {
+        let count = requests.len().min(self.depth - self.done.len());
+        self.done.extend(requests.drain(..count).map(|request| {
+            let bytes = match &request.operation {
+                Operation::Read(buffer) | Operation::Write(buffer) => buffer.len() as u32,
+                _ => 0,
+            };
+            request.complete(Ok(bytes))
+        }));
+        count
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn reap(&mut self, _min: usize, completions: &mut Vec<Completion>) -> Result<usize> {
+        let count = self.done.len();
+        completions.append(&mut self.done);
+        Ok(count)
+    }
+
+    fn depth(&self) -> usize {
+        self.depth
+    }
+
+    fn in_flight(&self) -> usize {
+        self.done.len()
+    }
+
+    fn syscalls(&self) -> Option<u64> {
+        Some(0)
+    }
+}

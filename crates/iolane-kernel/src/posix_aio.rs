@@ -1,0 +1,275 @@
+//! `posix_aio`: glibc's aio_read and aio_write (aio(7)), a pool of threads in this process that make blocking calls.
+//! glibc serves one descriptor with one thread at a time, so depth brings no parallel I/O on one target.
+
+use std::collections::VecDeque;
+use std::os::fd::AsRawFd;
+
+use rustix::io::Errno;
+
+use iolane_core::{
+    Capabilities, Completion, Error, Interface, IoError, IoPath, Operation, Operations, Queue, QueueConfig, Request,
+    Result, Target, TargetKind,
+};
+
+use crate::checks;
+use crate::slots::Slots;
+
+pub(crate) struct PosixAio;
+
+/// glibc scans all control blocks on each wait, so a deep queue costs more than it brings.
+const DEPTH_MAX: u32 = 4096;
+
+impl Interface for PosixAio {
+    fn name(&self) -> &'static str {
+        "posix_aio"
+    }
+
+    fn summary(&self) -> &'static str {
+        "glibc aio_read/aio_write: blocking calls in a pool of user-space threads"
+    }
+
+    fn paths(&self) -> Vec<IoPath> {
+        vec![IoPath::new(self.name())]
+    }
+
+    fn validate(&self, path: &IoPath) -> Result<()> {
+        checks::no_options(path)?;
+        checks::no_modes(path, "its threads make plain blocking calls, which do not poll")
+    }
+
+    fn probe(&self, path: &IoPath, target: &Target) -> Result<Capabilities> {
+        self.validate(path)?;
+        target.require_fd(self.name())?;
+        if target.kind() == TargetKind::NvmeGeneric {
+            return Err(Error::unavailable(
+                format!("{path} on {}", target.name()),
+                "a generic NVMe device takes passthrough commands alone",
+            )
+            .remedy("use its block device, or path io_uring_cmd"));
+        }
+        Ok(Capabilities {
+            depth_max: DEPTH_MAX,
+            operations: Operations::ALL.without(Operations::DISCARD).without(Operations::WRITE_ZEROES),
+            event_fd: false,
+            unregistered_memory: None,
+            note: Some("glibc serves one descriptor with one thread at a time".into()),
+        })
+    }
+
+    fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
+        self.probe(path, target)?;
+        checks::depth(path, config.depth, DEPTH_MAX)?;
+        let depth = config.depth as usize;
+        Ok(Box::new(PosixAioQueue {
+            target: target.clone(),
+            slots: Slots::new(depth),
+            // SAFETY: an aiocb is integers and pointers, for which zero is a value.
+            blocks: (0..depth).map(|_| unsafe { std::mem::zeroed() }).collect(),
+            pending: Vec::with_capacity(depth),
+            started: Vec::with_capacity(depth),
+            refused: Vec::new(),
+        }))
+    }
+}
+
+struct PosixAioQueue {
+    target: Target,
+    slots: Slots,
+    /// The control block of each slot; glibc reads and writes those of started requests from its threads.
+    blocks: Box<[libc::aiocb]>,
+    /// Slots submitted and not yet started.
+    pending: Vec<u32>,
+    /// Slots that glibc has.
+    started: Vec<u32>,
+    /// Requests that never started.
+    refused: Vec<Completion>,
+}
+
+impl PosixAioQueue {
+    /// A pointer to a slot's control block that makes no reference to it, which glibc's threads may be writing.
+    fn block(&mut self, slot: u32) -> *mut libc::aiocb {
+        debug_assert!((slot as usize) < self.blocks.len());
+        self.blocks.as_mut_ptr().wrapping_add(slot as usize)
+    }
+
+    /// Fills in the control block of a request that glibc does not have yet, and starts it.
+    fn start(&mut self, slot: u32, operation: Start) -> i32 {
+        let fd = self.target.fd().map_or(-1, |fd| fd.as_raw_fd());
+        let block = self.block(slot);
+        // SAFETY: the slot is pending, so glibc does not use the block yet. The buffer it points to stays in `self.slots`
+        // until glibc says that the request is done; `Drop` waits for that.
+        unsafe {
+            *block = std::mem::zeroed();
+            (*block).aio_fildes = fd;
+            (*block).aio_sigevent.sigev_notify = libc::SIGEV_NONE;
+            match operation {
+                Start::Read { address, bytes, offset } => {
+                    ((*block).aio_buf, (*block).aio_nbytes, (*block).aio_offset) =
+                        (address.cast(), bytes, offset as i64);
+                    libc::aio_read(block)
+                }
+                Start::Write { address, bytes, offset } => {
+                    ((*block).aio_buf, (*block).aio_nbytes, (*block).aio_offset) =
+                        (address.cast(), bytes, offset as i64);
+                    libc::aio_write(block)
+                }
+                Start::Sync(how) => libc::aio_fsync(how, block),
+            }
+        }
+    }
+
+    /// Appends those that are done, and says how many.
+    fn take_done(&mut self, completions: &mut Vec<Completion>) -> usize {
+        let before = completions.len();
+        let mut index = 0;
+        while index < self.started.len() {
+            let slot = self.started[index];
+            let block = self.block(slot);
+            // SAFETY: the block belongs to a started request; aio_error may be asked at any time (aio_error(3)).
+            let errno = unsafe { libc::aio_error(block) };
+            if errno == libc::EINPROGRESS {
+                index += 1;
+                continue;
+            }
+            // SAFETY: the request is done, and this is the one call of aio_return it gets (aio_return(3)).
+            let returned = unsafe { libc::aio_return(block) };
+            let result = if errno == 0 { IoError::check(returned as i64) } else { Err(IoError::from_errno(errno)) };
+            self.started.swap_remove(index);
+            if let Some(request) = self.slots.take(slot.into()) {
+                completions.push(request.complete(result));
+            }
+        }
+        completions.len() - before
+    }
+
+    /// Waits until one of the started requests is done.
+    fn wait(&mut self) -> Result<()> {
+        let slots = std::mem::take(&mut self.started);
+        let list: Vec<*const libc::aiocb> = slots.iter().map(|slot| self.block(*slot).cast_const()).collect();
+        self.started = slots;
+        // SAFETY: the list holds pointers to control blocks of started requests, and is read during the call.
+        if unsafe { libc::aio_suspend(list.as_ptr(), list.len() as i32, std::ptr::null()) } == 0 {
+            return Ok(());
+        }
+        let error = std::io::Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::EINTR | libc::EAGAIN) => Ok(()),
+            _ => Err(Error::system("posix_aio: aio_suspend", error)),
+        }
+    }
+}
+
+/// What to tell glibc of a request.
+enum Start {
+    Read { address: *mut u8, bytes: usize, offset: u64 },
+    Write { address: *mut u8, bytes: usize, offset: u64 },
+    Sync(i32),
+}
+
+impl Start {
+    fn of(request: &Request) -> Option<Self> {
+        let offset = request.offset;
+        Some(match &request.operation {
+            Operation::Read(buffer) => Self::Read { address: buffer.address(), bytes: buffer.len(), offset },
+            Operation::Write(buffer) => Self::Write { address: buffer.address(), bytes: buffer.len(), offset },
+            Operation::Fsync => Self::Sync(libc::O_SYNC),
+            Operation::Fdatasync => Self::Sync(libc::O_DSYNC),
+            Operation::Discard { .. } | Operation::WriteZeroes { .. } => return None,
+        })
+    }
+}
+
+impl Queue for PosixAioQueue {
+    fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize {
+        let mut count = 0;
+        while self.in_flight() < self.slots.depth() {
+            let Some(request) = requests.pop_front() else { break };
+            count += 1;
+            match Start::of(&request) {
+                None => self.refused.push(request.complete(Err(IoError::NOT_SUPPORTED))),
+                Some(_) => {
+                    let slot = self.slots.insert(request);
+                    self.pending.push(slot);
+                }
+            }
+        }
+        count
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let mut pending = std::mem::take(&mut self.pending);
+        let mut handed_over = 0;
+        for slot in &pending {
+            let Some(operation) = self.slots.get(*slot).and_then(Start::of) else { continue };
+            if self.start(*slot, operation) == 0 {
+                self.started.push(*slot);
+                handed_over += 1;
+                continue;
+            }
+            let errno = Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO);
+            if errno == Errno::AGAIN && !self.started.is_empty() {
+                // Out of glibc's room: what is started will make some.
+                break;
+            }
+            if let Some(request) = self.slots.take((*slot).into()) {
+                self.refused.push(request.complete(Err(errno.into())));
+            }
+            handed_over += 1;
+        }
+        pending.drain(..handed_over);
+        self.pending = pending;
+        Ok(())
+    }
+
+    fn reap(&mut self, min: usize, completions: &mut Vec<Completion>) -> Result<usize> {
+        let min = min.min(self.in_flight());
+        let mut count = 0;
+        loop {
+            if !self.pending.is_empty() {
+                self.flush()?;
+            }
+            count += self.refused.len();
+            completions.append(&mut self.refused);
+            count += self.take_done(completions);
+            if count >= min {
+                return Ok(count);
+            }
+            self.wait()?;
+        }
+    }
+
+    fn depth(&self) -> usize {
+        self.slots.depth()
+    }
+
+    fn in_flight(&self) -> usize {
+        self.slots.in_flight() + self.refused.len()
+    }
+
+    /// glibc's threads make them, out of our sight.
+    fn syscalls(&self) -> Option<u64> {
+        None
+    }
+}
+
+impl Drop for PosixAioQueue {
+    /// Cancels what glibc's threads have not begun, and waits for the rest: they write to the buffers.
+    fn drop(&mut self) {
+        if let Some(fd) = self.target.fd().map(|fd| fd.as_raw_fd()) {
+            for index in 0..self.started.len() {
+                let block = self.block(self.started[index]);
+                // SAFETY: the block belongs to a started request of this descriptor (aio_cancel(3)).
+                unsafe { libc::aio_cancel(fd, block) };
+            }
+        }
+        let mut ended = Vec::new();
+        while !self.started.is_empty() {
+            if self.take_done(&mut ended) == 0 && self.wait().is_err() {
+                // Not to be waited for: better to lose the memory than to share it with glibc's threads.
+                std::mem::forget(std::mem::replace(&mut self.slots, Slots::new(0)));
+                std::mem::forget(std::mem::take(&mut self.blocks));
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,694 @@
+//! What `io_uring` and `io_uring_cmd` share: setting a ring up with the flags a path asks for and the free wins the kernel
+//! offers, registering files and buffers, and the queue itself. How a request becomes an entry is `Encode`'s business.
+
+use std::collections::VecDeque;
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use ::io_uring::{IoUring, cqueue, squeue, types};
+use rustix::io::Errno;
+use rustix::io_uring::{IoringEnterFlags, IoringRegisterOp, IoringSetupFlags, io_uring_params};
+
+use iolane_core::{
+    Buffer, Capabilities, Completion, Error, ErrorKind, IoError, IoErrorKind, IoPath, Operations, Pages, Pool, Queue,
+    QueueConfig, Request, Result, Target,
+};
+
+use crate::checks;
+use crate::kernel::memory_lock_limit;
+use crate::slots::Slots;
+
+/// The most entries a submission ring can have (IORING_MAX_ENTRIES, io_uring/io_uring.h).
+pub(crate) const DEPTH_MAX: u32 = 32_768;
+
+/// A registered buffer is 1 GiB at most (io_uring_register(2), IORING_REGISTER_BUFFERS).
+const REGISTERED_BYTES_MAX: usize = 1 << 30;
+
+/// How an interface on a ring turns requests into submission entries and completion entries into results.
+pub(crate) trait Encode: Sized + 'static {
+    type Submission: squeue::EntryMarker;
+    type Completion: cqueue::EntryMarker;
+
+    /// Builds the ring; the default for rings that need no more than the library's own builder offers.
+    fn build_ring(entries: u32, flags: &SetupFlags) -> io::Result<IoUring<Self::Submission, Self::Completion>> {
+        flags.builder().build(entries)
+    }
+
+    /// What this kind of ring can do on the target with this path.
+    fn operations(path: &IoPath, target: &Target) -> Operations;
+
+    /// The entry for a request, or the error it completes with if the path has no such entry.
+    fn encode(&self, request: &Request, file: RingFile, buffer_index: Option<u16>)
+    -> Result<Self::Submission, IoError>;
+
+    /// The outcome of a request from its completion entry.
+    fn result(entry: &Self::Completion, request: &Request) -> Result<u32, IoError>;
+
+    /// The slot a completion entry belongs to.
+    fn slot(entry: &Self::Completion) -> u64;
+}
+
+/// How entries name the target.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum RingFile {
+    Descriptor(RawFd),
+    /// The only file registered with the ring.
+    Registered,
+}
+
+/// Calls a constructor of the ring library with the target, registered or not; its types differ for the two.
+macro_rules! with_file {
+    ($file:expr, |$fd:ident| $body:expr) => {
+        match $file {
+            $crate::ring::RingFile::Descriptor(raw) => {
+                let $fd = ::io_uring::types::Fd(raw);
+                $body
+            }
+            $crate::ring::RingFile::Registered => {
+                let $fd = ::io_uring::types::Fixed(0);
+                $body
+            }
+        }
+    };
+}
+pub(crate) use with_file;
+
+/// The flags of io_uring_setup(2) that iolane uses.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct SetupFlags {
+    pub(crate) iopoll: bool,
+    pub(crate) hybrid: bool,
+    pub(crate) sqpoll_idle_ms: Option<u32>,
+    pub(crate) sqpoll_cpu: Option<u32>,
+    pub(crate) attach_to: Option<RawFd>,
+    pub(crate) single_issuer: bool,
+    pub(crate) defer_taskrun: bool,
+    pub(crate) coop_taskrun: bool,
+    pub(crate) submit_all: bool,
+    pub(crate) no_sqarray: bool,
+}
+
+impl SetupFlags {
+    /// The ring library's builder with these flags, but for `hybrid`, which it does not know.
+    pub(crate) fn builder<S: squeue::EntryMarker, C: cqueue::EntryMarker>(&self) -> ::io_uring::Builder<S, C> {
+        let mut builder = IoUring::<S, C>::builder();
+        // A child of fork would share the rings' memory with us and corrupt them.
+        builder.dontfork();
+        if self.iopoll {
+            builder.setup_iopoll();
+        }
+        if let Some(idle_ms) = self.sqpoll_idle_ms {
+            builder.setup_sqpoll(idle_ms);
+        }
+        if let Some(cpu) = self.sqpoll_cpu {
+            builder.setup_sqpoll_cpu(cpu);
+        }
+        if let Some(fd) = self.attach_to {
+            builder.setup_attach_wq(fd);
+        }
+        if self.single_issuer {
+            builder.setup_single_issuer();
+        }
+        if self.defer_taskrun {
+            builder.setup_defer_taskrun();
+        }
+        if self.coop_taskrun {
+            builder.setup_coop_taskrun();
+        }
+        // Without the flag a caller that never blocks would not learn that the kernel has work for it.
+        if self.defer_taskrun || self.coop_taskrun {
+            builder.setup_taskrun_flag();
+        }
+        if self.submit_all {
+            builder.setup_submit_all();
+        }
+        if self.no_sqarray {
+            builder.setup_no_sqarray();
+        }
+        builder
+    }
+
+    /// The flags the path names.
+    fn named(path: &IoPath, config: &QueueConfig) -> Self {
+        Self {
+            iopoll: path.polls_completions(),
+            hybrid: path.completion == iolane_core::CompletionMode::Hybrid,
+            // 0 leaves the time to the kernel: one second (io_uring_setup(2), sq_thread_idle).
+            sqpoll_idle_ms: path.polls_submissions().then_some(path.options.sq_idle_ms.unwrap_or(0)),
+            sqpoll_cpu: config.spoll_cpu,
+            single_issuer: path.options.defer,
+            defer_taskrun: path.options.defer,
+            coop_taskrun: path.options.coop,
+            ..Self::default()
+        }
+    }
+
+    /// The flags to try, the best first: those named, and the free wins of ever older kernels.
+    fn ladder(path: &IoPath, config: &QueueConfig) -> Vec<Self> {
+        let named = Self::named(path, config);
+        if path.options.plain {
+            return vec![named];
+        }
+        // The kernel's submission thread runs completions itself; deferring them to the caller is not for such rings.
+        let own_completions = !path.polls_submissions();
+        let linux_5_18 = Self { submit_all: true, ..named };
+        let linux_5_19 = Self { coop_taskrun: own_completions, ..linux_5_18 };
+        let linux_6_0 = Self { single_issuer: true, ..linux_5_19 };
+        let linux_6_1 = Self {
+            coop_taskrun: named.coop_taskrun,
+            defer_taskrun: own_completions && !named.coop_taskrun,
+            ..linux_6_0
+        };
+        let linux_6_6 = Self { no_sqarray: true, ..linux_6_1 };
+        vec![linux_6_6, linux_6_1, linux_6_0, linux_5_19, linux_5_18, named]
+    }
+}
+
+/// The combinations of modes and options that no kernel takes on a ring.
+pub(crate) fn validate(path: &IoPath) -> Result<()> {
+    let options = path.options;
+    let spoll = path.polls_submissions();
+    let refuse = |cause: &str| Err(checks::impossible(path, cause));
+    if spoll && (options.defer || options.coop) {
+        return refuse(
+            "a ring with a submission thread runs its completions there; defer and coop are for rings without one",
+        );
+    }
+    if options.defer && options.coop {
+        return refuse("defer and coop are two answers to the same question; choose one");
+    }
+    if !spoll && options.share {
+        return refuse("share is about the submission thread, which needs +spoll");
+    }
+    if !spoll && options.sq_idle_ms.is_some() {
+        return refuse("sqidle is about the submission thread, which needs +spoll");
+    }
+    Ok(())
+}
+
+/// Opens a queue on the path and reads one block, to see that kernel and device really do what the path asks for.
+pub(crate) fn probe<E: Encode>(path: &IoPath, target: &Target, encode: E) -> Result<Capabilities> {
+    let pool = Pool::new(1, (target.block_bytes() as usize).max(4096), Pages::Base)?;
+    let config = QueueConfig::new(1).pool(&pool);
+    let mut queue = RingQueue::open(path, target, &config, encode)?;
+    let mut buffer = pool.take().ok_or_else(|| Error::failed(path.to_string(), "the probe's buffer is gone"))?;
+    buffer.set_len((target.block_bytes() as usize).max(512).min(target.bytes() as usize))?;
+    let mut completions = Vec::new();
+    queue.submit(&mut VecDeque::from([Request::read(0, 0, buffer)]));
+    queue.reap(1, &mut completions)?;
+    let what = format!("{path} on {}", target.name());
+    match completions.first().map(|completion| completion.result) {
+        Some(Ok(_)) => Ok(Capabilities {
+            depth_max: DEPTH_MAX,
+            operations: E::operations(path, target),
+            event_fd: !path.polls_completions(),
+            unregistered_memory: (!path.options.fixed_buffers)
+                .then_some("pages are pinned for each request with O_DIRECT, which fixedbufs does once"),
+            note: None,
+        }),
+        Some(Err(error)) if error.kind() == IoErrorKind::NotSupported && path.polls_completions() => {
+            Err(Error::unavailable(what, "the device or its file system does not poll for completions")
+                .remedy("use a path without cpoll, or a drive with poll queues (nvme.poll_queues=N)"))
+        }
+        Some(Err(error)) => Err(Error::unavailable(what, format!("a read of its first block failed: {error}"))),
+        None => Err(Error::failed(what, "a read of its first block never ended")),
+    }
+}
+
+/// A queue on a ring.
+pub(crate) struct RingQueue<E: Encode> {
+    ring: IoUring<E::Submission, E::Completion>,
+    encode: E,
+    file: RingFile,
+    slots: Slots,
+    /// Entries in the ring that the kernel has not been told of.
+    unsubmitted: u32,
+    /// Requests that ended without the kernel, for the path has no entry for them.
+    refused: Vec<Completion>,
+    registered: Vec<RegisteredPool>,
+    /// The ring's number in the thread's table of registered rings, which saves the kernel a look-up per call.
+    registered_ring: Option<u32>,
+    polls_submissions: bool,
+    polls_completions: bool,
+    event_fd: bool,
+    syscalls: u64,
+    // Held until the ring is gone.
+    _target: Target,
+    _shared: Option<Arc<SharedThread>>,
+    /// A ring with SINGLE_ISSUER answers the thread that made it alone.
+    _not_send: PhantomData<*const ()>,
+}
+
+/// A pool registered with the ring, as one buffer or, above 1 GiB, several.
+struct RegisteredPool {
+    pool: Pool,
+    first_index: u16,
+    /// Bytes of the pool that each registered buffer covers.
+    piece_bytes: usize,
+}
+
+impl RegisteredPool {
+    /// The registered buffer that covers all of `buffer`.
+    #[inline]
+    fn index_of(&self, buffer: &Buffer) -> Option<u16> {
+        if !self.pool.owns(buffer) {
+            return None;
+        }
+        let start = buffer.offset_in_pool();
+        if self.pool.span().1 <= self.piece_bytes {
+            return Some(self.first_index);
+        }
+        let piece = start / self.piece_bytes;
+        let last = (start + buffer.len().max(1) - 1) / self.piece_bytes;
+        (piece == last).then_some(self.first_index + piece as u16)
+    }
+}
+
+/// The submission thread that queues with `share` have in common: the descriptor of the ring that began it.
+struct SharedThread(OwnedFd);
+
+static SHARED_THREAD: Mutex<Weak<SharedThread>> = Mutex::new(Weak::new());
+
+impl<E: Encode> RingQueue<E> {
+    pub(crate) fn open(path: &IoPath, target: &Target, config: &QueueConfig, encode: E) -> Result<Self> {
+        checks::depth(path, config.depth, DEPTH_MAX)?;
+        if config.spoll_cpu.is_some() && !path.polls_submissions() {
+            return Err(Error::usage(
+                path.to_string(),
+                "a cpu for the submission thread is given, and the path has none",
+            )
+            .remedy("add +spoll"));
+        }
+        let fd = target.require_fd(path.interface())?;
+        // Locked while a shared thread is looked up and begun, so that two queues do not both begin one.
+        let mut shared_thread = SHARED_THREAD.lock().unwrap_or_else(PoisonError::into_inner);
+        let attach_to = path.options.share.then(|| shared_thread.upgrade()).flatten();
+        let ring = set_up::<E>(path, config, attach_to.as_deref())?;
+        let shared = match (path.options.share, attach_to) {
+            (false, _) => None,
+            (true, Some(thread)) => Some(thread),
+            (true, None) => {
+                let thread = Arc::new(SharedThread(duplicate(path, ring.as_raw_fd())?));
+                *shared_thread = Arc::downgrade(&thread);
+                Some(thread)
+            }
+        };
+        drop(shared_thread);
+        let mut queue = Self {
+            registered: Vec::new(),
+            file: RingFile::Descriptor(fd.as_raw_fd()),
+            slots: Slots::new(config.depth as usize),
+            unsubmitted: 0,
+            refused: Vec::new(),
+            registered_ring: None,
+            polls_submissions: path.polls_submissions(),
+            polls_completions: path.polls_completions(),
+            event_fd: config.event_fd && !path.polls_completions(),
+            syscalls: 0,
+            _target: target.clone(),
+            _shared: shared,
+            _not_send: PhantomData,
+            ring,
+            encode,
+        };
+        if path.options.fixed_files {
+            let files = [fd.as_raw_fd()];
+            queue
+                .ring
+                .submitter()
+                .register_files(&files)
+                .map_err(|error| Error::system(format!("{path}: registering the target"), error))?;
+            queue.file = RingFile::Registered;
+        }
+        if path.options.fixed_buffers {
+            queue.register_buffers(path, &config.pools)?;
+        }
+        if !path.options.plain && !path.polls_submissions() {
+            queue.registered_ring = register_ring(&queue.ring);
+        }
+        Ok(queue)
+    }
+
+    fn register_buffers(&mut self, path: &IoPath, pools: &[Pool]) -> Result<()> {
+        if pools.is_empty() {
+            return Err(Error::usage(path.to_string(), "fixedbufs registers pools, and none was given")
+                .remedy("pass the pool in QueueConfig"));
+        }
+        let mut vectors = Vec::new();
+        for pool in pools {
+            let (base, bytes) = pool.span();
+            let piece_bytes = REGISTERED_BYTES_MAX / pool.frame_bytes() * pool.frame_bytes();
+            self.registered.push(RegisteredPool { pool: pool.clone(), first_index: vectors.len() as u16, piece_bytes });
+            vectors.extend((0..bytes).step_by(piece_bytes.max(1)).map(|start| libc::iovec {
+                iov_base: base.as_ptr().wrapping_add(start).cast(),
+                iov_len: piece_bytes.min(bytes - start),
+            }));
+        }
+        // SAFETY: the pools' memory outlives the registration: `self.registered` holds them until after the ring is
+        // dropped. The kernel touches it only for requests, which own their buffer.
+        unsafe { self.ring.submitter().register_buffers(&vectors) }.map_err(|error| match error.raw_os_error() {
+            Some(libc::ENOMEM) => Error::exhausted(
+                format!("{path}: registering buffers"),
+                format!("they are locked in memory, and the limit is {}", memory_lock_limit()),
+            )
+            .remedy("raise it (ulimit -l), lower --depth or --bs, or leave fixedbufs out"),
+            _ => Error::system(format!("{path}: registering buffers"), error),
+        })
+    }
+
+    fn enter(&mut self, to_submit: u32, min_complete: u32, flags: IoringEnterFlags) -> Result<u32, Errno> {
+        self.syscalls += 1;
+        let (number, flags) = match self.registered_ring {
+            Some(index) => (index as RawFd, flags | IoringEnterFlags::REGISTERED_RING),
+            None => (self.ring.as_raw_fd(), flags),
+        };
+        // SAFETY: the number is our ring's descriptor, open as long as `self.ring`, or its index in this thread's table,
+        // which the flag tells the kernel to use. The entries in the ring point to buffers and a file that `self` keeps.
+        unsafe { rustix::io_uring::io_uring_enter(BorrowedFd::borrow_raw(number), to_submit, min_complete, flags) }
+    }
+
+    /// Hands over what was submitted, and waits until `min` completions are in the ring (or looks for some, if the ring
+    /// needs a call for that).
+    fn enter_for(&mut self, min: usize) -> Result<()> {
+        let mut flags = IoringEnterFlags::empty();
+        if min > 0 || self.polls_completions || self.has_deferred_work() {
+            flags |= IoringEnterFlags::GETEVENTS;
+        }
+        match self.enter(self.unsubmitted, min as u32, flags) {
+            Ok(taken) => {
+                self.unsubmitted -= taken.min(self.unsubmitted);
+                Ok(())
+            }
+            Err(Errno::INTR) => Ok(()),
+            // No memory for the request, or completions to be read first: those in flight will help.
+            Err(Errno::AGAIN | Errno::BUSY) if self.in_kernel() > 0 => Ok(()),
+            Err(errno) => Err(Error::system("io_uring_enter", errno)),
+        }
+    }
+
+    /// Whether the kernel holds completions back until we enter (IORING_SQ_TASKRUN, IORING_SQ_CQ_OVERFLOW).
+    #[inline]
+    fn has_deferred_work(&mut self) -> bool {
+        let submission = self.ring.submission();
+        submission.taskrun() || submission.cq_overflow()
+    }
+
+    /// Requests that the kernel was told of and has not completed.
+    fn in_kernel(&self) -> usize {
+        self.slots.in_flight() - self.unsubmitted as usize
+    }
+
+    /// Wakes the kernel's submission thread if it sleeps.
+    fn wake(&mut self) -> Result<()> {
+        self.unsubmitted = 0;
+        if !self.ring.submission().need_wakeup() {
+            return Ok(());
+        }
+        match self.enter(0, 0, IoringEnterFlags::SQ_WAKEUP) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(errno) => Err(Error::system("io_uring_enter to wake the submission thread", errno)),
+        }
+    }
+
+    #[inline]
+    fn take_completions(&mut self, completions: &mut Vec<Completion>) -> usize {
+        let mut count = 0;
+        for entry in self.ring.completion() {
+            if let Some(request) = self.slots.take(E::slot(&entry)) {
+                let result = E::result(&entry, &request);
+                completions.push(request.complete(result));
+                count += 1;
+            }
+        }
+        count
+    }
+
+    fn buffer_index(registered: &[RegisteredPool], request: &Request) -> Result<Option<u16>, IoError> {
+        use iolane_core::Operation::{Read, Write};
+        match &request.operation {
+            Read(buffer) | Write(buffer) if !registered.is_empty() => {
+                let index = registered.iter().find_map(|pool| pool.index_of(buffer));
+                index.map(Some).ok_or(IoError::NOT_REGISTERED)
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+impl<E: Encode> Queue for RingQueue<E> {
+    fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize {
+        let mut count = 0;
+        let mut room = self.slots.depth() - self.in_flight();
+        let mut submission = self.ring.submission();
+        while room > 0 {
+            let Some(request) = requests.pop_front() else { break };
+            room -= 1;
+            count += 1;
+            let entry = Self::buffer_index(&self.registered, &request)
+                .and_then(|index| self.encode.encode(&request, self.file, index));
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(error) => {
+                    self.refused.push(request.complete(Err(error)));
+                    continue;
+                }
+            };
+            let slot = self.slots.insert(request);
+            let mut entry = entry;
+            squeue::EntryMarker::set_user_data(&mut entry, u64::from(slot));
+            // SAFETY: the entry points to a buffer in `self.slots` and to a file that `self` keeps open; both stay until
+            // the completion is taken, and `Drop` waits for it.
+            let pushed = unsafe { submission.push(&entry) };
+            debug_assert!(pushed.is_ok(), "the ring has at least as many entries as there are slots");
+            self.unsubmitted += 1;
+        }
+        count
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        if self.polls_submissions {
+            return if self.unsubmitted > 0 { self.wake() } else { Ok(()) };
+        }
+        while self.unsubmitted > 0 {
+            let before = self.unsubmitted;
+            let completed_before = self.in_kernel();
+            self.enter_for(0)?;
+            // Out of the kernel's room for now: the rest goes over when something was reaped.
+            if self.unsubmitted == before && completed_before > 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn reap(&mut self, min: usize, completions: &mut Vec<Completion>) -> Result<usize> {
+        let min = min.min(self.in_flight());
+        let mut count = self.refused.len();
+        completions.append(&mut self.refused);
+        if self.polls_submissions {
+            if self.unsubmitted > 0 {
+                self.wake()?;
+            }
+            // The kernel's threads do the rest; entering it to wait would be the system call this path is there to avoid.
+            loop {
+                count += self.take_completions(completions);
+                if count >= min {
+                    return Ok(count);
+                }
+                std::hint::spin_loop();
+            }
+        }
+        if self.unsubmitted > 0 || self.polls_completions || self.has_deferred_work() {
+            self.enter_for(min.saturating_sub(count).min(self.slots.in_flight()))?;
+        }
+        loop {
+            count += self.take_completions(completions);
+            if count >= min {
+                return Ok(count);
+            }
+            self.enter_for((min - count).min(self.slots.in_flight()))?;
+        }
+    }
+
+    fn depth(&self) -> usize {
+        self.slots.depth()
+    }
+
+    fn in_flight(&self) -> usize {
+        self.slots.in_flight() + self.refused.len()
+    }
+
+    fn syscalls(&self) -> Option<u64> {
+        Some(self.syscalls)
+    }
+
+    fn event_fd(&self) -> Option<BorrowedFd<'_>> {
+        // SAFETY: the descriptor is the ring's, open as long as `self` is borrowed.
+        self.event_fd.then(|| unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) })
+    }
+}
+
+impl<E: Encode> Drop for RingQueue<E> {
+    /// Closing a ring does not wait for what it has in flight (io_uring_setup(2)), and the kernel may go on writing to the
+    /// buffers. So everything the kernel was told of is cancelled where it can be, and waited for where it cannot,
+    /// before the fields are dropped. Entries it was not told of die with the ring.
+    fn drop(&mut self) {
+        let told = |queue: &Self| if queue.polls_submissions { queue.slots.in_flight() } else { queue.in_kernel() };
+        if told(self) > 0 && !self.polls_completions {
+            // Best effort: since Linux 6.0, and for requests that have not reached the device.
+            let _ =
+                self.ring.submitter().register_sync_cancel(Some(types::Timespec::new()), types::CancelBuilder::any());
+        }
+        let mut ended = Vec::with_capacity(self.slots.depth());
+        if self.polls_submissions {
+            let _ = self.wake();
+        }
+        while told(self) > 0 {
+            self.take_completions(&mut ended);
+            ended.clear();
+            if told(self) == 0 {
+                break;
+            }
+            match self.enter(0, 1, IoringEnterFlags::GETEVENTS) {
+                Ok(_) | Err(Errno::INTR | Errno::AGAIN | Errno::BUSY) => {}
+                Err(_) => {
+                    // The ring is beyond repair and the kernel may still write: better to lose the memory than to share it.
+                    std::mem::forget(std::mem::replace(&mut self.slots, Slots::new(0)));
+                    break;
+                }
+            }
+        }
+        if let Some(index) = self.registered_ring {
+            unregister_ring(&self.ring, index);
+        }
+    }
+}
+
+/// Sets a ring up with the best flags that this kernel takes.
+fn set_up<E: Encode>(
+    path: &IoPath,
+    config: &QueueConfig,
+    attach_to: Option<&SharedThread>,
+) -> Result<IoUring<E::Submission, E::Completion>> {
+    let mut refusal = io::Error::from_raw_os_error(libc::EINVAL);
+    for mut flags in SetupFlags::ladder(path, config) {
+        flags.attach_to = attach_to.map(|thread| thread.0.as_raw_fd());
+        match E::build_ring(config.depth, &flags) {
+            Ok(ring) => return Ok(ring),
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => refusal = error,
+            Err(error) => return Err(set_up_error(path, error)),
+        }
+    }
+    let since = [
+        (path.completion == iolane_core::CompletionMode::Hybrid, "HYBRID_IOPOLL came with Linux 6.13"),
+        (path.options.defer, "DEFER_TASKRUN came with Linux 6.1"),
+        (path.options.coop, "COOP_TASKRUN came with Linux 5.19"),
+        (config.spoll_cpu.is_some(), "the cpu for its submission thread may not exist"),
+    ];
+    match since.iter().find(|(asked, _)| *asked) {
+        Some((_, cause)) => Err(Error::unavailable(
+            path.to_string(),
+            format!("this kernel ({}) does not take it: {cause}", crate::kernel::Release::current().text()),
+        )
+        .remedy("leave it out, or use a newer kernel")),
+        None => Err(Error::system(format!("{path}: io_uring_setup"), refusal)),
+    }
+}
+
+fn set_up_error(path: &IoPath, error: io::Error) -> Error {
+    let what = path.to_string();
+    let disabled = || std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled").unwrap_or_default();
+    match error.raw_os_error() {
+        Some(libc::ENOSYS) => Error::unavailable(what, "this kernel has no io_uring")
+            .remedy("it came with Linux 5.1; use libaio or psync"),
+        Some(libc::EPERM) => match disabled().trim() {
+            setting @ ("1" | "2") => {
+                Error::unavailable(what, format!("io_uring is disabled (kernel.io_uring_disabled is {setting})"))
+                    .remedy("sysctl kernel.io_uring_disabled=0")
+            }
+            _ if path.polls_submissions() => {
+                Error::unavailable(what, "a submission thread needs privileges before Linux 5.11").remedy("run as root")
+            }
+            _ => Error::unavailable(
+                what,
+                "not permitted, probably by a seccomp filter (containers often forbid io_uring)",
+            )
+            .remedy("allow io_uring_setup, io_uring_enter and io_uring_register in the filter"),
+        },
+        Some(libc::ENOMEM) => {
+            Error::exhausted(what, format!("no memory for the ring (locked-memory limit {})", memory_lock_limit()))
+                .remedy("lower the depth or raise the limit (ulimit -l)")
+        }
+        _ => {
+            let error = Error::system(format!("{what}: io_uring_setup"), error);
+            if error.kind() == ErrorKind::Unavailable { error.with_kind(ErrorKind::Failed) } else { error }
+        }
+    }
+}
+
+fn duplicate(path: &IoPath, fd: RawFd) -> Result<OwnedFd> {
+    // SAFETY: the descriptor belongs to a ring that the caller holds.
+    rustix::io::fcntl_dupfd_cloexec(unsafe { BorrowedFd::borrow_raw(fd) }, 0)
+        .map_err(|errno| Error::system(format!("{path}: dup"), errno))
+}
+
+/// `struct io_uring_rsrc_update` (linux/io_uring.h), as the registration of rings uses it.
+#[repr(C)]
+struct RingUpdate {
+    offset: u32,
+    reserved: u32,
+    fd: u64,
+}
+
+/// Puts the ring into the thread's table of registered rings (Linux 5.18, 16 places a thread); without a place, or
+/// before, the descriptor serves as well.
+fn register_ring<S: squeue::EntryMarker, C: cqueue::EntryMarker>(ring: &IoUring<S, C>) -> Option<u32> {
+    let mut update = RingUpdate { offset: u32::MAX, reserved: 0, fd: ring.as_raw_fd() as u64 };
+    // SAFETY: the kernel reads and writes one `io_uring_rsrc_update` during the call (io_uring_register(2),
+    // IORING_REGISTER_RING_FDS), and the descriptor is the ring's.
+    let registered = unsafe {
+        let fd = BorrowedFd::borrow_raw(ring.as_raw_fd());
+        rustix::io_uring::io_uring_register(
+            fd,
+            IoringRegisterOp::RegisterRingFds,
+            (&raw mut update).cast_const().cast(),
+            1,
+        )
+    };
+    (registered == Ok(1)).then_some(update.offset)
+}
+
+fn unregister_ring<S: squeue::EntryMarker, C: cqueue::EntryMarker>(ring: &IoUring<S, C>, index: u32) {
+    let mut update = RingUpdate { offset: index, reserved: 0, fd: 0 };
+    // SAFETY: as in `register_ring`; the index is the one this thread was given for this ring.
+    let _ = unsafe {
+        let fd = BorrowedFd::borrow_raw(ring.as_raw_fd());
+        rustix::io_uring::io_uring_register(
+            fd,
+            IoringRegisterOp::UnregisterRingFds,
+            (&raw mut update).cast_const().cast(),
+            1,
+        )
+    };
+}
+
+/// Sets up a ring with HYBRID_IOPOLL (Linux 6.13), a flag that the ring library's builder lacks. A ring without it tells
+/// what the builder makes of all the others.
+pub(crate) fn build_hybrid(entries: u32, flags: &SetupFlags) -> io::Result<IoUring> {
+    const IORING_SETUP_HYBRID_IOPOLL: u32 = 1 << 17;
+    let without: IoUring = flags.builder().build(entries)?;
+    // SAFETY: both types are the kernel's `struct io_uring_params`, one of them behind a transparent wrapper.
+    let mut params =
+        unsafe { std::mem::transmute::<::io_uring::Parameters, io_uring_params>(without.params().clone()) };
+    drop(without);
+    params.flags |= IoringSetupFlags::from_bits_retain(IORING_SETUP_HYBRID_IOPOLL);
+    // SAFETY: the kernel reads the flags, and fills in the rest, during the call.
+    let fd = unsafe { rustix::io_uring::io_uring_setup(entries, &mut params) }?;
+    // SAFETY: as above for the type. The descriptor is new and handed over to the ring, with the parameters that the
+    // kernel filled in for it.
+    unsafe {
+        IoUring::from_fd(fd.into_raw_fd(), std::mem::transmute::<io_uring_params, ::io_uring::Parameters>(params))
+    }
+}

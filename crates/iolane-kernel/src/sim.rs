@@ -1,0 +1,381 @@
+//! `sim`: a device in memory that answers in virtual time, with latencies, short transfers, errors and reordering drawn
+//! from a seed. Tests use it to see what engines and claims make of behaviour that no real device shows on demand.
+
+use std::collections::VecDeque;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rand_core::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use iolane_core::{
+    Capabilities, Completion, Error, Interface, IoError, IoPath, Operation, Operations, Queue, QueueConfig, Request,
+    Result, Target, TargetKind, units,
+};
+
+use crate::checks;
+
+pub(crate) struct Sim;
+
+const DEPTH_MAX: u32 = 4096;
+
+/// How a simulated device behaves; written behind the size of its target: `sim:64m,seed=7,short=0.01`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SimSettings {
+    /// Draws everything else.
+    pub seed: u64,
+    /// The least time a request takes, in nanoseconds (`latency=80us`).
+    pub latency_ns: u64,
+    /// Up to this much is added to it, evenly drawn, in nanoseconds; it is what reorders completions (`jitter=40us`).
+    pub jitter_ns: u64,
+    /// The share of reads and writes that move less than asked for (`short=0.01`).
+    pub short: f64,
+    /// The share of requests that fail with EIO (`error=0.001`).
+    pub error: f64,
+    /// Every so many requests the device stops for `stall_ns` (`stall-every=1000`).
+    pub stall_every: u64,
+    /// How long it stops, in nanoseconds (`stall=100ms`).
+    pub stall_ns: u64,
+}
+
+impl Default for SimSettings {
+    fn default() -> Self {
+        Self { seed: 1, latency_ns: 80_000, jitter_ns: 40_000, short: 0.0, error: 0.0, stall_every: 0, stall_ns: 0 }
+    }
+}
+
+impl FromStr for SimSettings {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let mut settings = Self::default();
+        for part in text.split(',').filter(|part| !part.is_empty()) {
+            let bad = |cause: &str| {
+                Error::usage(format!("sim setting `{part}`"), cause).remedy(
+                    "write seed=N, latency=80us, jitter=40us, short=0.01, error=0.001, stall-every=N or stall=100ms",
+                )
+            };
+            let (name, value) = part.split_once('=').ok_or_else(|| bad("it is not NAME=VALUE"))?;
+            let number = || value.parse::<u64>().map_err(|_| bad("not a whole number"));
+            let time_ns = || Ok(units::parse_duration(value)?.as_nanos() as u64);
+            let share = || {
+                value
+                    .parse::<f64>()
+                    .ok()
+                    .filter(|share| (0.0..=1.0).contains(share))
+                    .ok_or_else(|| bad("not a share from 0 to 1"))
+            };
+            match name {
+                "seed" => settings.seed = number()?,
+                "latency" => settings.latency_ns = time_ns()?,
+                "jitter" => settings.jitter_ns = time_ns()?,
+                "short" => settings.short = share()?,
+                "error" => settings.error = share()?,
+                "stall-every" => settings.stall_every = number()?,
+                "stall" => settings.stall_ns = time_ns()?,
+                _ => return Err(bad("no such setting")),
+            }
+        }
+        Ok(settings)
+    }
+}
+
+impl Interface for Sim {
+    fn name(&self) -> &'static str {
+        "sim"
+    }
+
+    fn summary(&self) -> &'static str {
+        "a device simulated in memory and virtual time, for tests"
+    }
+
+    fn paths(&self) -> Vec<IoPath> {
+        vec![IoPath::new(self.name())]
+    }
+
+    fn validate(&self, path: &IoPath) -> Result<()> {
+        checks::no_modes(path, "virtual time does not pass while polling")?;
+        checks::no_options(path)
+    }
+
+    fn probe(&self, path: &IoPath, target: &Target) -> Result<Capabilities> {
+        self.validate(path)?;
+        device_of(path, target)?;
+        Ok(Capabilities {
+            depth_max: DEPTH_MAX,
+            operations: Operations::ALL,
+            event_fd: false,
+            unregistered_memory: None,
+            note: Some("virtual time: its figures say nothing about a real device".into()),
+        })
+    }
+
+    fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
+        self.validate(path)?;
+        checks::depth(path, config.depth, DEPTH_MAX)?;
+        device_of(path, target)?;
+        let settings = target.settings().parse::<SimSettings>()?;
+        Ok(Box::new(SimQueue {
+            random: Xoshiro256PlusPlus::seed_from_u64(settings.seed),
+            settings,
+            target: target.clone(),
+            depth: config.depth as usize,
+            submitted: VecDeque::with_capacity(config.depth as usize),
+            at_work: Vec::with_capacity(config.depth as usize),
+            served: 0,
+            ready_ns: 0,
+        }))
+    }
+}
+
+/// Memory and clock of a simulated device, kept with its target; all queues on the target share them.
+struct Device {
+    data: Mutex<Vec<u8>>,
+    now_ns: Arc<AtomicU64>,
+}
+
+/// A block, in bytes: what the device reads and writes whole.
+const BLOCK_BYTES: u64 = 512;
+
+/// How long it takes to look for completions and find none, in virtual nanoseconds.
+const LOOK_NS: u64 = 1000;
+
+fn device_of<'a>(path: &IoPath, target: &'a Target) -> Result<&'a Device> {
+    let bytes = target.bytes() as usize;
+    (target.kind() == TargetKind::Sim)
+        .then(|| target.state(|| Device { data: Mutex::new(vec![0; bytes]), now_ns: Arc::default() }))
+        .flatten()
+        .ok_or_else(|| {
+            Error::unavailable(format!("{path} on {}", target.name()), "a simulated device has no other side")
+                .remedy("use --target sim")
+        })
+}
+
+/// The virtual clock of a simulated target, in nanoseconds; `None` for any other target. It stands still but for what its
+/// queues do: waiting moves it to the next completion, and looking in vain takes a microsecond.
+pub fn clock(target: &Target) -> Option<Arc<AtomicU64>> {
+    device_of(&IoPath::new("sim"), target).ok().map(|device| device.now_ns.clone())
+}
+
+struct SimQueue {
+    target: Target,
+    settings: SimSettings,
+    random: Xoshiro256PlusPlus,
+    depth: usize,
+    submitted: VecDeque<Request>,
+    /// Requests the device has, each with the time at which it will be done.
+    at_work: Vec<(u64, Request)>,
+    /// Requests the device was given so far.
+    served: u64,
+    /// The device takes nothing up before this time, after a stall.
+    ready_ns: u64,
+}
+
+impl SimQueue {
+    fn device(&self) -> Result<&Device> {
+        device_of(&IoPath::new("sim"), &self.target)
+    }
+
+    /// True for the given share of calls.
+    fn draw(&mut self, share: f64) -> bool {
+        share > 0.0 && (self.random.next_u64() >> 11) as f64 / (1u64 << 53) as f64 <= share
+    }
+
+    /// The index of the request that is done first.
+    fn next_done(&self) -> Option<usize> {
+        (0..self.at_work.len()).min_by_key(|index| self.at_work[*index].0)
+    }
+
+    /// Carries a request out, as it stands at its end.
+    fn carry_out(&mut self, mut request: Request) -> Result<Completion> {
+        let short = self.draw(self.settings.short);
+        let fails = self.draw(self.settings.error);
+        let cut = self.random.next_u64();
+        if fails {
+            return Ok(request.complete(Err(IoError::from_errno(libc::EIO))));
+        }
+        let writable = self.target.writable();
+        let device = self.device()?;
+        let mut data = device.data.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = transfer(&mut data, &mut request, writable, |bytes| match (short, bytes / BLOCK_BYTES) {
+            (true, blocks @ 2..) => (1 + cut % (blocks - 1)) * BLOCK_BYTES,
+            _ => bytes,
+        });
+        drop(data);
+        Ok(request.complete(result))
+    }
+}
+
+/// Moves the data of a request; `moved` says how many of the bytes asked for really move.
+fn transfer(
+    data: &mut [u8],
+    request: &mut Request,
+    writable: bool,
+    moved: impl Fn(u64) -> u64,
+) -> Result<u32, IoError> {
+    let end = data.len() as u64;
+    let offset = request.offset;
+    let range = |bytes: u64| {
+        if (offset | bytes) % BLOCK_BYTES != 0 {
+            return Err(IoError::INVALID);
+        }
+        Ok(offset.min(end) as usize..offset.saturating_add(bytes).min(end) as usize)
+    };
+    if !writable && !matches!(request.operation, Operation::Read(_) | Operation::Fsync | Operation::Fdatasync) {
+        return Err(IoError::READ_ONLY);
+    }
+    match &mut request.operation {
+        Operation::Fsync | Operation::Fdatasync => Ok(0),
+        Operation::Read(buffer) => {
+            let available = range(buffer.len() as u64)?;
+            let bytes = moved(available.len() as u64) as usize;
+            buffer[..bytes].copy_from_slice(&data[available.start..available.start + bytes]);
+            Ok(bytes as u32)
+        }
+        Operation::Write(buffer) => {
+            let available = range(buffer.len() as u64)?;
+            if available.is_empty() && !buffer.is_empty() {
+                return Err(IoError::from_errno(libc::ENOSPC));
+            }
+            let bytes = moved(available.len() as u64) as usize;
+            data[available.start..available.start + bytes].copy_from_slice(&buffer[..bytes]);
+            Ok(bytes as u32)
+        }
+        Operation::Discard { bytes } | Operation::WriteZeroes { bytes } => {
+            let available = range(*bytes)?;
+            data[available].fill(0);
+            Ok(0)
+        }
+    }
+}
+
+impl Queue for SimQueue {
+    fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize {
+        let count = requests.len().min(self.depth - self.in_flight());
+        self.submitted.extend(requests.drain(..count));
+        count
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let now_ns = self.device()?.now_ns.load(Ordering::Relaxed);
+        while let Some(request) = self.submitted.pop_front() {
+            self.served += 1;
+            let settings = &self.settings;
+            if settings.stall_every > 0 && self.served.is_multiple_of(settings.stall_every) {
+                self.ready_ns = self.ready_ns.max(now_ns) + settings.stall_ns;
+            }
+            let jitter_ns = match settings.jitter_ns {
+                0 => 0,
+                most => self.random.next_u64() % (most + 1),
+            };
+            let done_ns = self.ready_ns.max(now_ns) + settings.latency_ns + jitter_ns;
+            self.at_work.push((done_ns, request));
+        }
+        Ok(())
+    }
+
+    fn reap(&mut self, min: usize, completions: &mut Vec<Completion>) -> Result<usize> {
+        self.flush()?;
+        let min = min.min(self.in_flight());
+        let clock = self.device()?.now_ns.clone();
+        let mut count = 0;
+        while let Some(next) = self.next_done() {
+            let done_ns = self.at_work[next].0;
+            if done_ns > clock.load(Ordering::Relaxed) {
+                if count >= min {
+                    break;
+                }
+                clock.fetch_max(done_ns, Ordering::Relaxed);
+            }
+            let (_, request) = self.at_work.swap_remove(next);
+            completions.push(self.carry_out(request)?);
+            count += 1;
+        }
+        if count == 0 {
+            clock.fetch_add(LOOK_NS, Ordering::Relaxed);
+        }
+        Ok(count)
+    }
+
+    fn depth(&self) -> usize {
+        self.depth
+    }
+
+    fn in_flight(&self) -> usize {
+        self.submitted.len() + self.at_work.len()
+    }
+
+    fn syscalls(&self) -> Option<u64> {
+        Some(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iolane_core::{Pages, Pool};
+    use proptest::prelude::*;
+
+    /// The order of tags, the results and the time at which a run of reads ended.
+    fn run(settings: &str, count: u64) -> (Vec<(u64, Result<u32, IoError>)>, u64) {
+        let target = Target::open(format!("sim:1m,{settings}")).unwrap();
+        let pool = Pool::new(count as usize, 4096, Pages::Base).unwrap();
+        let mut queue = Sim.open(&IoPath::new("sim"), &target, &QueueConfig::new(count as u32)).unwrap();
+        let mut requests = (0..count).map(|tag| Request::read(tag, tag * 4096, pool.take().unwrap())).collect();
+        queue.submit(&mut requests);
+        let mut completions = Vec::new();
+        queue.drain(&mut completions).unwrap();
+        let ends = completions.iter().map(|completion| (completion.tag, completion.result)).collect();
+        (ends, clock(&target).unwrap().load(Ordering::Relaxed))
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_run() {
+        assert_eq!(run("seed=7,short=0.3,error=0.2", 64), run("seed=7,short=0.3,error=0.2", 64));
+        assert_ne!(run("seed=7", 64).0, run("seed=8", 64).0);
+    }
+
+    #[test]
+    fn jitter_reorders_and_without_it_order_is_kept() {
+        let tags = |settings: &str| run(settings, 32).0.into_iter().map(|(tag, _)| tag).collect::<Vec<_>>();
+        assert!(!tags("seed=3").is_sorted());
+        assert_eq!(run("jitter=0", 32).1, 80_000);
+    }
+
+    #[test]
+    fn short_transfers_and_errors_come_as_often_as_set() {
+        let (ends, _) = run("seed=5,short=0.5,error=0.25", 256);
+        let failed = ends.iter().filter(|(_, result)| result.is_err()).count();
+        let short = ends.iter().filter(|(_, result)| matches!(result, Ok(1..4096))).count();
+        assert!((40..90).contains(&failed) && (60..140).contains(&short), "{failed} failed, {short} short");
+    }
+
+    #[test]
+    fn a_stall_holds_up_what_comes_after_it() {
+        assert_eq!(run("jitter=0,stall-every=8,stall=1ms", 8).1, 1_080_000);
+    }
+
+    #[test]
+    fn waiting_moves_the_clock_and_looking_takes_a_microsecond() {
+        let target = Target::open("sim:1m,jitter=0").unwrap();
+        let now_ns = clock(&target).unwrap();
+        let mut queue = Sim.open(&IoPath::new("sim"), &target, &QueueConfig::new(1)).unwrap();
+        queue.reap(0, &mut Vec::new()).unwrap();
+        assert_eq!(now_ns.load(Ordering::Relaxed), 1000);
+    }
+
+    #[test]
+    fn settings_that_make_no_sense_are_refused() {
+        for text in ["seed", "seed=x", "short=2", "error=-1", "speed=9", "latency=1d"] {
+            assert!(text.parse::<SimSettings>().is_err(), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_the_settings_parser_panic(text in "\\PC{0,30}|[a-z=,.0-9]{0,30}") {
+            let _ = text.parse::<SimSettings>();
+        }
+    }
+}
