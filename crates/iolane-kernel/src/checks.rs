@@ -21,16 +21,21 @@ pub(crate) fn impossible(path: &IoPath, cause: &str) -> Error {
     Error::usage(path.to_string(), cause)
 }
 
-/// Refuses everything that follows the interface's name but `+int`, which names what the interface does anyway.
-pub(crate) fn no_modes(path: &IoPath, why_no_polling: &str) -> Result<()> {
-    if path.submission != SubmissionMode::Default {
-        return Err(impossible(path, "only io_uring has a kernel thread that polls for submissions")
-            .remedy("use io_uring+spoll"));
+/// Refuses a kernel thread for submissions.
+pub(crate) fn no_spoll(path: &IoPath) -> Result<()> {
+    match path.submission {
+        SubmissionMode::Default => Ok(()),
+        SubmissionMode::Spoll => Err(impossible(path, "only io_uring has a kernel thread that polls for submissions")
+            .remedy("use io_uring+spoll")),
     }
-    if !matches!(path.completion, CompletionMode::Default | CompletionMode::Interrupt) {
-        return Err(impossible(path, why_no_polling));
+}
+
+/// Refuses polling for completions, with the reason; `+int` names what a kernel interface does anyway.
+pub(crate) fn no_polling(path: &IoPath, cause: &str) -> Result<()> {
+    match path.completion {
+        CompletionMode::Default | CompletionMode::Interrupt => Ok(()),
+        CompletionMode::Cpoll | CompletionMode::Hybrid => Err(impossible(path, cause).remedy("use io_uring+cpoll")),
     }
-    Ok(())
 }
 
 /// Refuses options, all of which are io_uring's.

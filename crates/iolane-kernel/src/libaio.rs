@@ -35,7 +35,8 @@ impl Interface for Libaio {
 
     fn validate(&self, path: &IoPath) -> Result<()> {
         checks::no_options(path)?;
-        checks::no_modes(path, "the kernel's aio has no polled completion (a patch for it never landed)")
+        checks::no_spoll(path)?;
+        checks::no_polling(path, "the kernel's aio has no polled completion (a patch for it never landed)")
     }
 
     fn probe(&self, path: &IoPath, target: &Target) -> Result<Capabilities> {

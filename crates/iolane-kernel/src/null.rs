@@ -27,7 +27,8 @@ impl Interface for Null {
     }
 
     fn validate(&self, path: &IoPath) -> Result<()> {
-        checks::no_modes(path, "there is nothing to poll")?;
+        checks::no_spoll(path)?;
+        checks::no_polling(path, "there is nothing to poll")?;
         checks::no_options(path)
     }
 

@@ -34,7 +34,8 @@ impl Interface for PosixAio {
 
     fn validate(&self, path: &IoPath) -> Result<()> {
         checks::no_options(path)?;
-        checks::no_modes(path, "its threads make plain blocking calls, which do not poll")
+        checks::no_spoll(path)?;
+        checks::no_polling(path, "its threads make plain blocking calls, which do not poll")
     }
 
     fn probe(&self, path: &IoPath, target: &Target) -> Result<Capabilities> {

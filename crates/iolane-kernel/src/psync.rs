@@ -34,13 +34,13 @@ impl Interface for Psync {
 
     fn validate(&self, path: &IoPath) -> Result<()> {
         checks::no_options(path)?;
-        if path.completion == CompletionMode::Cpoll {
-            return checks::no_modes(&IoPath { completion: CompletionMode::Default, ..path.clone() }, "");
+        checks::no_spoll(path)?;
+        match path.completion {
+            CompletionMode::Cpoll => Ok(()),
+            _ => {
+                checks::no_polling(path, "sleeping first and polling then was a setting of the device, until Linux 6.4")
+            }
         }
-        checks::no_modes(
-            path,
-            "a blocking call cannot sleep first and poll then since Linux 6.4; before, queue/io_poll_delay set it for the device",
-        )
     }
 
     fn probe(&self, path: &IoPath, target: &Target) -> Result<Capabilities> {

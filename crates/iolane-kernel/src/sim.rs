@@ -95,7 +95,8 @@ impl Interface for Sim {
     }
 
     fn validate(&self, path: &IoPath) -> Result<()> {
-        checks::no_modes(path, "virtual time does not pass while polling")?;
+        checks::no_spoll(path)?;
+        checks::no_polling(path, "virtual time does not pass while polling")?;
         checks::no_options(path)
     }
 
@@ -217,7 +218,7 @@ fn transfer(
     let end = data.len() as u64;
     let offset = request.offset;
     let range = |bytes: u64| {
-        if (offset | bytes) % BLOCK_BYTES != 0 {
+        if !(offset | bytes).is_multiple_of(BLOCK_BYTES) {
             return Err(IoError::INVALID);
         }
         Ok(offset.min(end) as usize..offset.saturating_add(bytes).min(end) as usize)
@@ -317,8 +318,10 @@ mod tests {
     use iolane_core::{Pages, Pool};
     use proptest::prelude::*;
 
-    /// The order of tags, the results and the time at which a run of reads ended.
-    fn run(settings: &str, count: u64) -> (Vec<(u64, Result<u32, IoError>)>, u64) {
+    type Ends = Vec<(u64, Result<u32, IoError>)>;
+
+    /// The tags with their results in order of completion, and the time at which a run of reads ended.
+    fn run(settings: &str, count: u64) -> (Ends, u64) {
         let target = Target::open(format!("sim:1m,{settings}")).unwrap();
         let pool = Pool::new(count as usize, 4096, Pages::Base).unwrap();
         let mut queue = Sim.open(&IoPath::new("sim"), &target, &QueueConfig::new(count as u32)).unwrap();
