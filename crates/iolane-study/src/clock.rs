@@ -1,0 +1,62 @@
+//! Where the engine's time comes from: the processor's time stamp counter, or the virtual clock of a simulated device.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// A clock the engine reads once per turn of its loop; it makes no system call.
+pub(crate) trait Clock: Clone + Send {
+    /// Now, in nanoseconds since a fixed point.
+    fn now_ns(&self) -> u64;
+
+    /// Lets time pass until about `until_ns` when there is nothing to do; may return early.
+    fn idle_until(&self, until_ns: u64);
+}
+
+/// The time stamp counter, read in user space and scaled to nanoseconds (by `quanta`, which calibrates it once).
+#[derive(Clone)]
+pub(crate) struct TscClock {
+    clock: quanta::Clock,
+    start: u64,
+}
+
+impl TscClock {
+    pub(crate) fn new() -> Self {
+        let clock = quanta::Clock::new();
+        let start = clock.raw();
+        Self { clock, start }
+    }
+}
+
+/// Below this a sleep would wake up too late to be of use, and the wait is spun instead.
+const SLEEP_MIN_NS: u64 = 200_000;
+
+impl Clock for TscClock {
+    #[inline]
+    fn now_ns(&self) -> u64 {
+        self.clock.delta_as_nanos(self.start, self.clock.raw())
+    }
+
+    fn idle_until(&self, until_ns: u64) {
+        let wait_ns = until_ns.saturating_sub(self.now_ns());
+        if wait_ns > SLEEP_MIN_NS {
+            std::thread::sleep(Duration::from_nanos(wait_ns - SLEEP_MIN_NS / 2));
+        } else {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+/// The clock of a simulated device: it moves when its queues wait, so idling jumps ahead.
+#[derive(Clone)]
+pub(crate) struct VirtualClock(pub(crate) Arc<AtomicU64>);
+
+impl Clock for VirtualClock {
+    fn now_ns(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn idle_until(&self, until_ns: u64) {
+        self.0.fetch_max(until_ns, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,386 @@
+//! The loop that keeps one queue busy: it generates requests, hands them over, reaps, and notes latencies.
+//! One engine is one thread's; the runner decides when its phases begin. It allocates nothing while a phase runs.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use hdrhistogram::Histogram;
+use iolane::{Buffer, Completion, Error, IoError, Operations, Pool, Queue, Request, Result};
+
+use crate::clock::Clock;
+use crate::content::Generations;
+use crate::workload::{PlannedRequest, RequestGenerator, Workload};
+
+/// The longest latency a histogram holds, in nanoseconds: an hour. What takes longer counts as an hour.
+const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
+
+/// Latencies in nanoseconds with three significant digits; a few hundred KiB each.
+pub fn new_histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LATENCY_NS_MAX, 3).expect("the bounds are constants that HDR histograms take")
+}
+
+/// What one phase of one engine did.
+#[derive(Debug, Clone)]
+pub struct Tally {
+    /// Reads and writes that ended without an error.
+    pub ios: u64,
+    /// Bytes they moved.
+    pub bytes: u64,
+    /// Those of them that moved less than was asked for.
+    pub short: u64,
+    /// Requests that failed.
+    pub errors: u64,
+    /// The first failure, in words.
+    pub first_error: Option<String>,
+    /// fsync requests that ended.
+    pub syncs: u64,
+    /// With a rate: requests that were due and had not begun when the phase ended.
+    pub late: u64,
+    /// System calls the queue made, where it can count its own.
+    pub syscalls: Option<u64>,
+    /// From the start of the phase to the end of its last request, in nanoseconds.
+    pub elapsed_ns: u64,
+    /// From a request's start (with a rate: its intended start) to its completion.
+    pub latency: Histogram<u64>,
+    /// How long handing a batch over took; only in phases that measure it.
+    pub submit: Histogram<u64>,
+}
+
+impl Tally {
+    fn new() -> Self {
+        Self {
+            ios: 0,
+            bytes: 0,
+            short: 0,
+            errors: 0,
+            first_error: None,
+            syncs: 0,
+            late: 0,
+            syscalls: None,
+            elapsed_ns: 0,
+            latency: new_histogram(),
+            submit: new_histogram(),
+        }
+    }
+
+    /// Adds what another engine did at the same time.
+    pub fn merge(&mut self, other: &Self) {
+        self.ios += other.ios;
+        self.bytes += other.bytes;
+        self.short += other.short;
+        self.errors += other.errors;
+        self.syncs += other.syncs;
+        self.late += other.late;
+        self.syscalls = self.syscalls.zip(other.syscalls).map(|(a, b)| a + b);
+        self.elapsed_ns = self.elapsed_ns.max(other.elapsed_ns);
+        self.first_error = self.first_error.take().or_else(|| other.first_error.clone());
+        let _ = self.latency.add(&other.latency);
+        let _ = self.submit.add(&other.submit);
+    }
+}
+
+/// What a phase is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Submission and waiting go together, as cheaply as the path can; the phase that results come from.
+    Measure,
+    /// Each batch is handed over by a call of its own, which is timed.
+    TimeSubmission,
+}
+
+/// Keeps one queue busy.
+pub(crate) struct Engine<C> {
+    queue: Box<dyn Queue>,
+    clock: C,
+    generator: RequestGenerator,
+    /// Fewest completions to wait for.
+    batch: usize,
+    /// Nanoseconds from one intended start to the next, with a rate.
+    interval_ns: Option<f64>,
+    fsync_every: Option<u32>,
+    /// The book of what each block holds, with --verify; all engines on a target share it.
+    book: Option<Arc<Generations>>,
+    /// Tags not in use, each with its buffer.
+    free: Vec<(u32, Buffer)>,
+    depth: usize,
+    /// By tag: what is in flight.
+    in_flight: Box<[InFlight]>,
+    requests: VecDeque<Request>,
+    completions: Vec<Completion>,
+    writes_unsynced: u32,
+    /// The tag of the fsync in flight and the buffer that waits beside it.
+    sync_in_flight: Option<(u32, Buffer)>,
+    /// A request that was drawn and overlaps one in flight; it goes first when that has ended.
+    held_back: Option<PlannedRequest>,
+}
+
+#[derive(Clone, Copy)]
+struct InFlight {
+    start_ns: u64,
+    request: PlannedRequest,
+}
+
+impl<C: Clock> Engine<C> {
+    /// An engine on a queue; `pool` has a buffer for each request in flight, `threads` engines share the workload's rate.
+    pub(crate) fn new(
+        queue: Box<dyn Queue>,
+        clock: C,
+        workload: &Workload,
+        generator: RequestGenerator,
+        book: Option<Arc<Generations>>,
+        pool: &Pool,
+        threads: usize,
+    ) -> Result<Self> {
+        let depth = queue.depth();
+        let free: Vec<(u32, Buffer)> = (0..depth as u32).rev().zip(std::iter::from_fn(|| pool.take())).collect();
+        if free.len() < depth {
+            return Err(Error::exhausted("buffers", format!("{} for {depth} requests in flight", free.len())));
+        }
+        let nothing = PlannedRequest { is_read: true, offset: 0, block_bytes: 0 };
+        Ok(Self {
+            clock,
+            generator,
+            batch: workload.batch.map_or(1, |batch| batch as usize),
+            interval_ns: workload.rate.map(|rate| threads as f64 * 1e9 / rate),
+            fsync_every: workload.fsync_every,
+            book,
+            free,
+            depth,
+            in_flight: vec![InFlight { start_ns: 0, request: nothing }; depth].into(),
+            requests: VecDeque::with_capacity(depth),
+            completions: Vec::with_capacity(depth),
+            writes_unsynced: 0,
+            sync_in_flight: None,
+            held_back: None,
+            queue,
+        })
+    }
+
+    /// Runs for `duration_ns`, or until `stop`, and then until all that was begun has ended.
+    ///
+    /// # Errors
+    /// A failure of the queue, or content that is not what was written. Failed requests are counted, not returned.
+    pub(crate) fn run(&mut self, phase: Phase, duration_ns: u64, stop: &AtomicBool) -> Result<Tally> {
+        let mut tally = Tally::new();
+        let syscalls_before = self.queue.syscalls();
+        let begin_ns = self.clock.now_ns();
+        let end_ns = begin_ns + duration_ns;
+        let mut now_ns = begin_ns;
+        let mut schedule = self.interval_ns.map(|interval_ns| Schedule { begin_ns, interval_ns, started: 0 });
+        loop {
+            let goes_on = now_ns < end_ns && !stop.load(Ordering::Relaxed);
+            if goes_on {
+                match &mut schedule {
+                    None => self.refill(now_ns),
+                    Some(schedule) => self.refill_due(now_ns, schedule),
+                }
+            }
+            let busy = self.free.len() < self.depth;
+            if !busy && !goes_on {
+                break;
+            }
+            if let (false, Some(schedule)) = (busy, &schedule) {
+                self.clock.idle_until(schedule.next_ns().min(end_ns));
+                now_ns = self.clock.now_ns();
+                continue;
+            }
+            if phase == Phase::TimeSubmission && !self.requests.is_empty() {
+                self.hand_over_timed(&mut tally)?;
+            } else {
+                self.queue.submit(&mut self.requests);
+            }
+            // With a rate, waiting would keep requests from starting when they are due.
+            let min = if schedule.is_some() && goes_on { 0 } else { self.batch };
+            self.queue.reap(min, &mut self.completions)?;
+            now_ns = self.clock.now_ns();
+            self.note_completions(now_ns, &mut tally)?;
+        }
+        tally.elapsed_ns = now_ns - begin_ns;
+        tally.late = schedule.map_or(0, |schedule| schedule.due(end_ns.min(now_ns)).saturating_sub(schedule.started));
+        tally.syscalls = self.queue.syscalls().zip(syscalls_before).map(|(after, before)| after - before);
+        Ok(tally)
+    }
+
+    /// What the queue can be asked for beside reads and writes.
+    pub(crate) fn required_operations(workload: &Workload) -> Operations {
+        let mut required = Operations::default();
+        if workload.access.reads() {
+            required = required.with(Operations::READ);
+        }
+        if workload.access.writes() {
+            required = required.with(Operations::WRITE);
+        }
+        if workload.fsync_every.is_some() {
+            required = required.with(Operations::FSYNC);
+        }
+        required
+    }
+
+    /// Puts a request into every free place; all of them start now.
+    #[inline]
+    fn refill(&mut self, now_ns: u64) {
+        while !self.free.is_empty() && self.prepare(now_ns) {}
+    }
+
+    /// Puts the requests that are due into free places; each starts when it was due, however late that is now.
+    fn refill_due(&mut self, now_ns: u64, schedule: &mut Schedule) {
+        while !self.free.is_empty() && schedule.next_ns() <= now_ns && self.prepare(schedule.next_ns()) {
+            schedule.started += 1;
+        }
+    }
+
+    /// Prepares one request, or says that none can be: what was drawn overlaps one in flight.
+    #[inline]
+    fn prepare(&mut self, start_ns: u64) -> bool {
+        if self.fsync_every.is_some_and(|every| self.writes_unsynced >= every) && self.prepare_sync() {
+            return true;
+        }
+        let planned = self.held_back.take().unwrap_or_else(|| self.generator.next_request());
+        let Some((tag, mut buffer)) = self.free.pop() else { return false };
+        let sized = buffer.set_len(planned.block_bytes as usize);
+        debug_assert!(sized.is_ok(), "the pool's buffers hold the largest block");
+        if let Some(book) = &self.book
+            && !claim(book, planned, &mut buffer)
+        {
+            self.held_back = Some(planned);
+            self.free.push((tag, buffer));
+            return false;
+        }
+        self.in_flight[tag as usize] = InFlight { start_ns, request: planned };
+        let request = if planned.is_read {
+            Request::read(tag.into(), planned.offset, buffer)
+        } else {
+            self.writes_unsynced += 1;
+            Request::write(tag.into(), planned.offset, buffer)
+        };
+        self.requests.push_back(request);
+        true
+    }
+
+    /// Prepares an fsync, of which one is in flight at a time.
+    fn prepare_sync(&mut self) -> bool {
+        if self.sync_in_flight.is_some() {
+            return false;
+        }
+        let Some((tag, buffer)) = self.free.pop() else { return false };
+        self.requests.push_back(Request::fsync(tag.into()));
+        self.sync_in_flight = Some((tag, buffer));
+        self.writes_unsynced = 0;
+        true
+    }
+
+    fn hand_over_timed(&mut self, tally: &mut Tally) -> Result<()> {
+        let before_ns = self.clock.now_ns();
+        self.queue.submit(&mut self.requests);
+        self.queue.flush()?;
+        tally.submit.saturating_record(self.clock.now_ns() - before_ns);
+        Ok(())
+    }
+
+    #[inline]
+    fn note_completions(&mut self, now_ns: u64, tally: &mut Tally) -> Result<()> {
+        // Taken out, so that noting one can borrow the rest of the engine; put back with its memory.
+        let mut completions = std::mem::take(&mut self.completions);
+        for completion in completions.drain(..) {
+            self.note(completion, now_ns, tally)?;
+        }
+        self.completions = completions;
+        Ok(())
+    }
+
+    #[inline]
+    fn note(&mut self, completion: Completion, now_ns: u64, tally: &mut Tally) -> Result<()> {
+        let tag = completion.tag as u32;
+        let Some(buffer) = completion.buffer else {
+            return self.note_sync(tag, completion.result, tally);
+        };
+        let InFlight { start_ns, request } = self.in_flight[tag as usize];
+        match completion.result {
+            Ok(bytes) => {
+                tally.latency.saturating_record(now_ns - start_ns);
+                tally.ios += 1;
+                tally.bytes += u64::from(bytes);
+                tally.short += u64::from(bytes < request.block_bytes);
+            }
+            Err(error) => {
+                tally.errors += 1;
+                tally.first_error.get_or_insert_with(|| describe(request, error));
+            }
+        }
+        if let Some(book) = &self.book {
+            release(book, request, completion.result, &buffer)?;
+        }
+        self.free.push((tag, buffer));
+        Ok(())
+    }
+
+    #[cold]
+    fn note_sync(&mut self, tag: u32, result: Result<u32, IoError>, tally: &mut Tally) -> Result<()> {
+        match result {
+            Ok(_) => tally.syncs += 1,
+            Err(error) => {
+                tally.errors += 1;
+                tally.first_error.get_or_insert_with(|| format!("fsync: {error}"));
+            }
+        }
+        match self.sync_in_flight.take() {
+            Some((sync_tag, buffer)) if sync_tag == tag => {
+                self.free.push((tag, buffer));
+                Ok(())
+            }
+            _ => Err(Error::failed("engine", format!("a completion with tag {tag} has lost its buffer"))),
+        }
+    }
+}
+
+fn describe(request: PlannedRequest, error: IoError) -> String {
+    let what = if request.is_read { "read" } else { "write" };
+    format!("{what} of {} bytes at offset {}: {error}", request.block_bytes, request.offset)
+}
+
+/// Claims the blocks of a request in the book and fills a write's buffer, or says that one of them is in use.
+fn claim(book: &Generations, planned: PlannedRequest, buffer: &mut Buffer) -> bool {
+    let bytes = u64::from(planned.block_bytes);
+    if planned.is_read {
+        return book.try_begin_read(planned.offset, bytes);
+    }
+    match book.try_begin_write(planned.offset, bytes) {
+        None => false,
+        Some(generation) => {
+            book.fill(buffer, planned.offset, generation);
+            true
+        }
+    }
+}
+
+/// Compares what was read with the book, or notes what was written, and gives the blocks back.
+fn release(book: &Generations, request: PlannedRequest, result: Result<u32, IoError>, buffer: &Buffer) -> Result<()> {
+    let PlannedRequest { is_read, offset, block_bytes } = request;
+    let whole = result == Ok(block_bytes);
+    if !is_read {
+        book.end_write(offset, block_bytes.into(), whole);
+        return Ok(());
+    }
+    let checked = if whole { book.check(buffer, offset) } else { Ok(()) };
+    book.end_read(offset, block_bytes.into());
+    checked.map_err(|mismatch| Error::failed("verify", mismatch.to_string()))
+}
+
+/// When requests are due, with a rate: evenly spaced, whatever became of those before.
+struct Schedule {
+    begin_ns: u64,
+    interval_ns: f64,
+    started: u64,
+}
+
+impl Schedule {
+    fn next_ns(&self) -> u64 {
+        self.begin_ns + (self.started as f64 * self.interval_ns) as u64
+    }
+
+    /// How many requests were due before a time.
+    fn due(&self, before_ns: u64) -> u64 {
+        ((before_ns - self.begin_ns) as f64 / self.interval_ns).ceil() as u64
+    }
+}

@@ -1,0 +1,398 @@
+//! The document of a run: schema `iolane.run/1`, as DESIGN gives it and `docs/schema/run.json` describes it.
+//! Made from what `run` measured; a figure that could not be had is null, with a warning that says why.
+
+use serde::Serialize;
+
+use crate::run::{RunOutcome, RunPlan};
+use crate::stats::{Estimate, estimate_median, median};
+use crate::telemetry::Host;
+
+/// One run of one arm, or of its repeats.
+#[derive(Debug, Clone, Serialize)]
+pub struct RunRecord {
+    schema: &'static str,
+    /// The path, in its one notation.
+    pub path: String,
+    /// The first target.
+    pub target: TargetRecord,
+    /// All targets, if there are more than one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub targets: Vec<TargetRecord>,
+    /// What was asked for.
+    pub workload: WorkloadRecord,
+    /// What was measured.
+    pub result: ResultRecord,
+    /// How the path showed that it did what its name says.
+    pub proof: ProofRecord,
+    /// The machine.
+    pub host: Host,
+    /// What a reader should know before believing the figures.
+    pub warnings: Vec<String>,
+}
+
+/// A target in a record.
+#[derive(Debug, Clone, Serialize)]
+pub struct TargetRecord {
+    kind: &'static str,
+    name: String,
+    bytes: u64,
+    block_bytes: u32,
+    direct: bool,
+}
+
+/// A workload in a record.
+#[derive(Debug, Clone, Serialize)]
+pub struct WorkloadRecord {
+    rw: &'static str,
+    /// The block size in bytes; the largest if there are several.
+    block_bytes: u32,
+    block_sizes: String,
+    offsets: String,
+    read_percent: u8,
+    depth: u32,
+    batch: Option<u32>,
+    threads: usize,
+    cpus: Option<String>,
+    spoll_cpus: Option<String>,
+    rate: Option<f64>,
+    fsync_every: Option<u32>,
+    verify: bool,
+    size_bytes: Option<u64>,
+    runtime_s: f64,
+    warmup_s: f64,
+    repeats: usize,
+    seed: u64,
+}
+
+/// The figures of a record.
+#[derive(Debug, Clone, Serialize)]
+pub struct ResultRecord {
+    /// Reads and writes that ended well, over all repeats.
+    pub ios: u64,
+    /// Requests that failed.
+    pub errors: u64,
+    /// Reads and writes that moved less than was asked for.
+    pub short: u64,
+    /// fsync requests.
+    pub syncs: u64,
+    /// With a rate: requests that were due and never began.
+    pub late: u64,
+    /// I/Os per second; the median of the repeats.
+    pub iops: f64,
+    /// Its 95 % interval, with two repeats or more.
+    pub iops_interval: Option<[f64; 2]>,
+    /// The repeats' own.
+    pub iops_repeats: Vec<f64>,
+    /// Bytes per second; the median of the repeats.
+    pub bytes_per_s: f64,
+    /// Seconds measured, over all repeats.
+    pub elapsed_s: f64,
+    /// From a request's start to its completion.
+    pub latency_ns: LatencyRecord,
+    /// How long handing a batch over took.
+    pub submit_ns: SubmitRecord,
+    /// Processor time.
+    pub cpu: CpuRecord,
+    /// The engine's own count, or the kernel's where the path cannot count its own.
+    pub syscalls_per_io: Option<f64>,
+    /// Voluntary and not, kernel threads left out.
+    pub context_switches_per_io: Option<f64>,
+    /// No meter is read yet.
+    pub energy: Option<()>,
+}
+
+/// Latencies in nanoseconds; null if nothing ended well.
+#[derive(Debug, Clone, Serialize)]
+pub struct LatencyRecord {
+    min: Option<u64>,
+    mean: Option<f64>,
+    /// The median.
+    pub p50: Option<u64>,
+    p90: Option<u64>,
+    /// The 99th percentile.
+    pub p99: Option<u64>,
+    p99_9: Option<u64>,
+    p99_99: Option<u64>,
+    max: Option<u64>,
+}
+
+/// Submission latencies in nanoseconds.
+#[derive(Debug, Clone, Serialize)]
+pub struct SubmitRecord {
+    p50: Option<u64>,
+    p99: Option<u64>,
+}
+
+/// Processor time in seconds, over all repeats.
+#[derive(Debug, Clone, Serialize)]
+pub struct CpuRecord {
+    user_s: Option<f64>,
+    system_s: Option<f64>,
+    kernel_threads_s: Option<f64>,
+    /// Processor seconds per second, kernel threads included.
+    pub cores: Option<f64>,
+}
+
+/// The proof of a path.
+#[derive(Debug, Clone, Serialize)]
+pub struct ProofRecord {
+    /// Whether completions were polled for.
+    polled: bool,
+    /// What the kernel's tracepoint counted in the proof's slice.
+    syscalls_seen: Option<u64>,
+    /// What the engine counted meanwhile.
+    syscalls_counted: Option<u64>,
+    /// I/Os of the slice.
+    ios: u64,
+}
+
+/// The engine's count and the kernel's may differ by this share before it is worth a warning: a signal, a fault.
+const SYSCALL_DIFFERENCE_MAX: f64 = 0.01;
+
+impl RunRecord {
+    /// The record of an arm that ran once or more, in the order it ran.
+    ///
+    /// `None` if it did not run at all.
+    pub fn new(plan: &RunPlan, outcomes: &[RunOutcome], host: Host) -> Option<Self> {
+        let first = outcomes.first()?;
+        let targets: Vec<TargetRecord> = plan.targets.iter().map(TargetRecord::new).collect();
+        Some(Self {
+            schema: "iolane.run/1",
+            path: plan.path.to_string(),
+            target: targets.first()?.clone(),
+            targets: if targets.len() > 1 { targets } else { Vec::new() },
+            workload: WorkloadRecord::new(plan, outcomes.len()),
+            result: ResultRecord::new(outcomes),
+            proof: ProofRecord {
+                // Opening a polled ring on a target without poll queues is refused, so a run of one has polled.
+                polled: plan.path.polls_completions(),
+                syscalls_seen: first.trace.kernel.as_ref().ok().copied(),
+                syscalls_counted: first.trace.engine,
+                ios: first.trace.ios,
+            },
+            host,
+            warnings: warnings(plan, outcomes),
+        })
+    }
+}
+
+impl TargetRecord {
+    /// What a record says of a target.
+    pub fn new(target: &iolane::Target) -> Self {
+        Self {
+            kind: target.kind().name(),
+            name: target.name().into(),
+            bytes: target.bytes(),
+            block_bytes: target.block_bytes(),
+            direct: target.direct(),
+        }
+    }
+}
+
+impl WorkloadRecord {
+    fn new(plan: &RunPlan, repeats: usize) -> Self {
+        let workload = &plan.workload;
+        Self {
+            rw: workload.access.name(),
+            block_bytes: workload.block_sizes.max(),
+            block_sizes: workload.block_sizes.to_string(),
+            offsets: workload.offsets.to_string(),
+            read_percent: workload.read_percent(),
+            depth: workload.depth,
+            batch: workload.batch,
+            threads: plan.threads,
+            cpus: plan.cpus.as_ref().map(ToString::to_string),
+            spoll_cpus: plan.spoll_cpus.as_ref().map(ToString::to_string),
+            rate: workload.rate,
+            fsync_every: workload.fsync_every,
+            verify: workload.verify,
+            size_bytes: workload.size,
+            runtime_s: plan.runtime.as_secs_f64(),
+            warmup_s: plan.warmup.as_secs_f64(),
+            repeats,
+            seed: workload.seed,
+        }
+    }
+}
+
+/// I/Os per second of one run.
+pub fn iops(outcome: &RunOutcome) -> f64 {
+    per_second(outcome.tally.ios, outcome)
+}
+
+fn per_second(count: u64, outcome: &RunOutcome) -> f64 {
+    if outcome.tally.elapsed_ns == 0 { 0.0 } else { count as f64 * 1e9 / outcome.tally.elapsed_ns as f64 }
+}
+
+/// Processor seconds per second of one run, kernel threads included; `None` where they cannot be counted.
+pub fn cores(outcome: &RunOutcome) -> Option<f64> {
+    let cpu = outcome.cpu.as_ref().ok()?;
+    let kernel_threads_s = cpu.kernel_threads_s.as_ref().ok().copied().unwrap_or(0.0);
+    (outcome.wall_s > 0.0).then(|| (cpu.user_s + cpu.system_s + kernel_threads_s) / outcome.wall_s)
+}
+
+/// System calls per I/O of one run: the engine's count over the measured phase, or the kernel's over the proof's slice
+/// where the path cannot count its own. `None` if neither can be had.
+pub fn syscalls_per_io(outcome: &RunOutcome) -> Option<f64> {
+    let per_io = |count: u64, ios: u64| (ios > 0).then(|| count as f64 / ios as f64);
+    match (outcome.tally.syscalls, &outcome.trace.kernel) {
+        (Some(counted), _) => per_io(counted, outcome.tally.ios),
+        (None, Ok(seen)) => per_io(*seen, outcome.trace.ios),
+        (None, Err(_)) => None,
+    }
+}
+
+impl ResultRecord {
+    fn new(outcomes: &[RunOutcome]) -> Self {
+        let sum = |of: fn(&RunOutcome) -> u64| outcomes.iter().map(of).sum::<u64>();
+        let rates: Vec<f64> = outcomes.iter().map(iops).collect();
+        let Estimate { value, low, high } = estimate_median(&rates);
+        let bytes_per_s: Vec<f64> = outcomes.iter().map(|outcome| per_second(outcome.tally.bytes, outcome)).collect();
+        let mean = |values: Vec<Option<f64>>| -> Option<f64> {
+            let count = values.len() as f64;
+            values.into_iter().sum::<Option<f64>>().map(|sum| sum / count)
+        };
+        let switches = outcomes.iter().map(|outcome| {
+            let switches = outcome.cpu.as_ref().ok()?.context_switches;
+            (outcome.tally.ios > 0).then(|| switches as f64 / outcome.tally.ios as f64)
+        });
+        Self {
+            ios: sum(|outcome| outcome.tally.ios),
+            errors: sum(|outcome| outcome.tally.errors),
+            short: sum(|outcome| outcome.tally.short),
+            syncs: sum(|outcome| outcome.tally.syncs),
+            late: sum(|outcome| outcome.tally.late),
+            iops: value,
+            iops_interval: (outcomes.len() > 1).then_some([low, high]),
+            iops_repeats: rates,
+            bytes_per_s: median(&bytes_per_s),
+            elapsed_s: sum(|outcome| outcome.tally.elapsed_ns) as f64 / 1e9,
+            latency_ns: LatencyRecord::new(outcomes),
+            submit_ns: SubmitRecord::new(outcomes),
+            cpu: CpuRecord::new(outcomes),
+            syscalls_per_io: mean(outcomes.iter().map(syscalls_per_io).collect()),
+            context_switches_per_io: mean(switches.collect()),
+            energy: None,
+        }
+    }
+}
+
+/// All runs' latencies in one histogram.
+pub fn merged_latency(outcomes: &[RunOutcome]) -> hdrhistogram::Histogram<u64> {
+    let mut all = crate::engine::new_histogram();
+    for outcome in outcomes {
+        let _ = all.add(&outcome.tally.latency);
+    }
+    all
+}
+
+impl LatencyRecord {
+    fn new(outcomes: &[RunOutcome]) -> Self {
+        let all = merged_latency(outcomes);
+        let some = |value: u64| (!all.is_empty()).then_some(value);
+        let quantile = |quantile: f64| some(all.value_at_quantile(quantile));
+        Self {
+            min: some(all.min()),
+            mean: (!all.is_empty()).then(|| all.mean()),
+            p50: quantile(0.5),
+            p90: quantile(0.9),
+            p99: quantile(0.99),
+            p99_9: quantile(0.999),
+            p99_99: quantile(0.9999),
+            max: some(all.max()),
+        }
+    }
+}
+
+impl SubmitRecord {
+    fn new(outcomes: &[RunOutcome]) -> Self {
+        let mut all = crate::engine::new_histogram();
+        for outcome in outcomes {
+            let _ = all.add(&outcome.submit);
+        }
+        let quantile = |quantile: f64| (!all.is_empty()).then(|| all.value_at_quantile(quantile));
+        Self { p50: quantile(0.5), p99: quantile(0.99) }
+    }
+}
+
+impl CpuRecord {
+    fn new(outcomes: &[RunOutcome]) -> Self {
+        let sum = |of: fn(&crate::telemetry::CpuUse) -> Option<f64>| -> Option<f64> {
+            outcomes.iter().map(|outcome| of(outcome.cpu.as_ref().ok()?)).sum()
+        };
+        let wall_s: f64 = outcomes.iter().map(|outcome| outcome.wall_s).sum();
+        let busy_s: Option<f64> = outcomes.iter().map(|outcome| Some(cores(outcome)? * outcome.wall_s)).sum();
+        Self {
+            user_s: sum(|cpu| Some(cpu.user_s)),
+            system_s: sum(|cpu| Some(cpu.system_s)),
+            kernel_threads_s: sum(|cpu| cpu.kernel_threads_s.as_ref().ok().copied()),
+            cores: busy_s.filter(|_| wall_s > 0.0).map(|busy_s| busy_s / wall_s),
+        }
+    }
+}
+
+/// What a reader should know before believing the figures, each said once however many repeats show it.
+fn warnings(plan: &RunPlan, outcomes: &[RunOutcome]) -> Vec<String> {
+    let mut all = Vec::new();
+    for warning in outcomes.iter().flat_map(|outcome| outcome_warnings(plan, outcome)) {
+        if !all.contains(&warning) {
+            all.push(warning);
+        }
+    }
+    all
+}
+
+fn outcome_warnings(plan: &RunPlan, outcome: &RunOutcome) -> Vec<String> {
+    let mut warnings: Vec<String> = outcome.capabilities.note.iter().cloned().collect();
+    let tally = &outcome.tally;
+    if let Some(first) = &tally.first_error {
+        warnings.push(format!("{} requests failed; the first: {first}", tally.errors));
+    }
+    if tally.short > 0 {
+        warnings.push(format!("{} requests moved less than was asked for", tally.short));
+    }
+    if tally.late > 0 {
+        warnings.push(format!("the target did not keep up with the rate: {} requests that were due never began", tally.late));
+    }
+    if outcome.interrupted {
+        warnings.push("interrupted: the figures are of the time until then".into());
+    }
+    if plan.workload.rate.is_some() {
+        warnings.push("with a rate the engine looks for completions all the time; cores and system calls count that".into());
+    }
+    warnings.extend(counter_warnings(outcome));
+    warnings.extend(spoll_warning(plan, outcome));
+    warnings
+}
+
+fn counter_warnings(outcome: &RunOutcome) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let trace = &outcome.trace;
+    match (&trace.kernel, trace.engine) {
+        (Err(unavailable), _) => warnings.push(format!("the kernel's count of system calls is unavailable: {unavailable}")),
+        (Ok(seen), Some(counted)) => {
+            let difference = seen.abs_diff(counted) as f64;
+            if difference > (trace.ios as f64 * SYSCALL_DIFFERENCE_MAX).max(16.0) {
+                warnings.push(format!("the kernel saw {seen} system calls where the engine counted {counted}"));
+            }
+        }
+        (Ok(_), None) => warnings.push("system calls per I/O are the kernel's count, from a slice before the measurement".into()),
+    }
+    match &outcome.cpu {
+        Err(unavailable) => warnings.push(format!("processor time is unavailable: {unavailable}")),
+        Ok(cpu) => {
+            if let Err(unavailable) = &cpu.kernel_threads_s {
+                warnings.push(format!("processor time of kernel threads is unavailable: {unavailable}"));
+            }
+        }
+    }
+    warnings
+}
+
+/// A submission thread is worth its name if the path made no system calls, which it does to wake the thread.
+fn spoll_warning(plan: &RunPlan, outcome: &RunOutcome) -> Option<String> {
+    let per_io = syscalls_per_io(outcome)?;
+    (plan.path.polls_submissions() && per_io > 0.01).then(|| {
+        format!("the submission thread went to sleep and was woken: {per_io:.3} system calls per I/O; set sqidle longer")
+    })
+}

@@ -1,0 +1,370 @@
+//! Runs one arm: a thread per queue, warm-up, the slices that prove what the path did, then the measured phase.
+//! Says what happened; `record` makes a document of it, and nothing here prints.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use iolane::units::CpuList;
+use iolane::{Capabilities, Error, IoPath, Pages, Pool, QueueConfig, Result, Target, TargetKind};
+use rand_core::Rng;
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use crate::clock::{Clock, TscClock, VirtualClock};
+use crate::content::Generations;
+use crate::engine::{Engine, Phase, Tally};
+use crate::telemetry::{CpuSnapshot, CpuUse, Reading, SyscallCounter, Unavailable};
+use crate::workload::{ThreadShare, Workload, random_stream};
+
+/// One arm: what to run, where, how and for how long.
+#[derive(Debug, Clone)]
+pub struct RunPlan {
+    /// The path to take.
+    pub path: IoPath,
+    /// What is read and written; thread `i` uses target `i` modulo their number.
+    pub targets: Vec<Target>,
+    /// What to ask for.
+    pub workload: Workload,
+    /// Threads, a queue each; at least one per target.
+    pub threads: usize,
+    /// Cpus for the threads, in turn; the scheduler's choice if `None`.
+    pub cpus: Option<CpuList>,
+    /// Cpus for the kernel's submission threads, in turn.
+    pub spoll_cpus: Option<CpuList>,
+    /// Length of the measured phase.
+    pub runtime: Duration,
+    /// Load before it that is not measured.
+    pub warmup: Duration,
+    /// Pages that buffers are made of.
+    pub pages: Pages,
+    /// Whether the targets hold generation 0 of the workload's seed, as a scratch file does.
+    pub prefilled: bool,
+}
+
+/// What a run measured.
+#[derive(Debug, Clone)]
+pub struct RunOutcome {
+    /// The measured phase, all threads together.
+    pub tally: Tally,
+    /// Processor time and context switches of the measured phase.
+    pub cpu: Reading<CpuUse>,
+    /// Real seconds that the measured phase took (with a simulated target the tally's own time is virtual).
+    pub wall_s: f64,
+    /// How long handing a batch over took, in nanoseconds, from a slice of its own before the measured phase.
+    pub submit: Histogram<u64>,
+    /// System calls, counted by the engine and by the kernel, in a slice of its own before the measured phase.
+    pub trace: Trace,
+    /// What the path can do on the first target.
+    pub capabilities: Capabilities,
+    /// Whether the run was stopped before its time.
+    pub interrupted: bool,
+}
+
+/// System calls of one slice of a run.
+#[derive(Debug, Clone)]
+pub struct Trace {
+    /// I/Os that the slice did.
+    pub ios: u64,
+    /// What the queues counted themselves; `None` where they cannot.
+    pub engine: Option<u64>,
+    /// What the kernel's tracepoint counted meanwhile.
+    pub kernel: Reading<u64>,
+}
+
+/// Length of each slice, in nanoseconds: long enough for some thousand requests, short beside any run.
+const SLICE_NS: u64 = 50_000_000;
+
+impl RunPlan {
+    /// Checks all that can be known before the run, on every target.
+    ///
+    /// # Errors
+    /// `Usage` for a workload that makes no sense or does not fit a target, `Unavailable` if the path cannot be had.
+    pub fn check(&self) -> Result<Capabilities> {
+        self.workload.validate()?;
+        iolane::interface_of(&self.path)?.validate(&self.path)?;
+        let required = Engine::<TscClock>::required_operations(&self.workload);
+        let mut first = None;
+        for target in &self.targets {
+            let bytes = self.region_bytes(target)?;
+            self.workload.block_sizes.check(target.name(), target.block_bytes(), bytes)?;
+            if self.workload.access.writes() && !target.writable() {
+                return Err(Error::usage(format!("--rw {} on {}", self.workload.access, target.name()), "the target was opened for reading"));
+            }
+            if self.workload.verify && !self.prefilled && !self.workload.access.writes() {
+                return Err(Error::usage(format!("--verify with --rw {}", self.workload.access), "nothing says what the target should hold")
+                    .remedy("write as well (--rw randrw), or leave --target out: a scratch file's content is known"));
+            }
+            let capabilities = iolane::probe(&self.path, target)?;
+            let missing = required.without(capabilities.operations);
+            if missing != iolane::Operations::default() {
+                return Err(Error::usage(format!("{} on {}", self.path, target.name()), format!("this path has no {missing}"))
+                    .remedy("choose another path or workload"));
+            }
+            first.get_or_insert(capabilities);
+        }
+        if self.targets.len() > self.threads {
+            return Err(Error::usage(format!("--threads {}", self.threads), format!("{} targets need a thread each", self.targets.len())));
+        }
+        first.ok_or_else(|| Error::usage("run", "there is no target"))
+    }
+
+    /// How much of a target is used.
+    fn region_bytes(&self, target: &Target) -> Result<u64> {
+        match self.workload.size {
+            Some(size) if size > target.bytes() => Err(Error::usage(
+                format!("--size {}", iolane::units::Bytes(size)),
+                format!("{} has {}", target.name(), iolane::units::Bytes(target.bytes())),
+            )),
+            size => Ok(size.unwrap_or(target.bytes())),
+        }
+    }
+
+    /// Which share of its target a thread has.
+    fn share(&self, thread: usize) -> ThreadShare {
+        let targets = self.targets.len();
+        let on_this_target = (self.threads - thread % targets).div_ceil(targets);
+        ThreadShare { index: (thread / targets) as u32, count: on_this_target as u32 }
+    }
+}
+
+/// Runs an arm; `stop` ends it early, with what was measured until then.
+///
+/// # Errors
+/// As [`RunPlan::check`]; `Exhausted` when memory or descriptors run out; `Failed` when a queue fails or content is not
+/// what was written. Failed requests are counted in the outcome.
+pub fn run(plan: &RunPlan, stop: &AtomicBool) -> Result<RunOutcome> {
+    let capabilities = plan.check()?;
+    match virtual_clock(plan)? {
+        Some(clock) => run_on(plan, capabilities, &clock, stop),
+        None => run_on(plan, capabilities, &TscClock::new(), stop),
+    }
+}
+
+/// The clock of a simulated target, which then is the only one.
+fn virtual_clock(plan: &RunPlan) -> Result<Option<VirtualClock>> {
+    let simulated = plan.targets.iter().filter(|target| target.kind() == TargetKind::Sim).count();
+    match (simulated, plan.threads) {
+        (0, _) => Ok(None),
+        (1, 1) => Ok(plan.targets.first().and_then(iolane::sim::clock).map(VirtualClock)),
+        _ => Err(Error::usage("a simulated target", "its virtual time is one thread's").remedy("use one target and --threads 1")),
+    }
+}
+
+/// Where the threads of a run wait for the coordinator, so that all measure at the same time and it can read its
+/// counters while nothing else goes on.
+#[derive(Default)]
+struct Meeting {
+    state: Mutex<MeetingState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct MeetingState {
+    arrived: usize,
+    /// How often the coordinator has sent everyone on.
+    dismissed: usize,
+    /// A thread could not be made ready: the others need not measure.
+    failed: bool,
+}
+
+impl Meeting {
+    fn state(&self) -> MutexGuard<'_, MeetingState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Arrives, and waits to be sent on; false if a thread has failed.
+    fn attend(&self, failed: bool) -> bool {
+        let mut state = self.state();
+        state.arrived += 1;
+        state.failed |= failed;
+        let dismissed = state.dismissed;
+        self.changed.notify_all();
+        let waited = self.changed.wait_while(state, |state| state.dismissed == dismissed);
+        !waited.unwrap_or_else(PoisonError::into_inner).failed
+    }
+
+    /// Waits for that many to arrive, does `meanwhile`, and sends them on.
+    fn hold<T>(&self, attendants: usize, meanwhile: impl FnOnce() -> T) -> T {
+        drop(self.changed.wait_while(self.state(), |state| state.arrived < attendants));
+        let result = meanwhile();
+        let mut state = self.state();
+        state.arrived = 0;
+        state.dismissed += 1;
+        self.changed.notify_all();
+        result
+    }
+}
+
+/// What one thread brings back.
+struct ThreadOutcome {
+    measured: Tally,
+    submit: Histogram<u64>,
+    trace: Trace,
+}
+
+fn run_on<C: Clock>(plan: &RunPlan, capabilities: Capabilities, clock: &C, stop: &AtomicBool) -> Result<RunOutcome> {
+    let books = books(plan)?;
+    let meeting = Meeting::default();
+    let (cpu, wall_s, outcomes) = std::thread::scope(|scope| {
+        let spawned: io::Result<Vec<_>> = (0..plan.threads)
+            .map(|thread| {
+                let (meeting, book, clock) = (&meeting, books[thread % books.len()].clone(), clock.clone());
+                let name = format!("iolane-{thread}");
+                let work = move || work(plan, thread, book, clock, meeting, stop);
+                std::thread::Builder::new().name(name).spawn_scoped(scope, work)
+            })
+            .collect();
+        let threads = spawned.map_err(|error| {
+            // Those that were made find that they are alone, and end.
+            meeting.state().failed = true;
+            meeting.state().dismissed += 1;
+            Error::system("making a thread", error)
+        })?;
+        let (before, begun) = meeting.hold(threads.len(), || (CpuSnapshot::take(), Instant::now()));
+        let (after, wall_s) = meeting.hold(threads.len(), || (CpuSnapshot::take(), begun.elapsed().as_secs_f64()));
+        let cpu = before.and_then(|before| Ok(before.delta(&after?)));
+        let joined = threads.into_iter().map(|thread| {
+            thread.join().unwrap_or_else(|_| Err(Error::failed("a thread of the run", "it panicked")))
+        });
+        Ok::<_, Error>((cpu, wall_s, joined.collect::<Result<Vec<_>>>()?))
+    })?;
+    let mut outcomes = outcomes.into_iter().flatten();
+    let mut all = outcomes.next().ok_or_else(|| Error::usage("--threads 0", "a run needs one thread or more"))?;
+    for outcome in outcomes {
+        all.measured.merge(&outcome.measured);
+        let _ = all.submit.add(&outcome.submit);
+        all.trace.merge(outcome.trace);
+    }
+    Ok(RunOutcome {
+        tally: all.measured,
+        cpu,
+        wall_s,
+        submit: all.submit,
+        trace: all.trace,
+        capabilities,
+        interrupted: stop.load(Ordering::Relaxed),
+    })
+}
+
+/// The books of what each target holds, one a target; `None` without --verify.
+fn books(plan: &RunPlan) -> Result<Vec<Option<Arc<Generations>>>> {
+    let workload = &plan.workload;
+    let book = |target| -> Result<Option<Arc<Generations>>> {
+        if !workload.verify {
+            return Ok(None);
+        }
+        let (bytes, unit_bytes) = (plan.region_bytes(target)?, workload.block_sizes.min());
+        let make = if plan.prefilled { Generations::prefilled } else { Generations::unwritten };
+        make(0, bytes, unit_bytes, workload.seed).map(|book| Some(Arc::new(book)))
+    };
+    plan.targets.iter().map(book).collect()
+}
+
+/// One thread's run; `None` if it did not measure because another thread had failed.
+fn work<C: Clock>(
+    plan: &RunPlan,
+    thread: usize,
+    book: Option<Arc<Generations>>,
+    clock: C,
+    meeting: &Meeting,
+    stop: &AtomicBool,
+) -> Result<Option<ThreadOutcome>> {
+    let prepared = prepare(plan, thread, book, clock, stop);
+    let all_ready = meeting.attend(prepared.is_err());
+    let measured = prepared.map(|(mut engine, submit, trace)| {
+        let measured = all_ready.then(|| engine.run(Phase::Measure, nanoseconds(plan.runtime), stop));
+        (engine, measured, submit, trace)
+    });
+    meeting.attend(false);
+    // Only now may the queue close: its kernel threads have been counted.
+    let (_engine, measured, submit, trace) = measured?;
+    measured.map(|measured| Ok(ThreadOutcome { measured: measured?, submit, trace })).transpose()
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    duration.as_nanos().try_into().unwrap_or(u64::MAX / 2)
+}
+
+/// Opens the queue, warms up, and runs the slices that say how the path works.
+fn prepare<C: Clock>(
+    plan: &RunPlan,
+    thread: usize,
+    book: Option<Arc<Generations>>,
+    clock: C,
+    stop: &AtomicBool,
+) -> Result<(Engine<C>, Histogram<u64>, Trace)> {
+    if let Some(cpu) = nth(plan.cpus.as_ref(), thread) {
+        pin(cpu)?;
+    }
+    // Opened before the queue, for it counts the threads that are made after it. It slows every system call on the
+    // machine, and is gone before anything is measured.
+    let counter = SyscallCounter::open();
+    let target = &plan.targets[thread % plan.targets.len()];
+    let workload = &plan.workload;
+    let share = plan.share(thread);
+    let pool = Pool::new(workload.depth as usize, workload.block_sizes.max() as usize, plan.pages)?;
+    if workload.access.writes() && book.is_none() {
+        fill_with_noise(&pool, workload.seed);
+    }
+    let config = QueueConfig::new(workload.depth).pool(&pool).spoll_cpu(nth(plan.spoll_cpus.as_ref(), thread));
+    let queue = iolane::open_queue(&plan.path, target, &config)?;
+    let generator = workload.requests(0, plan.region_bytes(target)?, share)?;
+    let mut engine = Engine::new(queue, clock, workload, generator, book, &pool, plan.threads)?;
+    engine.run(Phase::Measure, nanoseconds(plan.warmup), stop)?;
+    let trace = trace(&mut engine, counter, stop)?;
+    let submit = engine.run(Phase::TimeSubmission, SLICE_NS, stop)?.submit;
+    Ok((engine, submit, trace))
+}
+
+/// Runs a slice with the kernel counting system calls beside the queue.
+fn trace<C: Clock>(engine: &mut Engine<C>, counter: Reading<SyscallCounter>, stop: &AtomicBool) -> Result<Trace> {
+    let mut counter = counter.and_then(|mut counter| counter.start().map(|()| counter));
+    let tally = engine.run(Phase::Measure, SLICE_NS, stop)?;
+    let counted = counter.as_mut().map_err(|unavailable| unavailable.clone()).and_then(SyscallCounter::stop);
+    let kernel = match (counted, tally.syscalls) {
+        // Every I/O of a path that cannot count its own takes one call at least, made by threads of its library.
+        (Ok(counted), None) if counted < tally.ios => {
+            Err(Unavailable::new("the library's threads were there before the counter"))
+        }
+        (counted, _) => counted,
+    };
+    Ok(Trace { ios: tally.ios, engine: tally.syscalls, kernel })
+}
+
+impl Trace {
+    fn merge(&mut self, other: Self) {
+        self.ios += other.ios;
+        self.engine = self.engine.zip(other.engine).map(|(a, b)| a + b);
+        self.kernel = match (std::mem::replace(&mut self.kernel, Ok(0)), other.kernel) {
+            (Ok(a), Ok(b)) => Ok(a + b),
+            (Err(reason), _) | (_, Err(reason)) => Err(reason),
+        };
+    }
+}
+
+fn nth(cpus: Option<&CpuList>, thread: usize) -> Option<u32> {
+    let cpus = cpus?.cpus();
+    cpus.get(thread % cpus.len().max(1)).copied()
+}
+
+fn pin(cpu: u32) -> Result<()> {
+    let mut set = CpuSet::new();
+    if (cpu as usize) < CpuSet::MAX_CPU {
+        set.set(cpu as usize);
+    }
+    sched_setaffinity(None, &set).map_err(|errno| {
+        Error::usage(format!("--cpus {cpu}"), format!("this process may not run there: {}", iolane::error::describe(&errno.into())))
+            .remedy("see /sys/devices/system/cpu/online and the cpuset of the process")
+    })
+}
+
+/// Data that neither a drive nor a file system can compress or find twice.
+fn fill_with_noise(pool: &Pool, seed: u64) {
+    let mut random = random_stream(seed ^ 0x6e6f_6973_65, 0);
+    let mut buffers: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
+    for buffer in &mut buffers {
+        random.fill_bytes(buffer);
+    }
+}
