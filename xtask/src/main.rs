@@ -1,1 +1,64 @@
-fn main() {}
+//! `cargo xtask COMMAND`: what people type to work on iolane. One file per command; this one only chooses.
+//! Nothing of iolane itself lives here, and nothing here is shipped.
+
+mod bench;
+mod child;
+mod fuzz;
+mod lint;
+mod packages;
+mod test;
+
+use std::process::ExitCode;
+
+const HELP: &str = "\
+Usage: cargo xtask COMMAND
+
+  test [FILTER]     build everything and run every test (or those whose name holds FILTER);
+                    ends with the list of what was skipped and why, and the counts.
+                    Installs what the tests need where it may (Debian packages, as root or by sudo).
+  lint              formatting, clippy, documentation, licences and advisories of dependencies.
+                    Runs every check even if one fails, and sums up.
+  fmt               format the code, the fuzz targets included
+  fuzz [SECONDS]    run every fuzz target for so long each (30 s unless told); needs a nightly toolchain
+  bench [OPTIONS]   iolane beside fio on a file in the page cache, beside its goals; takes 2 minutes
+      --pairs N        runs of each program per path, 5 at least (5 unless told)
+      --markdown       print the tables for the README
+      --gate           exit with 1 if a goal is missed
+      --iolane FILE    measure this binary instead of building one
+  help              this text
+
+Before you send a change: cargo xtask fmt && cargo xtask test && cargo xtask lint
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (command, rest) = match arguments.split_first() {
+        Some((command, rest)) => (command.as_str(), rest),
+        None => ("help", &[][..]),
+    };
+    let command =
+        if arguments.iter().any(|argument| argument == "--help" || argument == "-h") { "help" } else { command };
+    let outcome = match command {
+        "test" => test::run(rest),
+        "lint" => lint::run(rest),
+        "fmt" => lint::format(rest),
+        "fuzz" => fuzz::run(rest),
+        "bench" => bench::run(rest),
+        "help" => {
+            print!("{HELP}");
+            return ExitCode::SUCCESS;
+        }
+        other => {
+            eprintln!("xtask: there is no command `{other}`\n\n{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask {command}: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Debian packages that tests and benchmarks call programs of: looked for, installed where that is allowed.
+//! Never a reason to fail by itself: who needs a package says what is skipped without it.
+
+use std::os::unix::fs::MetadataExt;
+
+use crate::child::{is_installed, program, succeeds, succeeds_quietly};
+
+/// A package, the program that shows it is there, and who asks for it.
+pub(crate) struct Package {
+    pub(crate) name: &'static str,
+    pub(crate) program: &'static str,
+    pub(crate) needed_by: &'static str,
+}
+
+/// What the tests call.
+pub(crate) const FOR_TESTS: [Package; 4] = [
+    Package { name: "util-linux", program: "losetup", needed_by: "tests on loop devices, mounts and swap" },
+    Package { name: "fdisk", program: "sfdisk", needed_by: "tests that refuse to write over a partition table" },
+    Package { name: "e2fsprogs", program: "mkfs.ext4", needed_by: "tests that refuse to write over ext4" },
+    Package { name: "xfsprogs", program: "mkfs.xfs", needed_by: "tests that refuse to write over XFS" },
+];
+
+/// What the benchmark compares with.
+pub(crate) const FIO: Package = Package { name: "fio", program: "fio", needed_by: "the comparison with fio" };
+
+/// How this user may run apt-get.
+enum Installer {
+    Root,
+    Sudo,
+}
+
+/// Installs those packages that are missing, and returns those that still are.
+pub(crate) fn install(packages: &[Package]) -> Vec<&Package> {
+    let missing = still_missing(packages);
+    if missing.is_empty() {
+        return missing;
+    }
+    let names: Vec<&str> = missing.iter().map(|package| package.name).collect();
+    eprintln!("Missing Debian packages: {}", names.join(" "));
+    if let Err(cause) = apt_install(&names) {
+        eprintln!("They could not be installed: {cause}");
+    }
+    still_missing(packages)
+}
+
+fn still_missing(packages: &[Package]) -> Vec<&Package> {
+    packages.iter().filter(|package| !is_installed(package.program)).collect()
+}
+
+fn apt_install(names: &[&str]) -> Result<(), String> {
+    if !is_installed("apt-get") {
+        return Err("there is no apt-get here; install them by your system's own means".into());
+    }
+    let remedy = format!("apt-get install {}", names.join(" "));
+    let installer = installer().ok_or_else(|| format!("neither root nor sudo without a password; run `{remedy}`"))?;
+    // Without fresh lists an image that was built long ago asks for versions the mirror no longer has; if the lists
+    // cannot be fetched, the old ones may still do.
+    let updated = apt_get(&installer, &["update", "-q"])?;
+    let arguments = [&["install", "-q", "-y", "--no-install-recommends"], names].concat();
+    match (apt_get(&installer, &arguments)?, updated) {
+        (true, _) => Ok(()),
+        (false, true) => Err(format!("apt-get failed, see above; run `{remedy}`")),
+        (false, false) => Err(format!("the package lists could not be fetched, see above; when online `{remedy}`")),
+    }
+}
+
+fn installer() -> Option<Installer> {
+    // A process owns its folder in /proc by its effective user.
+    if std::fs::metadata("/proc/self").is_ok_and(|folder| folder.uid() == 0) {
+        return Some(Installer::Root);
+    }
+    succeeds_quietly(program("sudo").args(["-n", "true"])).then_some(Installer::Sudo)
+}
+
+fn apt_get(installer: &Installer, arguments: &[&str]) -> Result<bool, String> {
+    let words: &[&str] = match installer {
+        Installer::Root => &["env"],
+        Installer::Sudo => &["sudo", "-n", "env"],
+    };
+    let mut command = program(words[0]);
+    // Standard output is kept for what the caller was asked for.
+    command
+        .stdout(std::io::stderr())
+        .args(&words[1..])
+        .args(["DEBIAN_FRONTEND=noninteractive", "apt-get"])
+        .args(arguments);
+    succeeds(&mut command).map_err(|error| format!("{error:#}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_installed_is_not_missing() {
+        let shell = Package { name: "dash", program: "sh", needed_by: "everyone" };
+        let other = Package { name: "none", program: "no-such-program", needed_by: "nobody" };
+        let packages = [shell, other];
+        let missing: Vec<&str> = still_missing(&packages).iter().map(|package| package.name).collect();
+        assert_eq!(missing, ["none"]);
+    }
+}
