@@ -1,1 +1,55 @@
-fn main() {}
+//! The `iolane` command: arguments in, calls into the library and the study crate, printed answers out; nothing else.
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod interrupt;
+mod output;
+mod probe;
+mod run;
+mod study;
+mod targets;
+
+use std::process::ExitCode;
+
+use clap::FromArgMatches;
+use iolane::ErrorKind;
+
+use crate::arguments::{Cli, Command};
+
+/// What a command that did its work ends with.
+enum Outcome {
+    Done,
+    /// It ended, and the answer is that something failed, or it was interrupted; it has said so itself.
+    Failed,
+}
+
+fn main() -> ExitCode {
+    let matches = arguments::command().get_matches();
+    let outcome = Cli::from_arg_matches(&matches).map_err(anyhow::Error::from).and_then(|cli| {
+        interrupt::catch()?;
+        match cli.command {
+            Command::Probe(arguments) => probe::probe(&arguments),
+            Command::Run(arguments) => run::run(&arguments),
+            Command::Study(arguments) => study::study(&arguments),
+            Command::Completions { shell } => arguments::completions(shell),
+            Command::Man => arguments::man_page(),
+        }
+    });
+    match outcome {
+        Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::Failed) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("iolane: {error:#}");
+            ExitCode::from(exit_code(&error))
+        }
+    }
+}
+
+/// 1 failed, 2 wrong use, 3 the target or path cannot be had.
+fn exit_code(error: &anyhow::Error) -> u8 {
+    match error.downcast_ref::<iolane::Error>().map(iolane::Error::kind) {
+        Some(ErrorKind::Usage) => 2,
+        Some(ErrorKind::Unavailable) => 3,
+        Some(ErrorKind::Exhausted | ErrorKind::Failed) | None => 1,
+    }
+}

@@ -9,7 +9,7 @@ use crate::capability::Capabilities;
 use crate::error::Result;
 use crate::path::IoPath;
 use crate::request::{Completion, Request};
-use crate::target::Target;
+use crate::target::{Target, TargetKind};
 
 /// An API to reach a disk by. One value of it is registered; it keeps no state of its own.
 pub trait Interface: Sync {
@@ -18,6 +18,11 @@ pub trait Interface: Sync {
 
     /// One line for help, `probe` and the docs: what it is in the kernel.
     fn summary(&self) -> &'static str;
+
+    /// Whether it is meant for targets of this kind at all; made-up devices have an interface of their own.
+    fn reaches(&self, kind: TargetKind) -> bool {
+        !matches!(kind, TargetKind::Null | TargetKind::Sim)
+    }
 
     /// The paths of this interface that are worth a row in `probe` and a place in a survey.
     fn paths(&self) -> Vec<IoPath>;

@@ -22,6 +22,10 @@ impl Interface for Null {
         "no kernel and no device: completes at once, to measure the engine itself"
     }
 
+    fn reaches(&self, kind: TargetKind) -> bool {
+        kind == TargetKind::Null
+    }
+
     fn paths(&self) -> Vec<IoPath> {
         vec![IoPath::new(self.name())]
     }

@@ -90,6 +90,10 @@ impl Interface for Sim {
         "a device simulated in memory and virtual time, for tests"
     }
 
+    fn reaches(&self, kind: TargetKind) -> bool {
+        kind == TargetKind::Sim
+    }
+
     fn paths(&self) -> Vec<IoPath> {
         vec![IoPath::new(self.name())]
     }

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::run::{RunOutcome, RunPlan};
 use crate::stats::{Estimate, estimate_median, median};
-use crate::telemetry::Host;
+use crate::telemetry::{DeviceHost, Host};
 
 /// One run of one arm, or of its repeats.
 #[derive(Debug, Clone, Serialize)]
@@ -25,9 +25,24 @@ pub struct RunRecord {
     /// How the path showed that it did what its name says.
     pub proof: ProofRecord,
     /// The machine.
-    pub host: Host,
+    pub host: HostRecord,
     /// What a reader should know before believing the figures.
     pub warnings: Vec<String>,
+}
+
+/// The machine, and the device behind the first target.
+#[derive(Debug, Clone, Serialize)]
+pub struct HostRecord {
+    #[serde(flatten)]
+    host: Host,
+    device: Option<DeviceHost>,
+}
+
+impl HostRecord {
+    /// Reads what the machine tells of itself and of the target's device.
+    pub fn gather(target: Option<&iolane::Target>) -> Self {
+        Self { host: Host::gather(), device: target.and_then(DeviceHost::gather) }
+    }
 }
 
 /// A target in a record.
@@ -153,7 +168,7 @@ impl RunRecord {
     /// The record of an arm that ran once or more, in the order it ran.
     ///
     /// `None` if it did not run at all.
-    pub fn new(plan: &RunPlan, outcomes: &[RunOutcome], host: Host) -> Option<Self> {
+    pub fn new(plan: &RunPlan, outcomes: &[RunOutcome], host: HostRecord) -> Option<Self> {
         let first = outcomes.first()?;
         let targets: Vec<TargetRecord> = plan.targets.iter().map(TargetRecord::new).collect();
         Some(Self {
@@ -352,13 +367,18 @@ fn outcome_warnings(plan: &RunPlan, outcome: &RunOutcome) -> Vec<String> {
         warnings.push(format!("{} requests moved less than was asked for", tally.short));
     }
     if tally.late > 0 {
-        warnings.push(format!("the target did not keep up with the rate: {} requests that were due never began", tally.late));
+        warnings.push(format!(
+            "the target did not keep up with the rate: {} requests that were due never began",
+            tally.late
+        ));
     }
     if outcome.interrupted {
         warnings.push("interrupted: the figures are of the time until then".into());
     }
     if plan.workload.rate.is_some() {
-        warnings.push("with a rate the engine looks for completions all the time; cores and system calls count that".into());
+        warnings.push(
+            "with a rate the engine looks for completions all the time; cores and system calls count that".into(),
+        );
     }
     warnings.extend(counter_warnings(outcome));
     warnings.extend(spoll_warning(plan, outcome));
@@ -369,14 +389,18 @@ fn counter_warnings(outcome: &RunOutcome) -> Vec<String> {
     let mut warnings = Vec::new();
     let trace = &outcome.trace;
     match (&trace.kernel, trace.engine) {
-        (Err(unavailable), _) => warnings.push(format!("the kernel's count of system calls is unavailable: {unavailable}")),
+        (Err(unavailable), _) => {
+            warnings.push(format!("the kernel's count of system calls is unavailable: {unavailable}"))
+        }
         (Ok(seen), Some(counted)) => {
             let difference = seen.abs_diff(counted) as f64;
             if difference > (trace.ios as f64 * SYSCALL_DIFFERENCE_MAX).max(16.0) {
                 warnings.push(format!("the kernel saw {seen} system calls where the engine counted {counted}"));
             }
         }
-        (Ok(_), None) => warnings.push("system calls per I/O are the kernel's count, from a slice before the measurement".into()),
+        (Ok(_), None) => {
+            warnings.push("system calls per I/O are the kernel's count, from a slice before the measurement".into())
+        }
     }
     match &outcome.cpu {
         Err(unavailable) => warnings.push(format!("processor time is unavailable: {unavailable}")),
@@ -393,6 +417,8 @@ fn counter_warnings(outcome: &RunOutcome) -> Vec<String> {
 fn spoll_warning(plan: &RunPlan, outcome: &RunOutcome) -> Option<String> {
     let per_io = syscalls_per_io(outcome)?;
     (plan.path.polls_submissions() && per_io > 0.01).then(|| {
-        format!("the submission thread went to sleep and was woken: {per_io:.3} system calls per I/O; set sqidle longer")
+        format!(
+            "the submission thread went to sleep and was woken: {per_io:.3} system calls per I/O; set sqidle longer"
+        )
     })
 }

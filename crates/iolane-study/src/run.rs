@@ -90,22 +90,34 @@ impl RunPlan {
             let bytes = self.region_bytes(target)?;
             self.workload.block_sizes.check(target.name(), target.block_bytes(), bytes)?;
             if self.workload.access.writes() && !target.writable() {
-                return Err(Error::usage(format!("--rw {} on {}", self.workload.access, target.name()), "the target was opened for reading"));
+                return Err(Error::usage(
+                    format!("--rw {} on {}", self.workload.access, target.name()),
+                    "the target was opened for reading",
+                ));
             }
             if self.workload.verify && !self.prefilled && !self.workload.access.writes() {
-                return Err(Error::usage(format!("--verify with --rw {}", self.workload.access), "nothing says what the target should hold")
-                    .remedy("write as well (--rw randrw), or leave --target out: a scratch file's content is known"));
+                return Err(Error::usage(
+                    format!("--verify with --rw {}", self.workload.access),
+                    "nothing says what the target should hold",
+                )
+                .remedy("write as well (--rw randrw), or leave --target out: a scratch file's content is known"));
             }
             let capabilities = iolane::probe(&self.path, target)?;
             let missing = required.without(capabilities.operations);
             if missing != iolane::Operations::default() {
-                return Err(Error::usage(format!("{} on {}", self.path, target.name()), format!("this path has no {missing}"))
-                    .remedy("choose another path or workload"));
+                return Err(Error::usage(
+                    format!("{} on {}", self.path, target.name()),
+                    format!("this path has no {missing}"),
+                )
+                .remedy("choose another path or workload"));
             }
             first.get_or_insert(capabilities);
         }
         if self.targets.len() > self.threads {
-            return Err(Error::usage(format!("--threads {}", self.threads), format!("{} targets need a thread each", self.targets.len())));
+            return Err(Error::usage(
+                format!("--threads {}", self.threads),
+                format!("{} targets need a thread each", self.targets.len()),
+            ));
         }
         first.ok_or_else(|| Error::usage("run", "there is no target"))
     }
@@ -148,7 +160,8 @@ fn virtual_clock(plan: &RunPlan) -> Result<Option<VirtualClock>> {
     match (simulated, plan.threads) {
         (0, _) => Ok(None),
         (1, 1) => Ok(plan.targets.first().and_then(iolane::sim::clock).map(VirtualClock)),
-        _ => Err(Error::usage("a simulated target", "its virtual time is one thread's").remedy("use one target and --threads 1")),
+        _ => Err(Error::usage("a simulated target", "its virtual time is one thread's")
+            .remedy("use one target and --threads 1")),
     }
 }
 
@@ -167,6 +180,8 @@ struct MeetingState {
     dismissed: usize,
     /// A thread could not be made ready: the others need not measure.
     failed: bool,
+    /// The coordinator will not come: not all threads could be made.
+    abandoned: bool,
 }
 
 impl Meeting {
@@ -181,8 +196,15 @@ impl Meeting {
         state.failed |= failed;
         let dismissed = state.dismissed;
         self.changed.notify_all();
-        let waited = self.changed.wait_while(state, |state| state.dismissed == dismissed);
+        let waited = self.changed.wait_while(state, |state| state.dismissed == dismissed && !state.abandoned);
         !waited.unwrap_or_else(PoisonError::into_inner).failed
+    }
+
+    /// Sends away those that were made, and whoever comes after.
+    fn abandon(&self) {
+        let mut state = self.state();
+        (state.failed, state.abandoned) = (true, true);
+        self.changed.notify_all();
     }
 
     /// Waits for that many to arrive, does `meanwhile`, and sends them on.
@@ -217,17 +239,14 @@ fn run_on<C: Clock>(plan: &RunPlan, capabilities: Capabilities, clock: &C, stop:
             })
             .collect();
         let threads = spawned.map_err(|error| {
-            // Those that were made find that they are alone, and end.
-            meeting.state().failed = true;
-            meeting.state().dismissed += 1;
+            meeting.abandon();
             Error::system("making a thread", error)
         })?;
         let (before, begun) = meeting.hold(threads.len(), || (CpuSnapshot::take(), Instant::now()));
         let (after, wall_s) = meeting.hold(threads.len(), || (CpuSnapshot::take(), begun.elapsed().as_secs_f64()));
         let cpu = before.and_then(|before| Ok(before.delta(&after?)));
-        let joined = threads.into_iter().map(|thread| {
-            thread.join().unwrap_or_else(|_| Err(Error::failed("a thread of the run", "it panicked")))
-        });
+        let panicked = |_| Err(Error::failed("a thread of the run", "it panicked, which is a bug in iolane"));
+        let joined = threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked));
         Ok::<_, Error>((cpu, wall_s, joined.collect::<Result<Vec<_>>>()?))
     })?;
     let mut outcomes = outcomes.into_iter().flatten();
@@ -271,16 +290,22 @@ fn work<C: Clock>(
     meeting: &Meeting,
     stop: &AtomicBool,
 ) -> Result<Option<ThreadOutcome>> {
-    let prepared = prepare(plan, thread, book, clock, stop);
+    let prepared = without_panic(|| prepare(plan, thread, book, clock, stop));
     let all_ready = meeting.attend(prepared.is_err());
     let measured = prepared.map(|(mut engine, submit, trace)| {
-        let measured = all_ready.then(|| engine.run(Phase::Measure, nanoseconds(plan.runtime), stop));
+        let measured = all_ready.then(|| without_panic(|| engine.run(Phase::Measure, nanoseconds(plan.runtime), stop)));
         (engine, measured, submit, trace)
     });
     meeting.attend(false);
     // Only now may the queue close: its kernel threads have been counted.
     let (_engine, measured, submit, trace) = measured?;
     measured.map(|measured| Ok(ThreadOutcome { measured: measured?, submit, trace })).transpose()
+}
+
+/// A bug in one thread must not leave the others waiting for it.
+fn without_panic<T>(run: impl FnOnce() -> Result<T>) -> Result<T> {
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+    caught.unwrap_or_else(|_| Err(Error::failed("a thread of the run", "it panicked, which is a bug in iolane")))
 }
 
 fn nanoseconds(duration: Duration) -> u64 {
@@ -355,8 +380,11 @@ fn pin(cpu: u32) -> Result<()> {
         set.set(cpu as usize);
     }
     sched_setaffinity(None, &set).map_err(|errno| {
-        Error::usage(format!("--cpus {cpu}"), format!("this process may not run there: {}", iolane::error::describe(&errno.into())))
-            .remedy("see /sys/devices/system/cpu/online and the cpuset of the process")
+        Error::usage(
+            format!("--cpus {cpu}"),
+            format!("this process may not run there: {}", iolane::error::describe(&errno.into())),
+        )
+        .remedy("see /sys/devices/system/cpu/online and the cpuset of the process")
     })
 }
 

@@ -29,14 +29,21 @@ impl Scratch {
     ///
     /// # Errors
     /// `Exhausted` if the disk is full, `Unavailable` if the folder cannot be written, `Failed` if `stop` was set.
-    pub fn create(folder: &Path, bytes: u64, seed: u64, stop: &AtomicBool, mut progress: impl FnMut(u64)) -> Result<Self> {
+    pub fn create(
+        folder: &Path,
+        bytes: u64,
+        seed: u64,
+        stop: &AtomicBool,
+        mut progress: impl FnMut(u64),
+    ) -> Result<Self> {
         let shown = folder.display().to_string();
         let what = format!("scratch file of {} in {shown}", Bytes(bytes));
         let failed = |errno: Errno| match errno {
             Errno::NOSPC | Errno::DQUOT => Error::exhausted(&what, "the disk is full")
                 .remedy("use --size to make it smaller, or name another file with --target"),
             Errno::ROFS | Errno::ACCESS | Errno::PERM | Errno::NOENT => {
-                Error::unavailable(&what, iolane::error::describe(&errno.into())).remedy("run in a folder you may write, or name a file with --target")
+                Error::unavailable(&what, iolane::error::describe(&errno.into()))
+                    .remedy("run in a folder you may write, or name a file with --target")
             }
             errno => Error::system(&what, errno),
         };
@@ -126,7 +133,8 @@ mod tests {
 
     #[test]
     fn a_folder_that_is_not_there_is_named() {
-        let error = Scratch::create(Path::new("/no/such/folder"), 1 << 20, 1, &never(), |_| {}).unwrap_err().to_string();
+        let error =
+            Scratch::create(Path::new("/no/such/folder"), 1 << 20, 1, &never(), |_| {}).unwrap_err().to_string();
         assert!(error.contains("/no/such/folder") && error.contains("--target"), "{error}");
     }
 }

@@ -1,0 +1,268 @@
+//! The command line: what each command takes, with help that teaches. Parsed here once into types that cannot be wrong.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueHint};
+use iolane::units::{Bytes, CpuList, parse_duration};
+use iolane::{IoPath, Pages};
+use iolane_study::workload::{Access, BlockSizes, OffsetPattern, Workload};
+
+use crate::{Outcome, output};
+
+/// Measures every path Linux offers to a disk, and drives them.
+#[derive(Debug, Parser)]
+#[command(name = "iolane", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// What this machine offers: each path, available or why not and what to do
+    Probe(ProbeArguments),
+    /// Measure one path with one workload
+    Run(RunArguments),
+    /// Measure every path, compare them, and say which one to take
+    Study(StudyArguments),
+    /// Print a shell's completion script
+    Completions {
+        /// The shell it is for
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page
+    Man,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ProbeArguments {
+    /// A file, a block device or /dev/ngXnY; a small scratch file here if not given
+    #[arg(value_hint = ValueHint::AnyPath)]
+    pub(crate) target: Option<OsString>,
+    /// Past the page cache (O_DIRECT) or through it
+    #[arg(long, default_value_t = true, action = ArgAction::Set, value_name = "BOOL")]
+    pub(crate) direct: bool,
+    /// Write the answer as JSON to this file, `-` for standard output
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) json: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArguments {
+    /// The path, such as psync, libaio or io_uring+spoll,fixedbufs
+    #[arg(long, default_value = "io_uring")]
+    pub(crate) path: IoPath,
+    /// Requests in flight on each queue
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) depth: u32,
+    /// Threads, a queue each; one per target if not given
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+    /// How long to measure: 200ms, 2s, 3m
+    #[arg(long, default_value = "5s", value_parser = parse_duration, value_name = "TIME")]
+    pub(crate) runtime: Duration,
+    /// Load before that, not measured
+    #[arg(long, default_value = "500ms", value_parser = parse_duration, value_name = "TIME")]
+    pub(crate) warmup: Duration,
+    /// Measure this often; the figures then are medians with a 95 % interval
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) repeat: u16,
+    /// Make buffers of 2 MiB pages
+    #[arg(long)]
+    pub(crate) huge_pages: bool,
+    #[command(flatten)]
+    pub(crate) workload: WorkloadArguments,
+    #[command(flatten)]
+    pub(crate) targets: TargetArguments,
+    #[command(flatten)]
+    pub(crate) placement: PlacementArguments,
+    /// Write the record as JSON to this file, `-` for standard output
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) json: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StudyArguments {
+    /// Only these paths; every path there is if not given
+    #[arg(long, value_name = "PATH")]
+    pub(crate) path: Vec<IoPath>,
+    /// Requests in flight on each queue, one set of arms for each
+    #[arg(long, default_value = "1,32", value_delimiter = ',', value_name = "N,...")]
+    pub(crate) depth: Vec<u32>,
+    /// Runs of each arm
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) repeat: u16,
+    /// Length of each run; chosen so that the study takes about 75 s if not given
+    #[arg(long, value_parser = parse_duration, value_name = "TIME")]
+    pub(crate) runtime: Option<Duration>,
+    /// Load before each run, not measured
+    #[arg(long, default_value = "100ms", value_parser = parse_duration, value_name = "TIME")]
+    pub(crate) warmup: Duration,
+    #[command(flatten)]
+    pub(crate) workload: WorkloadArguments,
+    #[command(flatten)]
+    pub(crate) targets: TargetArguments,
+    #[command(flatten)]
+    pub(crate) placement: PlacementArguments,
+    /// Folder for study.json
+    #[arg(long, default_value = ".", value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) out: PathBuf,
+    /// Write the results as JSON to this file too, `-` for standard output
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) json: Option<PathBuf>,
+}
+
+/// What to ask of the targets.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Workload")]
+pub(crate) struct WorkloadArguments {
+    /// read, write, rw, randread, randwrite or randrw
+    #[arg(long, default_value = "randread", value_name = "KIND")]
+    rw: Access,
+    /// Percentage of reads in rw and randrw; 50 if not given
+    #[arg(long, value_name = "N")]
+    read_percent: Option<u8>,
+    /// Block size: 4k, a range 4k-64k, or a split 4k/70:64k/30
+    #[arg(long, default_value = "4k", value_name = "SIZE")]
+    bs: BlockSizes,
+    /// How random offsets spread: uniform, zipf:1.2, pareto:0.2 or hot:90/10
+    #[arg(long, default_value = "uniform", value_name = "PATTERN")]
+    offsets: OffsetPattern,
+    /// Hand over so many requests at once, and wait for as many
+    #[arg(long, value_name = "N")]
+    batch: Option<u32>,
+    /// Start so many requests a second, over all threads, whatever becomes of those before; latency then counts from the
+    /// moment a request was due
+    #[arg(long, value_name = "N")]
+    rate: Option<f64>,
+    /// Make writes durable (fsync) after every N of them
+    #[arg(long, value_name = "N")]
+    fsync: Option<u32>,
+    /// Write content that tells its place, and compare what is read; a mismatch ends the run
+    #[arg(long)]
+    verify: bool,
+    /// Seed of every random choice
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
+}
+
+impl WorkloadArguments {
+    pub(crate) fn workload(&self, depth: u32, size: Option<Bytes>) -> Workload {
+        Workload {
+            access: self.rw,
+            read_percent: self.read_percent,
+            block_sizes: self.bs.clone(),
+            offsets: self.offsets,
+            depth,
+            batch: self.batch,
+            fsync_every: self.fsync,
+            rate: self.rate,
+            verify: self.verify,
+            size: size.map(|bytes| bytes.0),
+            seed: self.seed,
+        }
+    }
+}
+
+/// What to read and write.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Targets")]
+pub(crate) struct TargetArguments {
+    /// A file, a block device or /dev/ngXnY; may be given more than once, a thread for each. Without it a scratch file is
+    /// made here, written whole, and gone when the command ends
+    #[arg(long, value_name = "TARGET", value_hint = ValueHint::AnyPath)]
+    pub(crate) target: Vec<OsString>,
+    /// Size of the scratch file (1g), or the part of each target to use, from its start (all of it)
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) size: Option<Bytes>,
+    /// Past the page cache (O_DIRECT) or through it
+    #[arg(long, default_value_t = true, action = ArgAction::Set, value_name = "BOOL")]
+    pub(crate) direct: bool,
+    /// Allow writing to this target, which destroys what it holds; name it as in --target
+    #[arg(long, value_name = "TARGET", value_hint = ValueHint::AnyPath)]
+    pub(crate) allow_writes: Vec<OsString>,
+    /// Allow it too if it carries a file system, RAID, LVM or partition signature (never if it is in use)
+    #[arg(long)]
+    pub(crate) erase: bool,
+}
+
+/// Where threads run.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Placement")]
+pub(crate) struct PlacementArguments {
+    /// Cpus for the threads, in turn: 0,2-3
+    #[arg(long, value_name = "LIST")]
+    pub(crate) cpus: Option<CpuList>,
+    /// Cpus for the kernel's submission threads (+spoll), in turn
+    #[arg(long, value_name = "LIST")]
+    pub(crate) spoll_cpus: Option<CpuList>,
+}
+
+impl RunArguments {
+    pub(crate) fn pages(&self) -> Pages {
+        if self.huge_pages { Pages::Huge } else { Pages::Base }
+    }
+}
+
+/// The command line with what only the registry knows: the paths.
+pub(crate) fn command() -> clap::Command {
+    let exits = "Exit codes: 0 done, 1 failed or interrupted, 2 wrong use, 3 the target or path cannot be had.";
+    let start = "Start with\n  iolane study                                   every path on a scratch file, compared\n  iolane probe /dev/nvme0n1                      what a drive can be reached by\n  iolane run --path io_uring --depth 32          one path, on a scratch file\n  iolane run --path psync --json - | jq .result  for scripts";
+    Cli::command()
+        .after_help(format!("{start}\n\n{exits}"))
+        .mut_subcommand("run", |run| run.after_help(format!("{}\n\n{exits}", paths_help())))
+        .mut_subcommand("study", |study| study.after_help(exits))
+        .mut_subcommand("probe", |probe| probe.after_help(exits))
+}
+
+/// The paths there are, for help.
+fn paths_help() -> String {
+    let mut help = String::from("Paths: INTERFACE[+spoll][+int|+cpoll|+hybrid][,OPTION...], where INTERFACE is\n");
+    for interface in iolane::interfaces() {
+        help.push_str(&format!("  {:<13} {}\n", interface.name(), interface.summary()));
+    }
+    help.push_str(
+        "and OPTION, for io_uring and io_uring_cmd, is\n\
+         \x20 fixedbufs     buffers are registered with the kernel once\n\
+         \x20 fixedfiles    the target is registered once\n\
+         \x20 defer, coop   completions run when asked for, or without interrupting (the best there is, by itself)\n\
+         \x20 plain         none of the free wins, as the papers' programs did\n\
+         \x20 sqidle=MS     the submission thread sleeps after so long without work\n\
+         \x20 share         queues share one submission thread",
+    );
+    help
+}
+
+pub(crate) fn completions(shell: clap_complete::Shell) -> anyhow::Result<Outcome> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut command(), "iolane", &mut script);
+    output::print(&String::from_utf8_lossy(&script))?;
+    Ok(Outcome::Done)
+}
+
+pub(crate) fn man_page() -> anyhow::Result<Outcome> {
+    let mut page = Vec::new();
+    clap_mangen::Man::new(command()).render(&mut page)?;
+    output::print(&String::from_utf8_lossy(&page))?;
+    Ok(Outcome::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn help_lists_every_registered_interface() {
+        let help = paths_help();
+        for interface in iolane::interfaces() {
+            assert!(help.contains(interface.summary()), "{}", interface.name());
+        }
+    }
+}

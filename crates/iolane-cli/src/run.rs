@@ -1,0 +1,107 @@
+//! `iolane run`: one arm, once or a few times, as a page for people or a record for programs.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use iolane_study::record::{HostRecord, RunRecord};
+use iolane_study::run::{RunOutcome, RunPlan};
+
+use crate::arguments::RunArguments;
+use crate::interrupt::STOP;
+use crate::output::{self, Bar, count, or_unavailable, time};
+use crate::{Outcome, targets};
+
+pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
+    let probing = arguments.workload.workload(arguments.depth, arguments.targets.size);
+    // What is wrong in itself is said before a scratch file is made for it.
+    probing.validate()?;
+    iolane::interface_of(&arguments.path)?.validate(&arguments.path)?;
+    if let Some(file) = &arguments.json {
+        output::check_writable(file)?;
+    }
+    let open = targets::open(&arguments.targets, probing.access.writes(), probing.seed, Some(&arguments.path))?;
+    let plan = RunPlan {
+        path: arguments.path.clone(),
+        workload: arguments.workload.workload(arguments.depth, open.size),
+        threads: arguments.threads.unwrap_or(open.targets.len()),
+        targets: open.targets.clone(),
+        cpus: arguments.placement.cpus.clone(),
+        spoll_cpus: arguments.placement.spoll_cpus.clone(),
+        runtime: arguments.runtime,
+        warmup: arguments.warmup,
+        pages: arguments.pages(),
+        prefilled: open.prefilled,
+    };
+    plan.check()?;
+    let outcomes = measure(&plan, arguments.repeat)?;
+    let host = HostRecord::gather(plan.targets.first());
+    let Some(record) = RunRecord::new(&plan, &outcomes, host) else { return Ok(Outcome::Failed) };
+    if !output::json_on_stdout(arguments.json.as_deref()) {
+        output::print(&text(&plan, &record))?;
+    }
+    if let Some(file) = &arguments.json {
+        output::write_json(file, &record)?;
+    }
+    let failed = record.result.errors > 0 || STOP.load(Ordering::Relaxed);
+    if failed && output::json_on_stdout(arguments.json.as_deref()) {
+        record.warnings.iter().for_each(|warning| eprintln!("iolane: {warning}"));
+    }
+    Ok(if failed { Outcome::Failed } else { Outcome::Done })
+}
+
+fn measure(plan: &RunPlan, repeats: u16) -> anyhow::Result<Vec<RunOutcome>> {
+    let total = (plan.runtime + plan.warmup + Duration::from_millis(200)) * repeats.into();
+    let _bar = Bar::time(total, &format!("{} at depth {}", plan.path, plan.workload.depth));
+    let mut outcomes = Vec::new();
+    for _ in 0..repeats {
+        outcomes.push(iolane_study::run::run(plan, &STOP)?);
+        if STOP.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    Ok(outcomes)
+}
+
+fn text(plan: &RunPlan, record: &RunRecord) -> String {
+    let result = &record.result;
+    let workload = &plan.workload;
+    let threads = if plan.threads == 1 { "1 thread".into() } else { format!("{} threads", plan.threads) };
+    let names: Vec<String> = plan.targets.iter().map(targets::describe).collect();
+    let interval =
+        result.iops_interval.map_or(String::new(), |[low, high]| format!("  (95 %: {}-{})", count(low), count(high)));
+    let latency = &result.latency_ns;
+    let at = |value: Option<u64>| value.map_or_else(|| "none".into(), time);
+    let rows = [
+        ("IOPS", format!("{}{interval}", count(result.iops))),
+        ("bandwidth", format!("{}B/s", count(result.bytes_per_s))),
+        (
+            "latency",
+            format!(
+                "p50 {}, p99 {}, p99.9 {}, max {}",
+                at(latency.p50),
+                at(latency.p99),
+                at(latency.p99_9),
+                at(latency.max)
+            ),
+        ),
+        ("submission", format!("p50 {}, p99 {} per batch", at(result.submit_ns.p50), at(result.submit_ns.p99))),
+        ("cores", or_unavailable(result.cpu.cores, |cores| format!("{cores:.2}"))),
+        ("system calls", or_unavailable(result.syscalls_per_io, |calls| format!("{calls:.3} per I/O"))),
+        ("switches", or_unavailable(result.context_switches_per_io, |switches| format!("{switches:.3} per I/O"))),
+    ];
+    let mut text = format!(
+        "{} on {}\n{} {}, depth {}, {threads}\n\n",
+        plan.path,
+        names.join(", "),
+        workload.access,
+        workload.block_sizes,
+        workload.depth
+    );
+    for (name, value) in rows {
+        text.push_str(&format!("  {name:<13} {value}\n"));
+    }
+    for warning in &record.warnings {
+        text.push_str(&format!("{}\n", output::wrap(&format!("note: {warning}"), 6)));
+    }
+    text
+}

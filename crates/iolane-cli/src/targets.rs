@@ -1,0 +1,86 @@
+//! Opens what a command works on: the named targets, guarded before anything may be written, or a scratch file.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use iolane::guard::{self, WritePermit};
+use iolane::units::Bytes;
+use iolane::{Error, IoPath, Target, TargetKind};
+use iolane_study::scratch::Scratch;
+
+use crate::arguments::TargetArguments;
+use crate::interrupt::STOP;
+use crate::output::Bar;
+
+/// Open targets, and what keeps them safe while they are.
+pub(crate) struct OpenTargets {
+    pub(crate) targets: Vec<Target>,
+    /// Whether they hold a scratch file's content.
+    pub(crate) prefilled: bool,
+    /// The part of each that is used; none for a scratch file, which is made in the right size.
+    pub(crate) size: Option<Bytes>,
+    _permits: Vec<WritePermit>,
+}
+
+const SCRATCH_BYTES: Bytes = Bytes(1 << 30);
+
+/// Opens the targets of a run or study that writes, or does not; `path` is the only one to be taken, if there is but one.
+pub(crate) fn open(
+    arguments: &TargetArguments,
+    writes: bool,
+    seed: u64,
+    path: Option<&IoPath>,
+) -> anyhow::Result<OpenTargets> {
+    guard::refuse_doubles(&arguments.target)?;
+    if arguments.target.is_empty() {
+        return match path.map(IoPath::interface) {
+            // Made-up devices are reached by the path of their own name, and by no other.
+            Some(made_up @ ("null" | "sim")) => open_named(arguments, &[OsStr::new(made_up)], writes),
+            _ => open_scratch(arguments, writes, seed),
+        };
+    }
+    let names: Vec<&OsStr> = arguments.target.iter().map(AsRef::as_ref).collect();
+    open_named(arguments, &names, writes)
+}
+
+fn open_named(arguments: &TargetArguments, names: &[&OsStr], writes: bool) -> anyhow::Result<OpenTargets> {
+    let mut permits = Vec::new();
+    let mut targets = Vec::new();
+    for name in names {
+        if writes {
+            permits.push(guard::permit_writes(name, &arguments.allow_writes, arguments.erase)?);
+        }
+        targets.push(Target::options().write(writes).direct(arguments.direct).open(name)?);
+    }
+    Ok(OpenTargets { targets, prefilled: false, size: arguments.size, _permits: permits })
+}
+
+fn open_scratch(arguments: &TargetArguments, writes: bool, seed: u64) -> anyhow::Result<OpenTargets> {
+    let scratch = scratch(arguments.size.unwrap_or(SCRATCH_BYTES), seed)?;
+    let target = scratch.open(writes, arguments.direct)?;
+    Ok(OpenTargets { targets: vec![target], prefilled: true, size: None, _permits: Vec::new() })
+}
+
+/// Makes a scratch file in the current folder, with a bar that shows how far it is.
+pub(crate) fn scratch(size: Bytes, seed: u64) -> anyhow::Result<Scratch> {
+    if size.0 < 4096 {
+        return Err(Error::usage(format!("--size {size}"), "a scratch file has 4k or more").into());
+    }
+    let bar = Bar::bytes(size.0, "making the scratch file");
+    Ok(Scratch::create(Path::new("."), size.0, seed, &STOP, |written| bar.at(written))?)
+}
+
+/// What a target is, in a line: `scratch file in . (1g file, O_DIRECT)`.
+pub(crate) fn describe(target: &Target) -> String {
+    let access = match (target.kind(), target.direct()) {
+        (TargetKind::Null | TargetKind::Sim, _) => "made up",
+        (_, true) => "O_DIRECT",
+        (_, false) => "through the page cache",
+    };
+    format!("{} ({} {}, {access})", output_name(target), Bytes(target.bytes()), target.kind().name())
+}
+
+/// The name with control characters made harmless to a terminal.
+fn output_name(target: &Target) -> String {
+    target.name().chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
