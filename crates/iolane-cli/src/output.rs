@@ -57,7 +57,7 @@ pub(crate) fn check_writable(file: &Path) -> anyhow::Result<()> {
 /// A table without lines; the first column is text, the others are numbers.
 pub(crate) fn table(headings: &[&str], rows: &[Vec<String>]) -> String {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(COLUMNS);
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(COLUMNS);
     table.set_header(headings).add_rows(rows);
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, 2));

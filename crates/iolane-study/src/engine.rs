@@ -16,7 +16,7 @@ use crate::workload::{PlannedRequest, RequestGenerator, Workload};
 const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 
 /// Latencies in nanoseconds with three significant digits; a few hundred KiB each.
-pub fn new_histogram() -> Histogram<u64> {
+pub(crate) fn new_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LATENCY_NS_MAX, 3).expect("the bounds are constants that HDR histograms take")
 }
 

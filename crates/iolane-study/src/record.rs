@@ -126,16 +126,20 @@ pub struct LatencyRecord {
     p90: Option<u64>,
     /// The 99th percentile.
     pub p99: Option<u64>,
-    p99_9: Option<u64>,
+    /// The 99.9th percentile.
+    pub p99_9: Option<u64>,
     p99_99: Option<u64>,
-    max: Option<u64>,
+    /// The longest.
+    pub max: Option<u64>,
 }
 
 /// Submission latencies in nanoseconds.
 #[derive(Debug, Clone, Serialize)]
 pub struct SubmitRecord {
-    p50: Option<u64>,
-    p99: Option<u64>,
+    /// The median.
+    pub p50: Option<u64>,
+    /// The 99th percentile.
+    pub p99: Option<u64>,
 }
 
 /// Processor time in seconds, over all repeats.

@@ -160,7 +160,7 @@ impl Survey {
     }
 
     fn add(&mut self, path: &IoPath) -> Result<()> {
-        for &depth in &self.plan.depths {
+        for depth in self.plan.depths.clone() {
             let arm = self.arm(path, depth);
             let checked = arm.check().and_then(|capabilities| match capabilities.depth_max {
                 depth_max if depth > depth_max => {
