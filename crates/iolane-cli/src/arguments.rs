@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueHint};
 use iolane::units::{Bytes, CpuList, parse_duration};
 use iolane::{IoPath, Pages};
+use iolane_study::placement::Placement;
 use iolane_study::workload::{Access, BlockSizes, OffsetPattern, Workload};
 
 use crate::{Outcome, output};
@@ -194,10 +195,25 @@ pub(crate) struct TargetArguments {
 pub(crate) struct PlacementArguments {
     /// Cpus for the threads, in turn: 0,2-3
     #[arg(long, value_name = "LIST")]
-    pub(crate) cpus: Option<CpuList>,
+    cpus: Option<CpuList>,
     /// Cpus for the kernel's submission threads (+spoll), in turn
     #[arg(long, value_name = "LIST")]
-    pub(crate) spoll_cpus: Option<CpuList>,
+    spoll_cpus: Option<CpuList>,
+}
+
+impl PlacementArguments {
+    /// As asked for; threads are left to the scheduler where nothing was.
+    pub(crate) fn placement(&self) -> Placement {
+        Placement { cpus: self.cpus.clone(), spoll_cpus: self.spoll_cpus.clone() }
+    }
+
+    /// As asked for, or each thread and submission thread on a cpu of its own.
+    pub(crate) fn placement_or_apart(&self, threads: usize) -> Placement {
+        match self.placement() {
+            nothing if nothing == Placement::default() => Placement::apart(threads),
+            asked => asked,
+        }
+    }
 }
 
 impl RunArguments {

@@ -6,6 +6,7 @@ use iolane_study::survey::SurveyPlan;
 use serde::Serialize;
 
 use crate::arguments::ProbeArguments;
+use crate::output::CellAlignment;
 use crate::{Outcome, output, targets};
 
 /// Schema `iolane.probe/1`, described in `docs/schema/probe.json`.
@@ -96,7 +97,7 @@ fn text(target: &Target, paths: &[ProbedPath]) -> String {
         .collect();
     text.push_str(&match rows.is_empty() {
         true => "No path can be had.\n".into(),
-        false => output::table(&["available", "depth to", "operations"], &rows),
+        false => output::table(&["available", "depth to", "operations"], &rows, CellAlignment::Left),
     });
     for path in paths {
         if let Some(note) = &path.note {

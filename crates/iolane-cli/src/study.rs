@@ -8,7 +8,7 @@ use iolane_study::survey::{ArmReport, Survey, SurveyPlan, SurveyReport};
 
 use crate::arguments::StudyArguments;
 use crate::interrupt::STOP;
-use crate::output::{self, Bar, count, or_unavailable, time};
+use crate::output::{self, Bar, CellAlignment, count, or_unavailable, time};
 use crate::{Outcome, targets};
 
 /// What a study without --runtime takes, all runs together.
@@ -43,8 +43,7 @@ pub(crate) fn study(arguments: &StudyArguments) -> anyhow::Result<Outcome> {
         repeats: arguments.repeat.into(),
         runtime: arguments.runtime.unwrap_or_default(),
         warmup: arguments.warmup,
-        cpus: arguments.placement.cpus.clone(),
-        spoll_cpus: arguments.placement.spoll_cpus.clone(),
+        placement: arguments.placement.placement_or_apart(open.targets.len()),
         prefilled: open.prefilled,
     })?;
     if arguments.runtime.is_none() {
@@ -96,11 +95,14 @@ fn text(report: &SurveyReport) -> String {
     let mut text = String::new();
     for arms in report.arms.chunk_by(|a, b| a.depth == b.depth) {
         let heading = format!("depth {}", arms[0].depth);
-        let headings = [heading.as_str(), "IOPS", "95 %", "p50", "p99", "cores", "calls/IO", "of best"];
+        let headings = [heading.as_str(), "IOPS", "95 %", "p50", "p99", "cores", "calls", "of best"];
         let rows: Vec<Vec<String>> = arms.iter().map(row).collect();
-        text.push_str(&output::table(&headings, &rows));
+        text.push_str(&output::table(&headings, &rows, CellAlignment::Right));
         text.push('\n');
     }
+    text.push_str(
+        "calls: system calls per I/O; ~: no difference to the best shown (the 95 % interval of the ratio holds 1)\n\n",
+    );
     text.push_str(&format!("{}\n\n", output::wrap(&report.advice, 0)));
     if !report.skipped.is_empty() {
         text.push_str("Not taken:\n");
@@ -127,7 +129,7 @@ fn text(report: &SurveyReport) -> String {
 fn row(arm: &ArmReport) -> Vec<String> {
     let of_best = match arm.of_best {
         None => "best".into(),
-        Some(ratio) if !ratio.shows_difference() => "no difference shown".into(),
+        Some(ratio) if !ratio.shows_difference() => format!("~{:.2}x", ratio.value),
         Some(ratio) => format!("{:.2}x", ratio.value),
     };
     vec![

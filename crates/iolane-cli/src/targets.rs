@@ -47,10 +47,17 @@ fn open_named(arguments: &TargetArguments, names: &[&OsStr], writes: bool) -> an
     let mut permits = Vec::new();
     let mut targets = Vec::new();
     for name in names {
-        if writes {
-            permits.push(guard::permit_writes(name, &arguments.allow_writes, arguments.erase)?);
+        // Checked first, for opening for writing is a change already: of a device's claim, of a tape's place.
+        let permit = match writes {
+            true => Some(guard::permit_writes(name, &arguments.allow_writes, arguments.erase)?),
+            false => None,
+        };
+        let target = Target::options().write(writes).direct(arguments.direct).open(name)?;
+        if let Some(permit) = permit {
+            permit.covers(&target)?;
+            permits.push(permit);
         }
-        targets.push(Target::options().write(writes).direct(arguments.direct).open(name)?);
+        targets.push(target);
     }
     Ok(OpenTargets { targets, prefilled: false, size: arguments.size, _permits: permits })
 }

@@ -78,6 +78,15 @@ pub fn parse_duration(text: &str) -> Result<Duration> {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CpuList(Vec<u32>);
 
+impl FromIterator<u32> for CpuList {
+    fn from_iter<I: IntoIterator<Item = u32>>(cpus: I) -> Self {
+        let mut cpus: Vec<u32> = cpus.into_iter().collect();
+        cpus.sort_unstable();
+        cpus.dedup();
+        Self(cpus)
+    }
+}
+
 impl CpuList {
     /// The largest cpu number taken; the kernel's own limit (`CONFIG_NR_CPUS`) is 8192 at most.
     pub const CPU_MAX: u32 = 8191;
@@ -110,9 +119,7 @@ impl FromStr for CpuList {
                 }
             }
         }
-        cpus.sort_unstable();
-        cpus.dedup();
-        Ok(Self(cpus))
+        Ok(cpus.into_iter().collect())
     }
 }
 
@@ -175,7 +182,7 @@ mod tests {
 
         #[test]
         fn a_printed_cpu_list_parses_back_to_itself(cpus in prop::collection::btree_set(0u32..300, 1..40)) {
-            let list = CpuList(cpus.into_iter().collect());
+            let list: CpuList = cpus.into_iter().collect();
             prop_assert_eq!(list.to_string().parse::<CpuList>().unwrap(), list);
         }
 

@@ -48,7 +48,8 @@ pub struct Tally {
 }
 
 impl Tally {
-    fn new() -> Self {
+    /// One in which nothing has happened. It allocates, so it is made before a phase begins.
+    pub(crate) fn new() -> Self {
         Self {
             ios: 0,
             bytes: 0,
@@ -157,12 +158,11 @@ impl<C: Clock> Engine<C> {
         })
     }
 
-    /// Runs for `duration_ns`, or until `stop`, and then until all that was begun has ended.
+    /// Runs for `duration_ns`, or until `stop`, and then until all that was begun has ended; counts into `tally`.
     ///
     /// # Errors
     /// A failure of the queue, or content that is not what was written. Failed requests are counted, not returned.
-    pub(crate) fn run(&mut self, phase: Phase, duration_ns: u64, stop: &AtomicBool) -> Result<Tally> {
-        let mut tally = Tally::new();
+    pub(crate) fn run(&mut self, phase: Phase, duration_ns: u64, stop: &AtomicBool, tally: &mut Tally) -> Result<()> {
         let syscalls_before = self.queue.syscalls();
         let begin_ns = self.clock.now_ns();
         let end_ns = begin_ns + duration_ns;
@@ -186,7 +186,7 @@ impl<C: Clock> Engine<C> {
                 continue;
             }
             if phase == Phase::TimeSubmission && !self.requests.is_empty() {
-                self.hand_over_timed(&mut tally)?;
+                self.hand_over_timed(tally)?;
             } else {
                 self.queue.submit(&mut self.requests);
             }
@@ -194,12 +194,12 @@ impl<C: Clock> Engine<C> {
             let min = if schedule.is_some() && goes_on { 0 } else { self.batch };
             self.queue.reap(min, &mut self.completions)?;
             now_ns = self.clock.now_ns();
-            self.note_completions(now_ns, &mut tally)?;
+            self.note_completions(now_ns, tally)?;
         }
         tally.elapsed_ns = now_ns - begin_ns;
         tally.late = schedule.map_or(0, |schedule| schedule.due(end_ns.min(now_ns)).saturating_sub(schedule.started));
         tally.syscalls = self.queue.syscalls().zip(syscalls_before).map(|(after, before)| after - before);
-        Ok(tally)
+        Ok(())
     }
 
     /// What the queue can be asked for beside reads and writes.
@@ -282,36 +282,33 @@ impl<C: Clock> Engine<C> {
     fn note_completions(&mut self, now_ns: u64, tally: &mut Tally) -> Result<()> {
         // Taken out, so that noting one can borrow the rest of the engine; put back with its memory.
         let mut completions = std::mem::take(&mut self.completions);
+        // Requests that started together and end together have one latency, which is recorded once for all of them.
+        let mut run = LatencyRun::default();
         for completion in completions.drain(..) {
-            self.note(completion, now_ns, tally)?;
+            let tag = completion.tag as u32;
+            let Some(buffer) = completion.buffer else {
+                self.note_sync(tag, completion.result, tally)?;
+                continue;
+            };
+            let InFlight { start_ns, request } = self.in_flight[tag as usize];
+            match completion.result {
+                Ok(bytes) => {
+                    run.add(now_ns - start_ns, tally);
+                    tally.bytes += u64::from(bytes);
+                    tally.short += u64::from(bytes < request.block_bytes);
+                }
+                Err(error) => {
+                    tally.errors += 1;
+                    tally.first_error.get_or_insert_with(|| describe(request, error));
+                }
+            }
+            if let Some(book) = &self.book {
+                release(book, request, completion.result, &buffer)?;
+            }
+            self.free.push((tag, buffer));
         }
+        run.end(tally);
         self.completions = completions;
-        Ok(())
-    }
-
-    #[inline]
-    fn note(&mut self, completion: Completion, now_ns: u64, tally: &mut Tally) -> Result<()> {
-        let tag = completion.tag as u32;
-        let Some(buffer) = completion.buffer else {
-            return self.note_sync(tag, completion.result, tally);
-        };
-        let InFlight { start_ns, request } = self.in_flight[tag as usize];
-        match completion.result {
-            Ok(bytes) => {
-                tally.latency.saturating_record(now_ns - start_ns);
-                tally.ios += 1;
-                tally.bytes += u64::from(bytes);
-                tally.short += u64::from(bytes < request.block_bytes);
-            }
-            Err(error) => {
-                tally.errors += 1;
-                tally.first_error.get_or_insert_with(|| describe(request, error));
-            }
-        }
-        if let Some(book) = &self.book {
-            release(book, request, completion.result, &buffer)?;
-        }
-        self.free.push((tag, buffer));
         Ok(())
     }
 
@@ -330,6 +327,33 @@ impl<C: Clock> Engine<C> {
                 Ok(())
             }
             _ => Err(Error::failed("engine", format!("a completion with tag {tag} has lost its buffer"))),
+        }
+    }
+}
+
+/// Equal latencies that follow each other, not yet recorded.
+#[derive(Default)]
+struct LatencyRun {
+    latency_ns: u64,
+    count: u64,
+}
+
+impl LatencyRun {
+    #[inline]
+    fn add(&mut self, latency_ns: u64, tally: &mut Tally) {
+        if latency_ns != self.latency_ns {
+            self.end(tally);
+            self.latency_ns = latency_ns;
+        }
+        self.count += 1;
+    }
+
+    #[inline]
+    fn end(&mut self, tally: &mut Tally) {
+        if self.count > 0 {
+            tally.latency.saturating_record_n(self.latency_ns, self.count);
+            tally.ios += self.count;
+            self.count = 0;
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use hdrhistogram::Histogram;
 use iolane::units::CpuList;
@@ -15,6 +15,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use crate::clock::{Clock, TscClock, VirtualClock};
 use crate::content::Generations;
 use crate::engine::{Engine, Phase, Tally};
+use crate::placement::Placement;
 use crate::telemetry::{CpuSnapshot, CpuUse, Reading, SyscallCounter, Unavailable};
 use crate::workload::{ThreadShare, Workload, random_stream};
 
@@ -29,10 +30,8 @@ pub struct RunPlan {
     pub workload: Workload,
     /// Threads, a queue each; at least one per target.
     pub threads: usize,
-    /// Cpus for the threads, in turn; the scheduler's choice if `None`.
-    pub cpus: Option<CpuList>,
-    /// Cpus for the kernel's submission threads, in turn.
-    pub spoll_cpus: Option<CpuList>,
+    /// Where threads run.
+    pub placement: Placement,
     /// Length of the measured phase.
     pub runtime: Duration,
     /// Load before it that is not measured.
@@ -275,10 +274,22 @@ fn books(plan: &RunPlan) -> Result<Vec<Option<Arc<Generations>>>> {
             return Ok(None);
         }
         let (bytes, unit_bytes) = (plan.region_bytes(target)?, workload.block_sizes.min());
-        let make = if plan.prefilled { Generations::prefilled } else { Generations::unwritten };
-        make(0, bytes, unit_bytes, workload.seed).map(|book| Some(Arc::new(book)))
+        // A scratch file is stamped in sectors; blocks of another grain find nothing there that they know.
+        let known = plan.prefilled && unit_bytes.is_multiple_of(512);
+        let book = match known {
+            true => Generations::prefilled(0, bytes, unit_bytes, workload.seed),
+            // What an earlier run left must not pass for this one's.
+            false => Generations::unwritten(0, bytes, unit_bytes, run_id()),
+        };
+        book.map(|book| Some(Arc::new(book)))
     };
     plan.targets.iter().map(book).collect()
+}
+
+/// A number that no other run has.
+fn run_id() -> u64 {
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    since_1970.as_nanos() as u64 ^ u64::from(std::process::id())
 }
 
 /// One thread's run; `None` if it did not measure because another thread had failed.
@@ -293,7 +304,8 @@ fn work<C: Clock>(
     let prepared = without_panic(|| prepare(plan, thread, book, clock, stop));
     let all_ready = meeting.attend(prepared.is_err());
     let measured = prepared.map(|(mut engine, submit, trace)| {
-        let measured = all_ready.then(|| without_panic(|| engine.run(Phase::Measure, nanoseconds(plan.runtime), stop)));
+        let measured =
+            all_ready.then(|| without_panic(|| phase(&mut engine, Phase::Measure, nanoseconds(plan.runtime), stop)));
         (engine, measured, submit, trace)
     });
     meeting.attend(false);
@@ -320,7 +332,7 @@ fn prepare<C: Clock>(
     clock: C,
     stop: &AtomicBool,
 ) -> Result<(Engine<C>, Histogram<u64>, Trace)> {
-    if let Some(cpu) = nth(plan.cpus.as_ref(), thread) {
+    if let Some(cpu) = nth(plan.placement.cpus.as_ref(), thread) {
         pin(cpu)?;
     }
     // Opened before the queue, for it counts the threads that are made after it. It slows every system call on the
@@ -333,20 +345,29 @@ fn prepare<C: Clock>(
     if workload.access.writes() && book.is_none() {
         fill_with_noise(&pool, workload.seed);
     }
-    let config = QueueConfig::new(workload.depth).pool(&pool).spoll_cpu(nth(plan.spoll_cpus.as_ref(), thread));
+    let config =
+        QueueConfig::new(workload.depth).pool(&pool).spoll_cpu(nth(plan.placement.spoll_cpus.as_ref(), thread));
     let queue = iolane::open_queue(&plan.path, target, &config)?;
     let generator = workload.requests(0, plan.region_bytes(target)?, share)?;
     let mut engine = Engine::new(queue, clock, workload, generator, book, &pool, plan.threads)?;
-    engine.run(Phase::Measure, nanoseconds(plan.warmup), stop)?;
+    phase(&mut engine, Phase::Measure, nanoseconds(plan.warmup), stop)?;
     let trace = trace(&mut engine, counter, stop)?;
-    let submit = engine.run(Phase::TimeSubmission, SLICE_NS, stop)?.submit;
+    let submit = phase(&mut engine, Phase::TimeSubmission, SLICE_NS, stop)?.submit;
     Ok((engine, submit, trace))
+}
+
+/// Runs one phase and says what it did.
+fn phase<C: Clock>(engine: &mut Engine<C>, phase: Phase, duration_ns: u64, stop: &AtomicBool) -> Result<Tally> {
+    let mut tally = Tally::new();
+    engine.run(phase, duration_ns, stop, &mut tally)?;
+    Ok(tally)
 }
 
 /// Runs a slice with the kernel counting system calls beside the queue.
 fn trace<C: Clock>(engine: &mut Engine<C>, counter: Reading<SyscallCounter>, stop: &AtomicBool) -> Result<Trace> {
+    let mut tally = Tally::new();
     let mut counter = counter.and_then(|mut counter| counter.start().map(|()| counter));
-    let tally = engine.run(Phase::Measure, SLICE_NS, stop)?;
+    engine.run(Phase::Measure, SLICE_NS, stop, &mut tally)?;
     let counted = counter.as_mut().map_err(|unavailable| unavailable.clone()).and_then(SyscallCounter::stop);
     let kernel = match (counted, tally.syscalls) {
         // Every I/O of a path that cannot count its own takes one call at least, made by threads of its library.

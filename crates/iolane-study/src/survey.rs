@@ -4,11 +4,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use iolane::units::CpuList;
 use iolane::{Error, IoPath, Pages, Result, Target};
 use rand_core::Rng;
 use serde::Serialize;
 
+use crate::placement::Placement;
 use crate::record::{self, HostRecord, TargetRecord};
 use crate::run::{RunOutcome, RunPlan, run};
 use crate::stats::{Estimate, estimate_median, estimate_ratio, median};
@@ -31,10 +31,8 @@ pub struct SurveyPlan {
     pub runtime: Duration,
     /// Load before each run that is not measured.
     pub warmup: Duration,
-    /// Cpus for the threads.
-    pub cpus: Option<CpuList>,
-    /// Cpus for the kernel's submission threads.
-    pub spoll_cpus: Option<CpuList>,
+    /// Where threads run.
+    pub placement: Placement,
     /// Whether the targets hold what a scratch file does.
     pub prefilled: bool,
 }
@@ -87,6 +85,8 @@ pub struct SurveyReport {
     pub repeats: usize,
     runtime_s: f64,
     warmup_s: f64,
+    cpus: Option<String>,
+    spoll_cpus: Option<String>,
     seed: u64,
     /// Each arm, in the order of the depths and then the best first.
     pub arms: Vec<ArmReport>,
@@ -199,8 +199,7 @@ impl Survey {
             targets: plan.targets.clone(),
             workload: Workload { depth, ..plan.workload.clone() },
             threads: plan.targets.len(),
-            cpus: plan.cpus.clone(),
-            spoll_cpus: plan.spoll_cpus.clone(),
+            placement: plan.placement.clone(),
             runtime: plan.runtime,
             warmup: plan.warmup,
             pages: Pages::Base,
@@ -303,6 +302,8 @@ impl Survey {
             repeats: whole,
             runtime_s: plan.runtime.as_secs_f64(),
             warmup_s: plan.warmup.as_secs_f64(),
+            cpus: plan.placement.cpus.as_ref().map(ToString::to_string),
+            spoll_cpus: plan.placement.spoll_cpus.as_ref().map(ToString::to_string),
             seed: plan.workload.seed,
             advice: advice(&arms),
             arms,

@@ -101,7 +101,7 @@ pub fn refuse_doubles(targets: &[OsString]) -> Result<()> {
             } else {
                 continue;
             };
-            return Err(Error::unavailable(format!("target {}", shown(target)), cause).remedy("name one of them"));
+            return Err(Error::usage(format!("target {}", shown(target)), cause).remedy("name one of them"));
         }
         seen.push((target, identity, disk));
     }

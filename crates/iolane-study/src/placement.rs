@@ -1,0 +1,53 @@
+//! Which cpus a study's threads take when no one says: one each, and one each for the kernel's submission threads.
+
+use iolane::units::CpuList;
+use rustix::thread::{CpuSet, sched_getaffinity};
+
+/// Cpus for the threads of a run and for the submission threads of its queues.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Placement {
+    /// Where threads run, in turn; the scheduler's choice if `None`.
+    pub cpus: Option<CpuList>,
+    /// Where submission threads run, in turn; the scheduler's choice if `None`.
+    pub spoll_cpus: Option<CpuList>,
+}
+
+impl Placement {
+    /// A cpu for each thread and another one for its submission thread, of those this process may use; left to the
+    /// scheduler if there are not that many. Without it a thread that waits by spinning and the submission thread it
+    /// waits for can be put on one cpu, and a study would measure that accident.
+    pub fn apart(threads: usize) -> Self {
+        Self::apart_on(&allowed_cpus(), threads)
+    }
+
+    fn apart_on(allowed: &[u32], threads: usize) -> Self {
+        if threads == 0 || allowed.len() < 2 * threads {
+            return Self::default();
+        }
+        let list = |first: usize| Some(allowed[first..first + threads].iter().copied().collect());
+        Self { cpus: list(0), spoll_cpus: list(threads) }
+    }
+}
+
+fn allowed_cpus() -> Vec<u32> {
+    let allowed = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
+    (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).map(|cpu| cpu as u32).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_and_their_submission_threads_are_apart_where_there_are_cpus_enough() {
+        let placement = Placement::apart_on(&[0, 2, 5, 6], 2);
+        assert_eq!(placement.cpus, Some("0,2".parse().unwrap()));
+        assert_eq!(placement.spoll_cpus, Some("5-6".parse().unwrap()));
+    }
+
+    #[test]
+    fn with_too_few_cpus_the_scheduler_chooses() {
+        assert_eq!(Placement::apart_on(&[0], 1), Placement::default());
+        assert_eq!(Placement::apart_on(&[0, 1, 2], 2), Placement::default());
+    }
+}
