@@ -1,1 +1,67 @@
-//! What the machine says about a run.
+//! What the machine says about a run: system calls, processor time, context switches, and the host itself.
+//! The runner reads these around a measurement. Nothing here does I/O on a target or runs on the hot path.
+//!
+//! The rules:
+//! - A counter that cannot work is [`Unavailable`], with the reason and what to do about it. It is never 0.
+//! - A fact about the host that the kernel does not tell is `None` (JSON `null`). It is never guessed.
+//! - A counter counts what its documentation says and nothing else: what the counting itself costs is taken out
+//!   exactly, or the documentation says that it is in.
+
+mod cpu;
+mod host;
+mod syscalls;
+
+pub use cpu::{CpuSnapshot, CpuUse};
+pub use host::{DeviceHost, FileSystem, Host, HugePages, Limit, Mitigations};
+pub use syscalls::SyscallCounter;
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// What a counter read, or why it cannot.
+pub type Reading<T> = Result<T, Unavailable>;
+
+/// Why a counter cannot work here, and what to do about it. Printed `reason; remedy`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Unavailable {
+    /// The cause, as far as is known.
+    pub reason: String,
+    /// What to do; empty if nothing is known to help.
+    pub remedy: String,
+}
+
+impl Unavailable {
+    /// A reason without a remedy.
+    pub fn new(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), remedy: String::new() }
+    }
+
+    /// Adds what the reader can do about it.
+    #[must_use]
+    pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
+        self.remedy = remedy.into();
+        self
+    }
+}
+
+impl fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)?;
+        if self.remedy.is_empty() { Ok(()) } else { write!(f, "; {}", self.remedy) }
+    }
+}
+
+impl std::error::Error for Unavailable {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unavailable_counter_prints_its_reason_and_its_remedy() {
+        let unavailable = Unavailable::new("tracefs is not mounted");
+        assert_eq!(unavailable.to_string(), "tracefs is not mounted");
+        assert_eq!(unavailable.remedy("run as root").to_string(), "tracefs is not mounted; run as root");
+    }
+}
