@@ -51,9 +51,8 @@ pub(crate) fn study(arguments: &StudyArguments) -> anyhow::Result<Outcome> {
     }
     let report = measure(survey)?;
     output::write_json(&file, &report)?;
-    match &arguments.json {
-        Some(json) => output::write_json(json, &report)?,
-        None => {}
+    if let Some(json) = &arguments.json {
+        output::write_json(json, &report)?;
     }
     if !output::json_on_stdout(arguments.json.as_deref()) {
         let names: Vec<String> = open.targets.iter().map(targets::describe).collect();

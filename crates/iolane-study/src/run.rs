@@ -411,7 +411,7 @@ fn pin(cpu: u32) -> Result<()> {
 
 /// Data that neither a drive nor a file system can compress or find twice.
 fn fill_with_noise(pool: &Pool, seed: u64) {
-    let mut random = random_stream(seed ^ 0x6e6f_6973_65, 0);
+    let mut random = random_stream(seed ^ 0x006e_6f69_7365, 0);
     let mut buffers: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
     for buffer in &mut buffers {
         random.fill_bytes(buffer);
