@@ -1,7 +1,7 @@
 //! The one error type for everything that is not a single request's outcome.
 //! It always says what failed, the likely cause and what to do; the command line maps its kind to an exit code.
 
-use std::io;
+use std::{fmt, io};
 
 /// `Result` with [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -22,7 +22,7 @@ pub enum ErrorKind {
 /// A failure with its cause and its remedy.
 ///
 /// Printed as one line: `what: cause; remedy`.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[error("{what}: {cause}{}{remedy}", if remedy.is_empty() { "" } else { "; " })]
 pub struct Error {
     kind: ErrorKind,
@@ -107,6 +107,13 @@ impl Error {
     /// What to do; empty if nothing is known to help.
     pub fn remedy_text(&self) -> &str {
         &self.remedy
+    }
+}
+
+/// As it is displayed, so that a `main` which returns it prints one line.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -78,6 +78,9 @@ impl Default for TargetOptions {
     }
 }
 
+/// Why a file is not made: the cause that leaves it alone.
+const EXISTS: &str = "it exists already";
+
 /// Sizes of made-up devices that are not given one.
 const NULL_BYTES: u64 = 1 << 40;
 const SIM_BYTES: u64 = 64 << 20;
@@ -124,8 +127,16 @@ impl TargetOptions {
             return Ok(target);
         }
         let shown = self.name.clone().unwrap_or_else(|| name.to_string_lossy().into_owned());
-        let fd = self.open_fd(name, &shown)?;
-        self.describe(fd, shown).map(|opened| Target(Arc::new(opened)))
+        let was_there = rustix::fs::lstat(name).is_ok();
+        let opened = self.open_fd(name, &shown).and_then(|fd| self.describe(fd, shown));
+        if let (Err(error), Some(_)) = (&opened, self.create_bytes)
+            && !was_there
+            && error.cause() != EXISTS
+        {
+            // Made for nothing: too large for its file system, or one without O_DIRECT.
+            let _ = rustix::fs::unlink(name);
+        }
+        opened.map(|opened| Target(Arc::new(opened)))
     }
 
     fn open_made_up(&self, name: &OsStr) -> Result<Option<Target>> {
@@ -182,7 +193,7 @@ impl TargetOptions {
                 Errno::ACCESS | Errno::PERM => Error::unavailable(what, "permission denied")
                     .remedy("run as a user who may open it (root, or group `disk` for block devices)"),
                 Errno::ROFS => Error::unavailable(what, "its file system is read-only").remedy("choose another target"),
-                Errno::EXIST => Error::failed(what, "it exists already").remedy("choose a new name"),
+                Errno::EXIST => Error::failed(what, EXISTS).remedy("choose a new name"),
                 errno => Error::system(what, errno),
             }
         })
@@ -392,6 +403,18 @@ mod tests {
         let error = Target::options().direct(false).open(&path).unwrap_err().to_string();
         std::fs::remove_file(&path).unwrap();
         assert!(error.contains("it is empty"), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_could_not_be_made_in_its_size_is_not_left_behind_and_one_that_was_there_stays() {
+        let path = std::env::temp_dir().join(format!("iolane-create-{}", std::process::id()));
+        let create = |bytes| Target::options().direct(false).create(bytes).open(&path);
+        assert!(create(1 << 62).is_err());
+        assert!(!path.exists());
+        drop(create(4096).unwrap());
+        let error = create(4096).unwrap_err().to_string();
+        assert!(path.exists() && error.contains(EXISTS), "{error}");
+        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]

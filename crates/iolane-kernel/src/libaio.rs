@@ -186,7 +186,7 @@ impl LibaioQueue {
             Operation::Fsync => (FSYNC, std::ptr::null_mut(), 0),
             Operation::Fdatasync => (FDSYNC, std::ptr::null_mut(), 0),
             Operation::Discard { .. } | Operation::WriteZeroes { .. } => {
-                self.refused.push(request.complete(Err(IoError::NOT_SUPPORTED)));
+                self.refuse(request, IoError::NOT_SUPPORTED);
                 return;
             }
         };
@@ -206,6 +206,16 @@ impl LibaioQueue {
             block.aio_resfd = event_fd.as_raw_fd() as u32;
         }
         self.pending.push(&raw mut *block);
+    }
+
+    /// Ends a request without the kernel, and wakes whoever waits on the descriptor, as the kernel would.
+    #[cold]
+    fn refuse(&mut self, request: Request, error: IoError) {
+        self.refused.push(request.complete(Err(error)));
+        if let Some(event_fd) = &self.event_fd {
+            self.syscalls += 1;
+            let _ = rustix::io::write(event_fd, &1u64.to_ne_bytes());
+        }
     }
 
     /// Appends what the mapped ring holds, and says how many; `None` if the ring cannot be read in user space.
@@ -314,7 +324,7 @@ impl Queue for LibaioQueue {
                     // SAFETY: as above, the pointer is to a control block of ours.
                     let slot = unsafe { (*rest[0]).aio_data };
                     if let Some(request) = self.slots.take(slot) {
-                        self.refused.push(request.complete(Err(errno.into())));
+                        self.refuse(request, errno.into());
                     }
                     first += 1;
                 }

@@ -7,7 +7,8 @@ use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use ::io_uring::{IoUring, cqueue, squeue, types};
+use ::io_uring::squeue::EntryMarker as _;
+use ::io_uring::{IoUring, cqueue, opcode, squeue, types};
 use rustix::io::Errno;
 use rustix::io_uring::{IoringEnterFlags, IoringRegisterOp, IoringSetupFlags, io_uring_params};
 
@@ -225,8 +226,9 @@ pub(crate) struct RingQueue<E: Encode> {
     slots: Slots,
     /// Entries in the ring that the kernel has not been told of.
     unsubmitted: u32,
-    /// Requests that ended without the kernel, for the path has no entry for them.
-    refused: Vec<Completion>,
+    /// The slots of requests that the path has no entry for, and why. A no-op goes through the ring in their place, so
+    /// that their completions come the way all others do, and wake whoever waits on the ring's descriptor.
+    refused: Vec<(u64, IoError)>,
     registered: Vec<RegisteredPool>,
     /// The ring's number in the thread's table of registered rings, which saves the kernel a look-up per call.
     registered_ring: Option<u32>,
@@ -416,11 +418,14 @@ impl<E: Encode> RingQueue<E> {
     fn take_completions(&mut self, completions: &mut Vec<Completion>) -> usize {
         let mut count = 0;
         for entry in self.ring.completion() {
-            if let Some(request) = self.slots.take(E::slot(&entry)) {
-                let result = E::result(&entry, &request);
-                completions.push(request.complete(result));
-                count += 1;
+            let slot = E::slot(&entry);
+            let Some(request) = self.slots.take(slot) else { continue };
+            let mut result = E::result(&entry, &request);
+            if !self.refused.is_empty() {
+                result = take_refusal(&mut self.refused, slot).map_or(result, Err);
             }
+            completions.push(request.complete(result));
+            count += 1;
         }
         count
     }
@@ -437,27 +442,28 @@ impl<E: Encode> RingQueue<E> {
     }
 }
 
+/// Why the request in a slot was refused, if it was.
+#[cold]
+fn take_refusal(refused: &mut Vec<(u64, IoError)>, slot: u64) -> Option<IoError> {
+    let index = refused.iter().position(|(refused, _)| *refused == slot)?;
+    Some(refused.swap_remove(index).1)
+}
+
 impl<E: Encode> Queue for RingQueue<E> {
     fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize {
         let mut count = 0;
-        let mut room = self.slots.depth() - self.in_flight();
         let mut submission = self.ring.submission();
-        while room > 0 {
+        while !self.slots.is_full() {
             let Some(request) = requests.pop_front() else { break };
-            room -= 1;
             count += 1;
-            let entry = Self::buffer_index(&self.registered, &request)
+            let encoded = Self::buffer_index(&self.registered, &request)
                 .and_then(|index| self.encode.encode(&request, self.file, index));
-            let entry = match entry {
-                Ok(entry) => entry,
-                Err(error) => {
-                    self.refused.push(request.complete(Err(error)));
-                    continue;
-                }
-            };
-            let slot = self.slots.insert(request);
-            let mut entry = entry;
-            squeue::EntryMarker::set_user_data(&mut entry, u64::from(slot));
+            let slot = u64::from(self.slots.insert(request));
+            let mut entry = encoded.unwrap_or_else(|error| {
+                self.refused.push((slot, error));
+                opcode::Nop::new().build().into()
+            });
+            entry.set_user_data(slot);
             // SAFETY: the entry points to a buffer in `self.slots` and to a file that `self` keeps open; both stay until
             // the completion is taken, and `Drop` waits for it.
             let pushed = unsafe { submission.push(&entry) };
@@ -485,8 +491,7 @@ impl<E: Encode> Queue for RingQueue<E> {
 
     fn reap(&mut self, min: usize, completions: &mut Vec<Completion>) -> Result<usize> {
         let min = min.min(self.in_flight());
-        let mut count = self.refused.len();
-        completions.append(&mut self.refused);
+        let mut count = 0;
         if self.polls_submissions {
             if self.unsubmitted > 0 {
                 self.wake()?;
@@ -501,14 +506,14 @@ impl<E: Encode> Queue for RingQueue<E> {
             }
         }
         if self.unsubmitted > 0 || self.polls_completions || self.has_deferred_work() {
-            self.enter_for(min.saturating_sub(count).min(self.slots.in_flight()))?;
+            self.enter_for(min)?;
         }
         loop {
             count += self.take_completions(completions);
             if count >= min {
                 return Ok(count);
             }
-            self.enter_for((min - count).min(self.slots.in_flight()))?;
+            self.enter_for(min - count)?;
         }
     }
 
@@ -517,7 +522,7 @@ impl<E: Encode> Queue for RingQueue<E> {
     }
 
     fn in_flight(&self) -> usize {
-        self.slots.in_flight() + self.refused.len()
+        self.slots.in_flight()
     }
 
     fn syscalls(&self) -> Option<u64> {

@@ -447,7 +447,7 @@ mod tests {
 
     #[test]
     fn of_paths_without_a_shown_difference_the_cheaper_is_advised() {
-        let text = advise(vec![arm("a", 1, [20.0, 21.0, 22.0], 2.0), arm("b", 1, [21.0, 20.0, 21.0], 1.0)]);
+        let text = advise(vec![arm("a", 1, [20.0, 21.0, 22.0], 2.0), arm("b", 1, [21.0, 19.0, 20.0], 1.0)]);
         assert_eq!(text, "At depth 1 take b (no difference shown to a, with 1.00 instead of 2.00 cores).");
     }
 
