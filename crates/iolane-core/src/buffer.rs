@@ -8,6 +8,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use crate::error::{Error, Result};
@@ -40,6 +41,8 @@ struct Memory {
     base: NonNull<u8>,
     frame_bytes: usize,
     frames: usize,
+    /// A slip for each frame, in a mapping of its own that takes up memory as frames are first taken.
+    slips: NonNull<Slip>,
     /// A bit a frame, set while a buffer holds it.
     taken: Box<[AtomicU64]>,
     /// The word of `taken` where the next search begins; a hint, never relied upon.
@@ -54,8 +57,18 @@ enum Backing {
     Region(#[allow(dead_code, reason = "held for its destructor")] Box<dyn Any + Send + Sync>),
 }
 
-// SAFETY: `base` points to memory that lives until `Memory` is dropped and that is reached only through `Buffer`s,
-// each of which holds frames no other buffer holds (the bits of `taken`, changed atomically).
+/// What there is to know about a buffer, kept with the first of its frames. A [`Buffer`] is a pointer to it: one word,
+/// which requests and completions move through queues at no cost.
+struct Slip {
+    start: NonNull<u8>,
+    /// A counted reference (`Arc::into_raw`) that the buffer owns.
+    memory: *const Memory,
+    len: u32,
+    capacity: u32,
+}
+
+// SAFETY: `base` and `slips` point to memory that lives until `Memory` is dropped and that is reached only through
+// `Buffer`s, each of which holds frames, and their slips, that no other holds (the bits of `taken`, changed atomically).
 unsafe impl Send for Memory {}
 // SAFETY: as above; the shared fields are atomics or never change.
 unsafe impl Sync for Memory {}
@@ -86,21 +99,20 @@ impl Pool {
         if pages == Pages::Huge {
             flags |= MapFlags::HUGETLB;
         }
-        // SAFETY: a new anonymous mapping at an address of the kernel's choice overlaps nothing.
-        let base =
-            unsafe { mmap_anonymous(std::ptr::null_mut(), mapped_bytes, ProtFlags::READ | ProtFlags::WRITE, flags) }
-                .map_err(|errno| {
-                    let error = Error::system(what(), errno);
-                    match pages {
-                        Pages::Base => error,
-                        Pages::Huge => error.remedy(format!(
-                            "reserve huge pages: sysctl vm.nr_hugepages={}",
-                            mapped_bytes / HUGE_PAGE_BYTES
-                        )),
-                    }
-                })?;
-        let base = NonNull::new(base.cast()).ok_or_else(|| Error::failed(what(), "the kernel mapped address 0"))?;
-        Ok(Self::over(base, frames, frame_bytes, Backing::Mapped(mapped_bytes)))
+        let base = map(mapped_bytes, flags).map_err(|errno| {
+            let error = Error::system(what(), errno);
+            match pages {
+                Pages::Base => error,
+                Pages::Huge => error
+                    .remedy(format!("reserve huge pages: sysctl vm.nr_hugepages={}", mapped_bytes / HUGE_PAGE_BYTES)),
+            }
+        })?;
+        let pool = Self::over(base, frames, frame_bytes, Backing::Mapped(mapped_bytes));
+        if pool.is_err() {
+            // SAFETY: the mapping was made above, and nothing else knows of it.
+            let _ = unsafe { munmap(base.as_ptr().cast(), mapped_bytes) };
+        }
+        pool
     }
 
     /// Makes a pool over memory of the caller's own: a large map, a buffer pool that exists.
@@ -130,12 +142,15 @@ impl Pool {
                 "both numbers are 1 or more, a frame is under 4 GiB, all of it addressable",
             ));
         }
-        Ok(Self::over(base, frames, frame_bytes, Backing::Region(Box::new(keeps_alive))))
+        Self::over(base, frames, frame_bytes, Backing::Region(Box::new(keeps_alive)))
     }
 
-    fn over(base: NonNull<u8>, frames: usize, frame_bytes: usize, backing: Backing) -> Self {
+    fn over(base: NonNull<u8>, frames: usize, frame_bytes: usize, backing: Backing) -> Result<Self> {
+        let slips = map(slips_bytes(frames), MapFlags::PRIVATE | MapFlags::NORESERVE)
+            .map_err(|errno| Error::system(format!("the slips of {frames} buffers"), errno))?
+            .cast();
         let taken = (0..frames.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
-        Self(Arc::new(Memory { base, frame_bytes, frames, taken, hint: AtomicUsize::new(0), backing }))
+        Ok(Self(Arc::new(Memory { base, frame_bytes, frames, slips, taken, hint: AtomicUsize::new(0), backing })))
     }
 
     /// Takes any free frame, or `None` if all are held.
@@ -173,11 +188,17 @@ impl Pool {
         Some(self.buffer(first, count))
     }
 
+    /// A buffer of frames that the caller has claimed.
     fn buffer(&self, first: usize, count: usize) -> Buffer {
         let bytes = (count * self.0.frame_bytes) as u32;
-        // SAFETY: the callers claimed frames that exist, so the offset lies within the pool's memory.
-        let start = unsafe { self.0.base.add(first * self.0.frame_bytes) };
-        Buffer { start, len: bytes, capacity: bytes, memory: self.0.clone() }
+        // SAFETY: the frames exist, so the offsets lie within the pool's memory and its slips; they are claimed, so the
+        // slip is no one else's.
+        unsafe {
+            let start = self.0.base.add(first * self.0.frame_bytes);
+            let slip = self.0.slips.add(first);
+            slip.write(Slip { start, memory: Arc::into_raw(self.0.clone()), len: bytes, capacity: bytes });
+            Buffer(slip)
+        }
     }
 
     /// Bytes in a frame.
@@ -198,7 +219,7 @@ impl Pool {
     /// Whether `buffer` was taken from this pool.
     #[inline]
     pub fn owns(&self, buffer: &Buffer) -> bool {
-        Arc::ptr_eq(&self.0, &buffer.memory)
+        std::ptr::eq(Arc::as_ptr(&self.0), buffer.slip().memory)
     }
 }
 
@@ -224,34 +245,56 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        if let Backing::Mapped(bytes) = self.backing {
-            // SAFETY: our own mapping of exactly this size; every buffer holds an `Arc` to `self`, so none is left.
-            let unmapped = unsafe { munmap(self.base.as_ptr().cast(), bytes) };
-            debug_assert!(unmapped.is_ok(), "munmap of a whole mapping fails only for a wrong address");
-        }
+        // SAFETY: our own mappings of exactly these sizes; every buffer holds an `Arc` to `self`, so none is left.
+        let unmapped = unsafe {
+            munmap(self.slips.as_ptr().cast(), slips_bytes(self.frames)).and_then(|()| match self.backing {
+                Backing::Mapped(bytes) => munmap(self.base.as_ptr().cast(), bytes),
+                Backing::Region(_) => Ok(()),
+            })
+        };
+        debug_assert!(unmapped.is_ok(), "munmap of a whole mapping fails only for a wrong address");
     }
+}
+
+/// A new anonymous mapping of zeroes.
+fn map(bytes: usize, flags: MapFlags) -> Result<NonNull<u8>, Errno> {
+    // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing.
+    let base = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags) }?;
+    NonNull::new(base.cast()).ok_or(Errno::NOMEM)
+}
+
+fn slips_bytes(frames: usize) -> usize {
+    frames.saturating_mul(size_of::<Slip>())
 }
 
 /// Exclusive access to one or more frames of a [`Pool`]; they return to it when this is dropped.
 ///
 /// It reads as the `len` bytes that a request moves, from the start of the frame.
-pub struct Buffer {
-    start: NonNull<u8>,
-    len: u32,
-    capacity: u32,
-    memory: Arc<Memory>,
-}
+pub struct Buffer(NonNull<Slip>);
 
-// SAFETY: a buffer is the only handle to its bytes, like a `Box<[u8]>`.
+// SAFETY: a buffer is the only handle to its slip and its bytes, like a `Box<[u8]>`.
 unsafe impl Send for Buffer {}
 // SAFETY: a shared buffer gives out shared slices alone.
 unsafe impl Sync for Buffer {}
 
 impl Buffer {
+    #[inline]
+    fn slip(&self) -> &Slip {
+        // SAFETY: the slip was written when the buffer was made, lives as long as the memory that the buffer keeps alive,
+        // and is changed through `&mut self` alone.
+        unsafe { self.0.as_ref() }
+    }
+
+    #[inline]
+    fn memory(&self) -> &Memory {
+        // SAFETY: the buffer owns a counted reference to it.
+        unsafe { &*self.slip().memory }
+    }
+
     /// Most bytes a request with this buffer can move.
     #[inline]
     pub fn capacity(&self) -> usize {
-        self.capacity as usize
+        self.slip().capacity as usize
     }
 
     /// Sets how many bytes, from the start, a request will move.
@@ -261,35 +304,40 @@ impl Buffer {
     #[inline]
     pub fn set_len(&mut self, bytes: usize) -> Result<()> {
         if bytes > self.capacity() {
-            return Err(Error::usage(format!("{bytes} bytes in a buffer"), format!("it holds {}", self.capacity)));
+            let cause = format!("it holds {}", self.capacity());
+            return Err(Error::usage(format!("{bytes} bytes in a buffer"), cause));
         }
-        self.len = bytes as u32;
+        // SAFETY: as in `slip`, and `&mut self` makes the access exclusive.
+        unsafe { self.0.as_mut() }.len = bytes as u32;
         Ok(())
     }
 
     /// The address of the first byte, for a queue to hand to the kernel or a device.
     #[inline]
     pub fn address(&self) -> *mut u8 {
-        self.start.as_ptr()
+        self.slip().start.as_ptr()
     }
 
     /// Where in its pool the buffer begins, in bytes.
     #[inline]
     pub fn offset_in_pool(&self) -> usize {
-        self.start.as_ptr().addr() - self.memory.base.as_ptr().addr()
+        self.address().addr() - self.memory().base.as_ptr().addr()
     }
 
     /// The frame of its pool the buffer begins at.
     pub fn frame(&self) -> usize {
-        self.offset_in_pool() / self.memory.frame_bytes
+        self.offset_in_pool() / self.memory().frame_bytes
     }
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
+        // SAFETY: the reference was made by `Arc::into_raw` for this buffer, which gives it up here. It is read before
+        // the frames are released, for then the slip may become another buffer's.
+        let memory = unsafe { Arc::from_raw(self.slip().memory) };
         let first = self.frame();
-        let count = self.capacity as usize / self.memory.frame_bytes;
-        (first..first + count).for_each(|frame| self.memory.release(frame));
+        let count = self.capacity() / memory.frame_bytes;
+        (first..first + count).for_each(|frame| memory.release(frame));
     }
 }
 
@@ -298,24 +346,26 @@ impl Deref for Buffer {
 
     #[inline]
     fn deref(&self) -> &[u8] {
+        let slip = self.slip();
         // SAFETY: `start .. start + len` lies in frames that this buffer alone holds; the memory is initialised (mapped
         // zeroed, or promised by `from_region`) and lives as long as `memory`. No kernel or device writes it now: to let
         // one do so, the buffer has to be moved into a request.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len as usize) }
+        unsafe { std::slice::from_raw_parts(slip.start.as_ptr(), slip.len as usize) }
     }
 }
 
 impl DerefMut for Buffer {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
+        let slip = self.slip();
         // SAFETY: as in `deref`, and `&mut self` makes the access exclusive.
-        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len as usize) }
+        unsafe { std::slice::from_raw_parts_mut(slip.start.as_ptr(), slip.len as usize) }
     }
 }
 
 impl fmt::Debug for Buffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Buffer(frame {}, {} of {} bytes)", self.frame(), self.len, self.capacity)
+        write!(f, "Buffer(frame {}, {} of {} bytes)", self.frame(), self.len(), self.capacity())
     }
 }
 
@@ -336,6 +386,12 @@ mod tests {
         assert!(held.iter().all(|buffer| buffer.address().addr() % 4096 == 0));
         let returned = held.swap_remove(40).frame();
         assert_eq!(pool.take().unwrap().frame(), returned);
+    }
+
+    #[test]
+    fn a_buffer_is_one_word_that_requests_move_around() {
+        assert_eq!(size_of::<Option<Buffer>>(), 8);
+        assert_eq!((size_of::<crate::Request>(), size_of::<crate::Completion>()), (32, 24));
     }
 
     #[test]

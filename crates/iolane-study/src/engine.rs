@@ -102,16 +102,17 @@ pub(crate) struct Engine<C> {
     fsync_every: Option<u32>,
     /// The book of what each block holds, with --verify; all engines on a target share it.
     book: Option<Arc<Generations>>,
-    /// Tags not in use, each with its buffer.
-    free: Vec<(u32, Buffer)>,
+    /// Tags not in use.
+    free: Vec<u32>,
+    /// By tag: its buffer, unless it is with a request.
+    buffers: Box<[Option<Buffer>]>,
     depth: usize,
     /// By tag: what is in flight.
     in_flight: Box<[InFlight]>,
     requests: VecDeque<Request>,
     completions: Vec<Completion>,
     writes_unsynced: u32,
-    /// The tag of the fsync in flight and the buffer that waits beside it.
-    sync_in_flight: Option<(u32, Buffer)>,
+    sync_in_flight: bool,
     /// A request that was drawn and overlaps one in flight; it goes first when that has ended.
     held_back: Option<PlannedRequest>,
 }
@@ -134,9 +135,9 @@ impl<C: Clock> Engine<C> {
         threads: usize,
     ) -> Result<Self> {
         let depth = queue.depth();
-        let free: Vec<(u32, Buffer)> = (0..depth as u32).rev().zip(std::iter::from_fn(|| pool.take())).collect();
-        if free.len() < depth {
-            return Err(Error::exhausted("buffers", format!("{} for {depth} requests in flight", free.len())));
+        let buffers: Box<[Option<Buffer>]> = (0..depth).map(|_| pool.take()).collect();
+        if buffers.iter().any(Option::is_none) {
+            return Err(Error::exhausted("buffers", format!("{} for {depth} requests in flight", pool.frames())));
         }
         let nothing = PlannedRequest { is_read: true, offset: 0, block_bytes: 0 };
         Ok(Self {
@@ -146,13 +147,14 @@ impl<C: Clock> Engine<C> {
             interval_ns: workload.rate.map(|rate| threads as f64 * 1e9 / rate),
             fsync_every: workload.fsync_every,
             book,
-            free,
+            free: (0..depth as u32).rev().collect(),
+            buffers,
             depth,
             in_flight: vec![InFlight { start_ns: 0, request: nothing }; depth].into(),
             requests: VecDeque::with_capacity(depth),
             completions: Vec::with_capacity(depth),
             writes_unsynced: 0,
-            sync_in_flight: None,
+            sync_in_flight: false,
             held_back: None,
             queue,
         })
@@ -237,37 +239,46 @@ impl<C: Clock> Engine<C> {
             return true;
         }
         let planned = self.held_back.take().unwrap_or_else(|| self.generator.next_request());
-        let Some((tag, mut buffer)) = self.free.pop() else { return false };
+        let Some(tag) = self.free.pop() else { return false };
+        let Some(mut buffer) = self.buffers[tag as usize].take() else { return false };
         let sized = buffer.set_len(planned.block_bytes as usize);
         debug_assert!(sized.is_ok(), "the pool's buffers hold the largest block");
         if let Some(book) = &self.book
             && !claim(book, planned, &mut buffer)
         {
             self.held_back = Some(planned);
-            self.free.push((tag, buffer));
+            self.give_back(tag, buffer);
             return false;
         }
         self.in_flight[tag as usize] = InFlight { start_ns, request: planned };
-        let request = if planned.is_read {
-            Request::read(tag.into(), planned.offset, buffer)
+        // Each arm pushes for itself: one request made in two ways would be put together in memory and copied from there,
+        // and the processor waits where it reads back in wide words what it has just written in narrow ones.
+        if planned.is_read {
+            self.requests.push_back(Request::read(tag.into(), planned.offset, buffer));
         } else {
             self.writes_unsynced += 1;
-            Request::write(tag.into(), planned.offset, buffer)
-        };
-        self.requests.push_back(request);
+            self.requests.push_back(Request::write(tag.into(), planned.offset, buffer));
+        }
         true
     }
 
     /// Prepares an fsync, of which one is in flight at a time.
     fn prepare_sync(&mut self) -> bool {
-        if self.sync_in_flight.is_some() {
+        if self.sync_in_flight {
             return false;
         }
-        let Some((tag, buffer)) = self.free.pop() else { return false };
+        let Some(tag) = self.free.pop() else { return false };
         self.requests.push_back(Request::fsync(tag.into()));
-        self.sync_in_flight = Some((tag, buffer));
+        self.sync_in_flight = true;
         self.writes_unsynced = 0;
         true
+    }
+
+    /// Makes a tag and its buffer free again.
+    #[inline]
+    fn give_back(&mut self, tag: u32, buffer: Buffer) {
+        self.buffers[tag as usize] = Some(buffer);
+        self.free.push(tag);
     }
 
     fn hand_over_timed(&mut self, tally: &mut Tally) -> Result<()> {
@@ -287,7 +298,7 @@ impl<C: Clock> Engine<C> {
         for completion in completions.drain(..) {
             let tag = completion.tag as u32;
             let Some(buffer) = completion.buffer else {
-                self.note_sync(tag, completion.result, tally)?;
+                self.note_sync(tag, completion.result, tally);
                 continue;
             };
             let InFlight { start_ns, request } = self.in_flight[tag as usize];
@@ -305,7 +316,7 @@ impl<C: Clock> Engine<C> {
             if let Some(book) = &self.book {
                 release(book, request, completion.result, &buffer)?;
             }
-            self.free.push((tag, buffer));
+            self.give_back(tag, buffer);
         }
         run.end(tally);
         self.completions = completions;
@@ -313,7 +324,7 @@ impl<C: Clock> Engine<C> {
     }
 
     #[cold]
-    fn note_sync(&mut self, tag: u32, result: Result<u32, IoError>, tally: &mut Tally) -> Result<()> {
+    fn note_sync(&mut self, tag: u32, result: Result<u32, IoError>, tally: &mut Tally) {
         match result {
             Ok(_) => tally.syncs += 1,
             Err(error) => {
@@ -321,13 +332,9 @@ impl<C: Clock> Engine<C> {
                 tally.first_error.get_or_insert_with(|| format!("fsync: {error}"));
             }
         }
-        match self.sync_in_flight.take() {
-            Some((sync_tag, buffer)) if sync_tag == tag => {
-                self.free.push((tag, buffer));
-                Ok(())
-            }
-            _ => Err(Error::failed("engine", format!("a completion with tag {tag} has lost its buffer"))),
-        }
+        // Its buffer never left.
+        self.sync_in_flight = false;
+        self.free.push(tag);
     }
 }
 

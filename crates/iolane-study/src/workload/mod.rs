@@ -278,7 +278,7 @@ enum Mix {
 
 impl RequestGenerator {
     /// The next request. Does not allocate, lock or fail.
-    #[inline]
+    #[inline(always)]
     pub fn next_request(&mut self) -> PlannedRequest {
         let is_read = match self.mix {
             Mix::Read => true,
