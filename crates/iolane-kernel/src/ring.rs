@@ -13,7 +13,7 @@ use rustix::io_uring::{IoringEnterFlags, IoringRegisterOp, IoringSetupFlags, io_
 
 use iolane_core::{
     Buffer, Capabilities, Completion, Error, ErrorKind, IoError, IoErrorKind, IoPath, Operations, Pages, Pool, Queue,
-    QueueConfig, Request, Result, Target,
+    QueueConfig, Request, Result, SubmissionMode, Target,
 };
 
 use crate::checks;
@@ -21,7 +21,25 @@ use crate::kernel::memory_lock_limit;
 use crate::slots::Slots;
 
 /// The most entries a submission ring can have (IORING_MAX_ENTRIES, io_uring/io_uring.h).
-pub(crate) const DEPTH_MAX: u32 = 32_768;
+const ENTRIES_MAX: u32 = 32_768;
+
+/// Entries of the submission ring per request in flight.
+///
+/// The kernel's submission thread posts the completions of a batch before it gives the batch's entries back
+/// (io_uring/io_uring.c, io_submit_sqes: io_submit_state_end comes before io_commit_sqring). A caller that reaps those and
+/// submits as many again finds the ring still full of the first, so there is room for both. Without the thread entries
+/// are back when the call that submits returns.
+const fn entries_per_request(path: &IoPath) -> u32 {
+    match path.submission {
+        SubmissionMode::Spoll => 2,
+        SubmissionMode::Default => 1,
+    }
+}
+
+/// Most requests in flight on a queue of this path.
+const fn depth_max(path: &IoPath) -> u32 {
+    ENTRIES_MAX / entries_per_request(path)
+}
 
 /// A registered buffer is 1 GiB at most (io_uring_register(2), IORING_REGISTER_BUFFERS).
 const REGISTERED_BYTES_MAX: usize = 1 << 30;
@@ -201,7 +219,7 @@ pub(crate) fn probe<E: Encode>(path: &IoPath, target: &Target, encode: E) -> Res
     let what = format!("{path} on {}", target.name());
     match completions.first().map(|completion| completion.result) {
         Some(Ok(_)) => Ok(Capabilities {
-            depth_max: DEPTH_MAX,
+            depth_max: depth_max(path),
             operations: E::operations(path, target),
             event_fd: !path.polls_completions(),
             unregistered_memory: (!path.options.fixed_buffers)
@@ -273,7 +291,7 @@ static SHARED_THREAD: Mutex<Weak<SharedThread>> = Mutex::new(Weak::new());
 
 impl<E: Encode> RingQueue<E> {
     pub(crate) fn open(path: &IoPath, target: &Target, config: &QueueConfig, encode: E) -> Result<Self> {
-        checks::depth(path, config.depth, DEPTH_MAX)?;
+        checks::depth(path, config.depth, depth_max(path))?;
         if config.spoll_cpu.is_some() && !path.polls_submissions() {
             return Err(Error::usage(
                 path.to_string(),
@@ -575,7 +593,7 @@ fn set_up<E: Encode>(
     let mut refusal = io::Error::from_raw_os_error(libc::EINVAL);
     for mut flags in SetupFlags::ladder(path, config) {
         flags.attach_to = attach_to.map(|thread| thread.0.as_raw_fd());
-        match E::build_ring(config.depth, &flags) {
+        match E::build_ring(config.depth * entries_per_request(path), &flags) {
             Ok(ring) => return Ok(ring),
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => refusal = error,
             Err(error) => return Err(set_up_error(path, error)),
