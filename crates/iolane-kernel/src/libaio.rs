@@ -41,14 +41,7 @@ impl Interface for Libaio {
 
     fn probe(&self, path: &IoPath, target: &Target) -> Result<Capabilities> {
         self.validate(path)?;
-        target.require_fd(self.name())?;
-        if target.kind() == TargetKind::NvmeGeneric {
-            return Err(Error::unavailable(
-                format!("{path} on {}", target.name()),
-                "a generic NVMe device takes passthrough commands alone",
-            )
-            .remedy("use its block device, or path io_uring_cmd"));
-        }
+        reachable(path, target)?;
         // The kernel may be built without it (CONFIG_AIO), or the machine be out of contexts.
         Context::new(path, 1)?;
         Ok(Capabilities {
@@ -62,7 +55,8 @@ impl Interface for Libaio {
 
     fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
         checks::depth(path, config.depth, DEPTH_MAX)?;
-        self.probe(path, target)?;
+        self.validate(path)?;
+        reachable(path, target)?;
         let context = Context::new(path, config.depth)?;
         let event_fd = match config.event_fd {
             false => None,
@@ -85,6 +79,18 @@ impl Interface for Libaio {
             syscalls: 0,
         }))
     }
+}
+
+fn reachable(path: &IoPath, target: &Target) -> Result<()> {
+    target.require_fd(path.interface())?;
+    if target.kind() == TargetKind::NvmeGeneric {
+        return Err(Error::unavailable(
+            format!("{path} on {}", target.name()),
+            "a generic NVMe device takes passthrough commands alone",
+        )
+        .remedy("use its block device, or path io_uring_cmd"));
+    }
+    Ok(())
 }
 
 /// `struct io_event` (linux/aio_abi.h).
