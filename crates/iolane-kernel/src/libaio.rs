@@ -183,6 +183,17 @@ struct LibaioQueue {
 }
 
 impl LibaioQueue {
+    /// Ends a request that the kernel does not have. It raises the descriptor to wait on in the kernel's place: an event
+    /// loop sleeps until that is readable.
+    fn refuse(&mut self, request: Request, error: IoError) {
+        self.refused.push(request.complete(Err(error)));
+        if let Some(event_fd) = &self.event_fd {
+            self.syscalls += 1;
+            // Fails only when the counter is full, and then the descriptor is readable.
+            let _ = rustix::io::write(event_fd, &1u64.to_ne_bytes());
+        }
+    }
+
     fn prepare(&mut self, request: Request) {
         const FSYNC: u16 = 2;
         const FDSYNC: u16 = 3;
@@ -192,8 +203,7 @@ impl LibaioQueue {
             Operation::Fsync => (FSYNC, std::ptr::null_mut(), 0),
             Operation::Fdatasync => (FDSYNC, std::ptr::null_mut(), 0),
             Operation::Discard { .. } | Operation::WriteZeroes { .. } => {
-                self.refused.push(request.complete(Err(IoError::NOT_SUPPORTED)));
-                return;
+                return self.refuse(request, IoError::NOT_SUPPORTED);
             }
         };
         let Some(fd) = self.target.fd() else { return };
@@ -320,7 +330,7 @@ impl Queue for LibaioQueue {
                     // SAFETY: as above, the pointer is to a control block of ours.
                     let slot = unsafe { (*rest[0]).aio_data };
                     if let Some(request) = self.slots.take(slot) {
-                        self.refused.push(request.complete(Err(errno.into())));
+                        self.refuse(request, errno.into());
                     }
                     first += 1;
                 }
