@@ -96,6 +96,8 @@ impl Encode for Entries {
     fn encode(&self, request: &Request, file: RingFile, buffer_index: Option<u16>) -> Result<squeue::Entry, IoError> {
         let offset = request.offset;
         Ok(match (&request.operation, buffer_index) {
+            // The kernel takes -1 for the file's own position (io_uring_enter(2)), which no request means.
+            (Operation::Read(_) | Operation::Write(_), _) if offset == u64::MAX => return Err(IoError::INVALID),
             (Operation::Read(buffer), None) => {
                 with_file!(file, |fd| opcode::Read::new(fd, buffer.address(), buffer.len() as u32)
                     .offset(offset)
