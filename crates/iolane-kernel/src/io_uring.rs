@@ -83,13 +83,14 @@ impl Encode for Entries {
             // A polled ring takes no request whose end is not polled for (io_uring_setup(2), IORING_SETUP_IOPOLL).
             return Operations::READ.with(Operations::WRITE);
         }
+        let always = Operations::ALL.without(Operations::DISCARD).without(Operations::WRITE_ZEROES);
+        if target.kind() == TargetKind::File {
+            return always.with(checks::ranges_of_file(target));
+        }
+        // fallocate(2) on a block device punches a hole only where the device itself can zero the range.
         let zeroes_by_device = target.device_attribute("queue/write_zeroes_unmap_max_bytes").unwrap_or(0) > 0
             || target.device_attribute("queue/write_zeroes_max_bytes").unwrap_or(0) > 0;
-        match target.kind() {
-            // fallocate(2) on a block device punches a hole only where the device itself can zero the range.
-            TargetKind::Block if !zeroes_by_device => Operations::ALL.without(Operations::DISCARD),
-            _ => Operations::ALL,
-        }
+        if zeroes_by_device { Operations::ALL } else { Operations::ALL.without(Operations::DISCARD) }
     }
 
     #[inline]
@@ -139,7 +140,7 @@ impl Encode for Entries {
     }
 
     #[inline]
-    fn slot(entry: &cqueue::Entry) -> u64 {
+    fn user_data(entry: &cqueue::Entry) -> u64 {
         entry.user_data()
     }
 }

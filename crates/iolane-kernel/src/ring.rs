@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use ::io_uring::{IoUring, cqueue, squeue, types};
+use ::io_uring::{IoUring, cqueue, opcode, squeue, types};
 use rustix::io::Errno;
 use rustix::io_uring::{IoringEnterFlags, IoringRegisterOp, IoringSetupFlags, io_uring_params};
 
@@ -64,8 +64,8 @@ pub(crate) trait Encode: Sized + 'static {
     /// The outcome of a request from its completion entry.
     fn result(entry: &Self::Completion, request: &Request) -> Result<u32, IoError>;
 
-    /// The slot a completion entry belongs to.
-    fn slot(entry: &Self::Completion) -> u64;
+    /// What a completion entry carries back of its submission entry.
+    fn user_data(entry: &Self::Completion) -> u64;
 }
 
 /// How entries name the target.
@@ -243,6 +243,8 @@ pub(crate) struct RingQueue<E: Encode> {
     slots: Slots,
     /// Entries in the ring that the kernel has not been told of.
     unsubmitted: u32,
+    /// What the path can do here; the kernel never sees the rest.
+    operations: Operations,
     /// Requests that ended without the kernel, for the path has no entry for them.
     refused: Vec<Completion>,
     registered: Vec<RegisteredPool>,
@@ -257,6 +259,20 @@ pub(crate) struct RingQueue<E: Encode> {
     _shared: Option<Arc<SharedThread>>,
     /// A ring with SINGLE_ISSUER answers the thread that made it alone.
     _not_send: PhantomData<*const ()>,
+}
+
+/// What an entry carries through the kernel: its slot, and above it the errno of a request that is refused.
+#[inline]
+fn to_user_data(slot: u32, refusal: Option<IoError>) -> u64 {
+    let errno = refusal.map_or(0, IoError::errno) as u32;
+    u64::from(errno) << 32 | u64::from(slot)
+}
+
+/// The slot, and the refusal if there was one.
+#[inline]
+fn from_user_data(user_data: u64) -> (u64, Option<IoError>) {
+    let errno = (user_data >> 32) as i32;
+    (user_data & u64::from(u32::MAX), (errno != 0).then(|| IoError::from_errno(errno)))
 }
 
 /// A pool registered with the ring, as one buffer or, above 1 GiB, several.
@@ -319,6 +335,7 @@ impl<E: Encode> RingQueue<E> {
             file: RingFile::Descriptor(fd.as_raw_fd()),
             slots: Slots::new(config.depth as usize),
             unsubmitted: 0,
+            operations: E::operations(path, target),
             refused: Vec::new(),
             registered_ring: None,
             polls_submissions: path.polls_submissions(),
@@ -434,8 +451,9 @@ impl<E: Encode> RingQueue<E> {
     fn take_completions(&mut self, completions: &mut Vec<Completion>) -> usize {
         let mut count = 0;
         for entry in self.ring.completion() {
-            if let Some(request) = self.slots.take(E::slot(&entry)) {
-                let result = E::result(&entry, &request);
+            let (slot, refusal) = from_user_data(E::user_data(&entry));
+            if let Some(request) = self.slots.take(slot) {
+                let result = refusal.map_or_else(|| E::result(&entry, &request), Err);
                 completions.push(request.complete(result));
                 count += 1;
             }
@@ -464,18 +482,20 @@ impl<E: Encode> Queue for RingQueue<E> {
             let Some(request) = requests.pop_front() else { break };
             room -= 1;
             count += 1;
-            let entry = Self::buffer_index(&self.registered, &request)
+            let entry = checks::supported(self.operations, &request)
+                .and_then(|()| Self::buffer_index(&self.registered, &request))
                 .and_then(|index| self.encode.encode(&request, self.file, index));
-            let entry = match entry {
-                Ok(entry) => entry,
+            let (mut entry, refusal) = match entry {
+                Ok(entry) => (entry, None),
+                // An event loop sleeps until the ring's descriptor is readable; an entry that does nothing makes it so.
+                Err(error) if self.event_fd => (opcode::Nop::new().build().into(), Some(error)),
                 Err(error) => {
                     self.refused.push(request.complete(Err(error)));
                     continue;
                 }
             };
             let slot = self.slots.insert(request);
-            let mut entry = entry;
-            squeue::EntryMarker::set_user_data(&mut entry, u64::from(slot));
+            squeue::EntryMarker::set_user_data(&mut entry, to_user_data(slot, refusal));
             // SAFETY: the entry points to a buffer in `self.slots` and to a file that `self` keeps open; both stay until
             // the completion is taken, and `Drop` waits for it.
             let pushed = unsafe { submission.push(&entry) };
