@@ -12,8 +12,8 @@ use rustix::io::Errno;
 use rustix::io_uring::{IoringEnterFlags, IoringRegisterOp, IoringSetupFlags, io_uring_params};
 
 use iolane_core::{
-    Buffer, Capabilities, Completion, Error, ErrorKind, IoError, IoErrorKind, IoPath, Operations, Pages, Pool, Queue,
-    QueueConfig, Request, Result, SubmissionMode, Target,
+    Buffer, Capabilities, Completion, CompletionMode, Error, ErrorKind, IoError, IoErrorKind, IoPath, Operations,
+    Pages, Pool, Queue, QueueConfig, Request, Result, SubmissionMode, Target,
 };
 
 use crate::checks;
@@ -34,6 +34,14 @@ const fn entries_per_request(path: &IoPath) -> u32 {
         SubmissionMode::Spoll => 2,
         SubmissionMode::Default => 1,
     }
+}
+
+/// Whether a queue of this path can have a descriptor to wait on.
+///
+/// Polled rings learn of nothing unless they are entered. A ring with DEFER_TASKRUN keeps what is done to itself until it
+/// is entered, and wakes those alone who wait in there: poll(2) on its descriptor sleeps on (seen on Linux 6.18).
+const fn offers_event_fd(path: &IoPath) -> bool {
+    !matches!(path.completion, CompletionMode::Cpoll | CompletionMode::Hybrid) && !path.options.defer
 }
 
 /// Most requests in flight on a queue of this path.
@@ -152,7 +160,7 @@ impl SetupFlags {
     fn named(path: &IoPath, config: &QueueConfig) -> Self {
         Self {
             iopoll: path.polls_completions(),
-            hybrid: path.completion == iolane_core::CompletionMode::Hybrid,
+            hybrid: path.completion == CompletionMode::Hybrid,
             // 0 leaves the time to the kernel: one second (io_uring_setup(2), sq_thread_idle).
             sqpoll_idle_ms: path.polls_submissions().then_some(path.options.sq_idle_ms.unwrap_or(0)),
             sqpoll_cpu: config.spoll_cpu,
@@ -174,11 +182,9 @@ impl SetupFlags {
         let linux_5_18 = Self { submit_all: true, ..named };
         let linux_5_19 = Self { coop_taskrun: own_completions, ..linux_5_18 };
         let linux_6_0 = Self { single_issuer: true, ..linux_5_19 };
-        let linux_6_1 = Self {
-            coop_taskrun: named.coop_taskrun,
-            defer_taskrun: own_completions && !named.coop_taskrun,
-            ..linux_6_0
-        };
+        let defers = named.defer_taskrun
+            || own_completions && !named.coop_taskrun && !(config.event_fd && offers_event_fd(path));
+        let linux_6_1 = if defers { Self { coop_taskrun: false, defer_taskrun: true, ..linux_6_0 } } else { linux_6_0 };
         let linux_6_6 = Self { no_sqarray: true, ..linux_6_1 };
         vec![linux_6_6, linux_6_1, linux_6_0, linux_5_19, linux_5_18, named]
     }
@@ -221,7 +227,7 @@ pub(crate) fn probe<E: Encode>(path: &IoPath, target: &Target, encode: E) -> Res
         Some(Ok(_)) => Ok(Capabilities {
             depth_max: depth_max(path),
             operations: E::operations(path, target),
-            event_fd: !path.polls_completions(),
+            event_fd: offers_event_fd(path),
             unregistered_memory: (!path.options.fixed_buffers)
                 .then_some("pages are pinned for each request with O_DIRECT, which fixedbufs does once"),
             note: None,
@@ -340,7 +346,7 @@ impl<E: Encode> RingQueue<E> {
             registered_ring: None,
             polls_submissions: path.polls_submissions(),
             polls_completions: path.polls_completions(),
-            event_fd: config.event_fd && !path.polls_completions(),
+            event_fd: config.event_fd && offers_event_fd(path),
             syscalls: 0,
             _target: target.clone(),
             _shared: shared,
@@ -620,7 +626,7 @@ fn set_up<E: Encode>(
         }
     }
     let since = [
-        (path.completion == iolane_core::CompletionMode::Hybrid, "HYBRID_IOPOLL came with Linux 6.13"),
+        (path.completion == CompletionMode::Hybrid, "HYBRID_IOPOLL came with Linux 6.13"),
         (path.options.defer, "DEFER_TASKRUN came with Linux 6.1"),
         (path.options.coop, "COOP_TASKRUN came with Linux 5.19"),
         (config.spoll_cpu.is_some(), "the cpu for its submission thread may not exist"),
