@@ -1,6 +1,10 @@
-//! Checks that several interfaces make before they open: depth, options they do not have, access past the page cache.
+//! Checks that several interfaces make before they open: depth, options they do not have, access past the
+//! page cache; and which operations a target takes.
 
-use iolane_core::{CompletionMode, Error, IoPath, PathOptions, Result, SubmissionMode, Target, TargetKind};
+use iolane_core::{
+    CompletionMode, Error, IoError, IoPath, Operations, PathOptions, Request, Result, SubmissionMode, Target,
+    TargetKind,
+};
 
 /// Refuses a depth the path does not take.
 pub(crate) fn depth(path: &IoPath, depth: u32, depth_max: u32) -> Result<()> {
@@ -14,6 +18,30 @@ pub(crate) fn depth(path: &IoPath, depth: u32, depth_max: u32) -> Result<()> {
             .remedy(remedy));
     }
     Ok(())
+}
+
+/// Refuses a request for an operation that the probe did not name: what one kernel or file system makes of it is not for
+/// the caller to find out.
+#[inline]
+pub(crate) fn supported(operations: Operations, request: &Request) -> Result<(), IoError> {
+    if operations.contains(Operations::of(&request.operation)) { Ok(()) } else { Err(IoError::NOT_SUPPORTED) }
+}
+
+/// What fallocate(2) can do with ranges of a file. It cannot be asked without doing it, so the answer is that of the file
+/// systems known to do it; an overlay hands on to one of them.
+pub(crate) fn ranges_of_file(target: &Target) -> Operations {
+    const TMPFS: i64 = 0x0102_1994;
+    const OVERLAYFS: i64 = 0x794c_7630;
+    const EXT4: i64 = 0xef53;
+    const XFS: i64 = 0x5846_5342;
+    const BTRFS: i64 = 0x9123_683e;
+    const F2FS: i64 = 0xf2f5_2010;
+    let found = target.fd().and_then(|fd| rustix::fs::fstatfs(fd).ok()).map(|found| found.f_type as i64);
+    match found {
+        Some(EXT4 | XFS | BTRFS | F2FS | OVERLAYFS) => Operations::DISCARD.with(Operations::WRITE_ZEROES),
+        Some(TMPFS) => Operations::DISCARD,
+        _ => Operations::default(),
+    }
 }
 
 /// A combination that no kernel allows, and why.

@@ -83,19 +83,22 @@ impl Encode for Entries {
             // A polled ring takes no request whose end is not polled for (io_uring_setup(2), IORING_SETUP_IOPOLL).
             return Operations::READ.with(Operations::WRITE);
         }
+        let always = Operations::ALL.without(Operations::DISCARD).without(Operations::WRITE_ZEROES);
+        if target.kind() == TargetKind::File {
+            return always.with(checks::ranges_of_file(target));
+        }
+        // fallocate(2) on a block device punches a hole only where the device itself can zero the range.
         let zeroes_by_device = target.device_attribute("queue/write_zeroes_unmap_max_bytes").unwrap_or(0) > 0
             || target.device_attribute("queue/write_zeroes_max_bytes").unwrap_or(0) > 0;
-        match target.kind() {
-            // fallocate(2) on a block device punches a hole only where the device itself can zero the range.
-            TargetKind::Block if !zeroes_by_device => Operations::ALL.without(Operations::DISCARD),
-            _ => Operations::ALL,
-        }
+        if zeroes_by_device { Operations::ALL } else { Operations::ALL.without(Operations::DISCARD) }
     }
 
     #[inline]
     fn encode(&self, request: &Request, file: RingFile, buffer_index: Option<u16>) -> Result<squeue::Entry, IoError> {
         let offset = request.offset;
         Ok(match (&request.operation, buffer_index) {
+            // The kernel takes -1 for the file's own position (io_uring_enter(2)), which no request means.
+            (Operation::Read(_) | Operation::Write(_), _) if offset == u64::MAX => return Err(IoError::INVALID),
             (Operation::Read(buffer), None) => {
                 with_file!(file, |fd| opcode::Read::new(fd, buffer.address(), buffer.len() as u32)
                     .offset(offset)
@@ -137,7 +140,7 @@ impl Encode for Entries {
     }
 
     #[inline]
-    fn slot(entry: &cqueue::Entry) -> u64 {
+    fn user_data(entry: &cqueue::Entry) -> u64 {
         entry.user_data()
     }
 }

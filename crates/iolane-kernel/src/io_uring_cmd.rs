@@ -179,7 +179,7 @@ impl Encode for Commands {
     }
 
     #[inline]
-    fn slot(entry: &cqueue::Entry32) -> u64 {
+    fn user_data(entry: &cqueue::Entry32) -> u64 {
         entry.user_data()
     }
 }

@@ -41,14 +41,7 @@ impl Interface for Libaio {
 
     fn probe(&self, path: &IoPath, target: &Target) -> Result<Capabilities> {
         self.validate(path)?;
-        target.require_fd(self.name())?;
-        if target.kind() == TargetKind::NvmeGeneric {
-            return Err(Error::unavailable(
-                format!("{path} on {}", target.name()),
-                "a generic NVMe device takes passthrough commands alone",
-            )
-            .remedy("use its block device, or path io_uring_cmd"));
-        }
+        reachable(path, target)?;
         // The kernel may be built without it (CONFIG_AIO), or the machine be out of contexts.
         Context::new(path, 1)?;
         Ok(Capabilities {
@@ -62,7 +55,8 @@ impl Interface for Libaio {
 
     fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
         checks::depth(path, config.depth, DEPTH_MAX)?;
-        self.probe(path, target)?;
+        self.validate(path)?;
+        reachable(path, target)?;
         let context = Context::new(path, config.depth)?;
         let event_fd = match config.event_fd {
             false => None,
@@ -85,6 +79,18 @@ impl Interface for Libaio {
             syscalls: 0,
         }))
     }
+}
+
+fn reachable(path: &IoPath, target: &Target) -> Result<()> {
+    target.require_fd(path.interface())?;
+    if target.kind() == TargetKind::NvmeGeneric {
+        return Err(Error::unavailable(
+            format!("{path} on {}", target.name()),
+            "a generic NVMe device takes passthrough commands alone",
+        )
+        .remedy("use its block device, or path io_uring_cmd"));
+    }
+    Ok(())
 }
 
 /// `struct io_event` (linux/aio_abi.h).
@@ -177,6 +183,18 @@ struct LibaioQueue {
 }
 
 impl LibaioQueue {
+    /// Ends a request that the kernel does not have. It raises the descriptor to wait on in the kernel's place: an event
+    /// loop sleeps until that is readable.
+    #[cold]
+    fn refuse(&mut self, request: Request, error: IoError) {
+        self.refused.push(request.complete(Err(error)));
+        if let Some(event_fd) = &self.event_fd {
+            self.syscalls += 1;
+            // Fails only when the counter is full, and then the descriptor is readable.
+            let _ = rustix::io::write(event_fd, &1u64.to_ne_bytes());
+        }
+    }
+
     fn prepare(&mut self, request: Request) {
         const FSYNC: u16 = 2;
         const FDSYNC: u16 = 3;
@@ -186,8 +204,7 @@ impl LibaioQueue {
             Operation::Fsync => (FSYNC, std::ptr::null_mut(), 0),
             Operation::Fdatasync => (FDSYNC, std::ptr::null_mut(), 0),
             Operation::Discard { .. } | Operation::WriteZeroes { .. } => {
-                self.refuse(request, IoError::NOT_SUPPORTED);
-                return;
+                return self.refuse(request, IoError::NOT_SUPPORTED);
             }
         };
         let Some(fd) = self.target.fd() else { return };
@@ -206,16 +223,6 @@ impl LibaioQueue {
             block.aio_resfd = event_fd.as_raw_fd() as u32;
         }
         self.pending.push(&raw mut *block);
-    }
-
-    /// Ends a request without the kernel, and wakes whoever waits on the descriptor, as the kernel would.
-    #[cold]
-    fn refuse(&mut self, request: Request, error: IoError) {
-        self.refused.push(request.complete(Err(error)));
-        if let Some(event_fd) = &self.event_fd {
-            self.syscalls += 1;
-            let _ = rustix::io::write(event_fd, &1u64.to_ne_bytes());
-        }
     }
 
     /// Appends what the mapped ring holds, and says how many; `None` if the ring cannot be read in user space.

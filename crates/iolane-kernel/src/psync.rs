@@ -56,10 +56,12 @@ impl Interface for Psync {
         if path.polls_completions() {
             polled_reads(path, target)?;
         }
-        let mut operations = Operations::ALL;
-        if target.kind() == TargetKind::Block && target.device_attribute("queue/discard_max_bytes").unwrap_or(0) == 0 {
-            operations = operations.without(Operations::DISCARD);
-        }
+        let always = Operations::ALL.without(Operations::DISCARD).without(Operations::WRITE_ZEROES);
+        let operations = match target.kind() {
+            TargetKind::File => always.with(checks::ranges_of_file(target)),
+            _ if target.device_attribute("queue/discard_max_bytes").unwrap_or(0) > 0 => Operations::ALL,
+            _ => Operations::ALL.without(Operations::DISCARD),
+        };
         Ok(Capabilities { depth_max: 1, operations, event_fd: false, unregistered_memory: None, note: None })
     }
 
@@ -69,6 +71,7 @@ impl Interface for Psync {
         Ok(Box::new(PsyncQueue {
             target: target.clone(),
             hipri: path.polls_completions(),
+            operations: capabilities.operations,
             state: State::Idle,
             syscalls: 0,
         }))
@@ -95,6 +98,7 @@ fn polled_reads(path: &IoPath, target: &Target) -> Result<()> {
 struct PsyncQueue {
     target: Target,
     hipri: bool,
+    operations: Operations,
     state: State,
     syscalls: u64,
 }
@@ -110,6 +114,9 @@ impl PsyncQueue {
     /// Carries the request out, however long it blocks.
     #[inline]
     fn perform(&mut self, mut request: Request) -> Completion {
+        if let Err(error) = checks::supported(self.operations, &request) {
+            return request.complete(Err(error));
+        }
         self.syscalls += 1;
         let Some(fd) = self.target.fd() else {
             return request.complete(Err(IoError::NOT_SUPPORTED));

@@ -7,14 +7,13 @@ use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use ::io_uring::squeue::EntryMarker as _;
 use ::io_uring::{IoUring, cqueue, opcode, squeue, types};
 use rustix::io::Errno;
 use rustix::io_uring::{IoringEnterFlags, IoringRegisterOp, IoringSetupFlags, io_uring_params};
 
 use iolane_core::{
-    Buffer, Capabilities, Completion, Error, ErrorKind, IoError, IoErrorKind, IoPath, Operations, Pages, Pool, Queue,
-    QueueConfig, Request, Result, Target,
+    Buffer, Capabilities, Completion, CompletionMode, Error, ErrorKind, IoError, IoErrorKind, IoPath, Operations,
+    Pages, Pool, Queue, QueueConfig, Request, Result, SubmissionMode, Target,
 };
 
 use crate::checks;
@@ -22,7 +21,33 @@ use crate::kernel::memory_lock_limit;
 use crate::slots::Slots;
 
 /// The most entries a submission ring can have (IORING_MAX_ENTRIES, io_uring/io_uring.h).
-pub(crate) const DEPTH_MAX: u32 = 32_768;
+const ENTRIES_MAX: u32 = 32_768;
+
+/// Entries of the submission ring per request in flight.
+///
+/// The kernel's submission thread posts the completions of a batch before it gives the batch's entries back
+/// (io_uring/io_uring.c, io_submit_sqes: io_submit_state_end comes before io_commit_sqring). A caller that reaps those and
+/// submits as many again finds the ring still full of the first, so there is room for both. Without the thread entries
+/// are back when the call that submits returns.
+const fn entries_per_request(path: &IoPath) -> u32 {
+    match path.submission {
+        SubmissionMode::Spoll => 2,
+        SubmissionMode::Default => 1,
+    }
+}
+
+/// Whether a queue of this path can have a descriptor to wait on.
+///
+/// Polled rings learn of nothing unless they are entered. A ring with DEFER_TASKRUN keeps what is done to itself until it
+/// is entered, and wakes those alone who wait in there: poll(2) on its descriptor sleeps on (seen on Linux 6.18).
+const fn offers_event_fd(path: &IoPath) -> bool {
+    !matches!(path.completion, CompletionMode::Cpoll | CompletionMode::Hybrid) && !path.options.defer
+}
+
+/// Most requests in flight on a queue of this path.
+const fn depth_max(path: &IoPath) -> u32 {
+    ENTRIES_MAX / entries_per_request(path)
+}
 
 /// A registered buffer is 1 GiB at most (io_uring_register(2), IORING_REGISTER_BUFFERS).
 const REGISTERED_BYTES_MAX: usize = 1 << 30;
@@ -47,8 +72,8 @@ pub(crate) trait Encode: Sized + 'static {
     /// The outcome of a request from its completion entry.
     fn result(entry: &Self::Completion, request: &Request) -> Result<u32, IoError>;
 
-    /// The slot a completion entry belongs to.
-    fn slot(entry: &Self::Completion) -> u64;
+    /// What a completion entry carries back of its submission entry.
+    fn user_data(entry: &Self::Completion) -> u64;
 }
 
 /// How entries name the target.
@@ -135,7 +160,7 @@ impl SetupFlags {
     fn named(path: &IoPath, config: &QueueConfig) -> Self {
         Self {
             iopoll: path.polls_completions(),
-            hybrid: path.completion == iolane_core::CompletionMode::Hybrid,
+            hybrid: path.completion == CompletionMode::Hybrid,
             // 0 leaves the time to the kernel: one second (io_uring_setup(2), sq_thread_idle).
             sqpoll_idle_ms: path.polls_submissions().then_some(path.options.sq_idle_ms.unwrap_or(0)),
             sqpoll_cpu: config.spoll_cpu,
@@ -157,11 +182,9 @@ impl SetupFlags {
         let linux_5_18 = Self { submit_all: true, ..named };
         let linux_5_19 = Self { coop_taskrun: own_completions, ..linux_5_18 };
         let linux_6_0 = Self { single_issuer: true, ..linux_5_19 };
-        let linux_6_1 = Self {
-            coop_taskrun: named.coop_taskrun,
-            defer_taskrun: own_completions && !named.coop_taskrun,
-            ..linux_6_0
-        };
+        let defers = named.defer_taskrun
+            || own_completions && !named.coop_taskrun && !(config.event_fd && offers_event_fd(path));
+        let linux_6_1 = if defers { Self { coop_taskrun: false, defer_taskrun: true, ..linux_6_0 } } else { linux_6_0 };
         let linux_6_6 = Self { no_sqarray: true, ..linux_6_1 };
         vec![linux_6_6, linux_6_1, linux_6_0, linux_5_19, linux_5_18, named]
     }
@@ -202,9 +225,9 @@ pub(crate) fn probe<E: Encode>(path: &IoPath, target: &Target, encode: E) -> Res
     let what = format!("{path} on {}", target.name());
     match completions.first().map(|completion| completion.result) {
         Some(Ok(_)) => Ok(Capabilities {
-            depth_max: DEPTH_MAX,
+            depth_max: depth_max(path),
             operations: E::operations(path, target),
-            event_fd: !path.polls_completions(),
+            event_fd: offers_event_fd(path),
             unregistered_memory: (!path.options.fixed_buffers)
                 .then_some("pages are pinned for each request with O_DIRECT, which fixedbufs does once"),
             note: None,
@@ -226,9 +249,8 @@ pub(crate) struct RingQueue<E: Encode> {
     slots: Slots,
     /// Entries in the ring that the kernel has not been told of.
     unsubmitted: u32,
-    /// The slots of requests that the path has no entry for, and why. A no-op goes through the ring in their place, so
-    /// that their completions come the way all others do, and wake whoever waits on the ring's descriptor.
-    refused: Vec<(u64, IoError)>,
+    /// What the path can do here; the kernel never sees the rest.
+    operations: Operations,
     registered: Vec<RegisteredPool>,
     /// The ring's number in the thread's table of registered rings, which saves the kernel a look-up per call.
     registered_ring: Option<u32>,
@@ -241,6 +263,20 @@ pub(crate) struct RingQueue<E: Encode> {
     _shared: Option<Arc<SharedThread>>,
     /// A ring with SINGLE_ISSUER answers the thread that made it alone.
     _not_send: PhantomData<*const ()>,
+}
+
+/// What an entry carries through the kernel: its slot, and above it the errno of a request that is refused.
+#[inline]
+fn to_user_data(slot: u32, refusal: Option<IoError>) -> u64 {
+    let errno = refusal.map_or(0, IoError::errno) as u32;
+    u64::from(errno) << 32 | u64::from(slot)
+}
+
+/// The slot, and the refusal if there was one.
+#[inline]
+fn from_user_data(user_data: u64) -> (u64, Option<IoError>) {
+    let errno = (user_data >> 32) as i32;
+    (user_data & u64::from(u32::MAX), (errno != 0).then(|| IoError::from_errno(errno)))
 }
 
 /// A pool registered with the ring, as one buffer or, above 1 GiB, several.
@@ -275,7 +311,7 @@ static SHARED_THREAD: Mutex<Weak<SharedThread>> = Mutex::new(Weak::new());
 
 impl<E: Encode> RingQueue<E> {
     pub(crate) fn open(path: &IoPath, target: &Target, config: &QueueConfig, encode: E) -> Result<Self> {
-        checks::depth(path, config.depth, DEPTH_MAX)?;
+        checks::depth(path, config.depth, depth_max(path))?;
         if config.spoll_cpu.is_some() && !path.polls_submissions() {
             return Err(Error::usage(
                 path.to_string(),
@@ -303,11 +339,11 @@ impl<E: Encode> RingQueue<E> {
             file: RingFile::Descriptor(fd.as_raw_fd()),
             slots: Slots::new(config.depth as usize),
             unsubmitted: 0,
-            refused: Vec::new(),
+            operations: E::operations(path, target),
             registered_ring: None,
             polls_submissions: path.polls_submissions(),
             polls_completions: path.polls_completions(),
-            event_fd: config.event_fd && !path.polls_completions(),
+            event_fd: config.event_fd && offers_event_fd(path),
             syscalls: 0,
             _target: target.clone(),
             _shared: shared,
@@ -338,12 +374,19 @@ impl<E: Encode> RingQueue<E> {
             return Err(Error::usage(path.to_string(), "fixedbufs registers pools, and none was given")
                 .remedy("pass the pool in QueueConfig"));
         }
+        if let Some(pool) = pools.iter().find(|pool| pool.frame_bytes() > REGISTERED_BYTES_MAX) {
+            return Err(Error::usage(
+                path.to_string(),
+                format!("{pool:?} has buffers larger than the 1 GiB the kernel registers"),
+            )
+            .remedy("use smaller buffers, or leave fixedbufs out"));
+        }
         let mut vectors = Vec::new();
         for pool in pools {
             let (base, bytes) = pool.span();
             let piece_bytes = REGISTERED_BYTES_MAX / pool.frame_bytes() * pool.frame_bytes();
             self.registered.push(RegisteredPool { pool: pool.clone(), first_index: vectors.len() as u16, piece_bytes });
-            vectors.extend((0..bytes).step_by(piece_bytes.max(1)).map(|start| libc::iovec {
+            vectors.extend((0..bytes).step_by(piece_bytes).map(|start| libc::iovec {
                 iov_base: base.as_ptr().wrapping_add(start).cast(),
                 iov_len: piece_bytes.min(bytes - start),
             }));
@@ -418,12 +461,9 @@ impl<E: Encode> RingQueue<E> {
     fn take_completions(&mut self, completions: &mut Vec<Completion>) -> usize {
         let mut count = 0;
         for entry in self.ring.completion() {
-            let slot = E::slot(&entry);
+            let (slot, refusal) = from_user_data(E::user_data(&entry));
             let Some(request) = self.slots.take(slot) else { continue };
-            let mut result = E::result(&entry, &request);
-            if !self.refused.is_empty() {
-                result = take_refusal(&mut self.refused, slot).map_or(result, Err);
-            }
+            let result = refusal.map_or_else(|| E::result(&entry, &request), Err);
             completions.push(request.complete(result));
             count += 1;
         }
@@ -442,13 +482,6 @@ impl<E: Encode> RingQueue<E> {
     }
 }
 
-/// Why the request in a slot was refused, if it was.
-#[cold]
-fn take_refusal(refused: &mut Vec<(u64, IoError)>, slot: u64) -> Option<IoError> {
-    let index = refused.iter().position(|(refused, _)| *refused == slot)?;
-    Some(refused.swap_remove(index).1)
-}
-
 impl<E: Encode> Queue for RingQueue<E> {
     fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize {
         let mut count = 0;
@@ -456,14 +489,17 @@ impl<E: Encode> Queue for RingQueue<E> {
         while !self.slots.is_full() {
             let Some(request) = requests.pop_front() else { break };
             count += 1;
-            let encoded = Self::buffer_index(&self.registered, &request)
+            let encoded = checks::supported(self.operations, &request)
+                .and_then(|()| Self::buffer_index(&self.registered, &request))
                 .and_then(|index| self.encode.encode(&request, self.file, index));
-            let slot = u64::from(self.slots.insert(request));
-            let mut entry = encoded.unwrap_or_else(|error| {
-                self.refused.push((slot, error));
-                opcode::Nop::new().build().into()
-            });
-            entry.set_user_data(slot);
+            // What the path cannot do goes through the ring as an entry that does nothing, so that its completion comes
+            // the way all others do, and wakes whoever waits on the ring's descriptor.
+            let (mut entry, refusal) = match encoded {
+                Ok(entry) => (entry, None),
+                Err(error) => (opcode::Nop::new().build().into(), Some(error)),
+            };
+            let slot = self.slots.insert(request);
+            squeue::EntryMarker::set_user_data(&mut entry, to_user_data(slot, refusal));
             // SAFETY: the entry points to a buffer in `self.slots` and to a file that `self` keeps open; both stay until
             // the completion is taken, and `Drop` waits for it.
             let pushed = unsafe { submission.push(&entry) };
@@ -580,14 +616,14 @@ fn set_up<E: Encode>(
     let mut refusal = io::Error::from_raw_os_error(libc::EINVAL);
     for mut flags in SetupFlags::ladder(path, config) {
         flags.attach_to = attach_to.map(|thread| thread.0.as_raw_fd());
-        match E::build_ring(config.depth, &flags) {
+        match E::build_ring(config.depth * entries_per_request(path), &flags) {
             Ok(ring) => return Ok(ring),
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => refusal = error,
             Err(error) => return Err(set_up_error(path, error)),
         }
     }
     let since = [
-        (path.completion == iolane_core::CompletionMode::Hybrid, "HYBRID_IOPOLL came with Linux 6.13"),
+        (path.completion == CompletionMode::Hybrid, "HYBRID_IOPOLL came with Linux 6.13"),
         (path.options.defer, "DEFER_TASKRUN came with Linux 6.1"),
         (path.options.coop, "COOP_TASKRUN came with Linux 5.19"),
         (config.spoll_cpu.is_some(), "the cpu for its submission thread may not exist"),

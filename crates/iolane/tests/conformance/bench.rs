@@ -1,0 +1,218 @@
+//! Runs one check over all pairs of path and target: opens the targets, asks `probe`, keeps count, names what fails or
+//! hangs. Tests take turns, so that what one of them counts (descriptors, threads) is its own doing.
+
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::Result;
+use iolane::{Capabilities, ErrorKind, IoPath, Pages, Pool, Queue, QueueConfig, Target, TargetKind};
+
+use crate::drive;
+use crate::paths;
+use crate::places::{self, Place};
+use crate::report::{self, Skip};
+
+/// Longest time one check may take on one pair before it counts as hanging.
+const HANG: Duration = Duration::from_secs(100);
+
+/// The turn of one test, and the places it runs on.
+pub(crate) struct Bench {
+    places: Vec<Place>,
+    _turn: MutexGuard<'static, ()>,
+}
+
+/// Waits until no other test runs.
+pub(crate) fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Bench {
+    pub(crate) fn everywhere() -> Self {
+        let turn = turn();
+        Self { places: places::everywhere(), _turn: turn }
+    }
+
+    /// All pairs that can be had; the others are skipped aloud.
+    pub(crate) fn pairs(&self) -> Vec<Pair<'_>> {
+        self.places.iter().flat_map(pairs_on).collect()
+    }
+
+    /// All pairs but those of `null`, which moves no data, has no end, needs no alignment and protects nothing.
+    pub(crate) fn pairs_that_move_data(&self) -> Vec<Pair<'_>> {
+        self.pairs().into_iter().filter(Pair::moves_data).collect()
+    }
+}
+
+/// A path and a target it can be had on.
+pub(crate) struct Pair<'a> {
+    pub(crate) path: IoPath,
+    pub(crate) place: &'a Place,
+    /// Open for reading and writing; all pairs of a place have the same.
+    pub(crate) target: Target,
+    pub(crate) capabilities: Capabilities,
+}
+
+/// The pairs of one place.
+pub(crate) fn pairs_on(place: &Place) -> Vec<Pair<'_>> {
+    let target = match place.open() {
+        Ok(target) => target,
+        Err(error) => {
+            report::skipped_everywhere(&place.label, &Skip::from(&error));
+            return Vec::new();
+        }
+    };
+    paths::all().into_iter().filter_map(|path| pair(place, &target, path)).collect()
+}
+
+fn pair<'a>(place: &'a Place, target: &Target, path: IoPath) -> Option<Pair<'a>> {
+    let name = path.to_string();
+    let made_up = place.is_made_up() || paths::is_made_up(&path);
+    let belong_together = !made_up || path.interface() == target.kind().name();
+    match iolane::probe(&path, target) {
+        Ok(capabilities) if belong_together => Some(Pair { path, place, target: target.clone(), capabilities }),
+        Ok(_) => panic!("{name} on {}: a made-up device is reached by the path of its name alone", place.label),
+        Err(error) => {
+            let explained = !error.cause().is_empty() && !error.remedy_text().is_empty();
+            let refused = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Exhausted);
+            assert!(explained && refused, "{name} on {}: a refusal without cause or remedy: {error}", place.label);
+            if belong_together {
+                report::skipped(&name, &place.column, &place.column, &Skip::from(&error));
+            }
+            None
+        }
+    }
+}
+
+impl Pair<'_> {
+    /// Whether what was written can be read back.
+    pub(crate) fn moves_data(&self) -> bool {
+        self.target.kind() != TargetKind::Null
+    }
+
+    /// The unit of offsets and lengths in bytes.
+    pub(crate) fn block_bytes(&self) -> usize {
+        self.target.block_bytes() as usize
+    }
+
+    /// Whether the thread that asks carries requests out itself, and is blocked by them.
+    pub(crate) fn is_blocking(&self) -> bool {
+        self.capabilities.depth_max == 1
+    }
+
+    /// The depths out of `wanted` that the path takes.
+    pub(crate) fn depths(&self, wanted: &[u32]) -> Vec<u32> {
+        wanted.iter().copied().filter(|depth| *depth <= self.capabilities.depth_max).collect()
+    }
+
+    /// The largest of these depths.
+    pub(crate) fn depth(&self, wanted: u32) -> u32 {
+        wanted.min(self.capabilities.depth_max)
+    }
+
+    /// Opens a queue with the pool registered.
+    pub(crate) fn queue(&self, depth: u32, pool: &Pool) -> Result<Box<dyn Queue>> {
+        self.queue_on(&self.target, &QueueConfig::new(depth).pool(pool))
+    }
+
+    /// Opens a queue of this path on a target of the test's own.
+    pub(crate) fn queue_on(&self, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
+        match iolane::open_queue(&self.path, target, config) {
+            Err(error) if error.kind() == ErrorKind::Exhausted => Err(Skip::from(&error).into()),
+            opened => Ok(opened?),
+        }
+    }
+
+    /// Writes to the pair's target by other means than its path.
+    pub(crate) fn put(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        drive::put(self.place, &self.target, offset, bytes)
+    }
+
+    /// Reads from the pair's target by other means than its path.
+    pub(crate) fn get(&self, offset: u64, bytes: usize) -> Result<Vec<u8>> {
+        drive::get(self.place, &self.target, offset, bytes)
+    }
+}
+
+/// A pool of base pages; running out of memory is a reason to skip.
+pub(crate) fn pool(frames: usize, frame_bytes: usize) -> Result<Pool> {
+    Ok(Pool::new(frames, frame_bytes, Pages::Base)?)
+}
+
+/// One pair for each path: the first place it can be had on.
+pub(crate) fn one_each<'a>(pairs: Vec<Pair<'a>>) -> Vec<Pair<'a>> {
+    let mut chosen: Vec<Pair<'a>> = Vec::new();
+    for pair in pairs {
+        if chosen.iter().all(|known| known.path != pair.path) {
+            chosen.push(pair);
+        }
+    }
+    chosen
+}
+
+/// Makes the check on each pair, and panics at the end if it failed on any, with all of them.
+#[track_caller]
+pub(crate) fn check_each<'a>(pairs: &[Pair<'a>], mut check: impl FnMut(&Pair<'a>) -> Result<()>) {
+    let caller = Location::caller();
+    // By what was said, so that what many pairs have in common is said once.
+    let mut failures: Vec<(String, Vec<&Pair<'_>>)> = Vec::new();
+    for pair in pairs {
+        let (path, column, label) = (pair.path.to_string(), &pair.place.column, &pair.place.label);
+        let t0 = std::time::Instant::now();
+        let outcome = within(HANG, &format!("{path} on {label} ({caller})"), || {
+            catch_unwind(AssertUnwindSafe(|| check(pair))).unwrap_or_else(|panic| {
+                let text = panic.downcast_ref::<String>().cloned();
+                let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
+                Err(anyhow::anyhow!("it panicked: {}", text.unwrap_or_default()))
+            })
+        });
+        if std::env::var("DBGT").is_ok() {
+            report::say(&format!("T {path} {label} {:?}", t0.elapsed()));
+        }
+        match outcome {
+            Ok(()) => report::passed(&path, column),
+            Err(error) => match error.downcast_ref::<Skip>() {
+                Some(skip) => report::skipped(&path, column, label, skip),
+                None => {
+                    report::failed(&path, column);
+                    let said = format!("{error:#}");
+                    match failures.iter_mut().find(|(known, _)| *known == said) {
+                        Some((_, pairs)) => pairs.push(pair),
+                        None => failures.push((said, vec![pair])),
+                    }
+                }
+            },
+        }
+    }
+    let seed = drive::seed();
+    let lines: Vec<_> = failures.iter().map(|(said, pairs)| format!("\n  {}: {said}", names(pairs))).collect();
+    assert!(failures.is_empty(), "failed (seed {seed}):{}", lines.concat());
+}
+
+/// The paths of the pairs, those on the same target together.
+fn names(pairs: &[&Pair<'_>]) -> String {
+    let on_one_place = |pairs: &[&Pair<'_>]| {
+        let paths: Vec<_> = pairs.iter().map(|pair| pair.path.to_string()).collect();
+        format!("{} on {}", paths.join(" "), pairs[0].place.label)
+    };
+    let groups = pairs.chunk_by(|a, b| a.place.label == b.place.label).map(on_one_place);
+    groups.collect::<Vec<_>>().join("; ")
+}
+
+/// Runs it; if it takes longer than it may, says so and ends the process, for a blocked thread cannot be ended alone.
+fn within<T>(limit: Duration, what: &str, run: impl FnOnce() -> T) -> T {
+    let (done, waiting) = channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            if waiting.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+                report::say(&format!("HANGS conformance {what}: not done after {} s", limit.as_secs()));
+                std::process::exit(101);
+            }
+        });
+        let result = run();
+        drop(done);
+        result
+    })
+}

@@ -1,0 +1,123 @@
+//! Drives a queue for the checks: runs requests to their end, each tag exactly once, and reaches the data by other means.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::os::unix::fs::FileExt;
+
+use anyhow::{Context, Result, ensure};
+use iolane::{Completion, IoError, IoPath, Pages, Pool, Queue, QueueConfig, Request, Target, TargetKind};
+use rand_core::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::places::Place;
+
+/// The seed of all that is drawn.
+pub(crate) fn seed() -> u64 {
+    std::env::var("IOLANE_CONFORMANCE_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
+}
+
+/// A generator that the suite's seed and a number of the caller's begin.
+pub(crate) fn random(number: u64) -> Xoshiro256PlusPlus {
+    Xoshiro256PlusPlus::seed_from_u64(seed().wrapping_mul(1_000_003).wrapping_add(number))
+}
+
+/// Runs requests to their end, more than the queue is deep if need be; completions stand in the order they came.
+pub(crate) fn run(queue: &mut dyn Queue, requests: impl IntoIterator<Item = Request>) -> Result<Vec<Completion>> {
+    let mut waiting: VecDeque<Request> = requests.into_iter().collect();
+    let mut awaited: HashSet<u64> = waiting.iter().map(|request| request.tag).collect();
+    ensure!(awaited.len() == waiting.len(), "the test gave a tag twice");
+    let mut ended = Vec::new();
+    while !awaited.is_empty() {
+        queue.submit(&mut waiting);
+        reap(queue, 1, &mut ended, &mut awaited)?;
+    }
+    ensure!(queue.in_flight() == 0, "all tags came, and {} requests are in flight", queue.in_flight());
+    Ok(ended)
+}
+
+/// Reaps, and checks the count and that each tag is one that was awaited.
+pub(crate) fn reap(
+    queue: &mut dyn Queue,
+    min: usize,
+    ended: &mut Vec<Completion>,
+    awaited: &mut HashSet<u64>,
+) -> Result<usize> {
+    let (before, in_flight) = (ended.len(), queue.in_flight());
+    let count = queue.reap(min, ended)?;
+    ensure!(count == ended.len() - before, "reap said {count} and brought {}", ended.len() - before);
+    ensure!(count >= min.min(in_flight), "reap({min}) brought {count} of {in_flight} in flight");
+    ensure!(
+        queue.in_flight() == in_flight - count,
+        "in_flight counts {} of {in_flight} after {count}",
+        queue.in_flight()
+    );
+    for completion in &ended[before..] {
+        ensure!(awaited.remove(&completion.tag), "tag {} came twice, or was never given", completion.tag);
+    }
+    Ok(count)
+}
+
+/// Runs one request to its end.
+pub(crate) fn one(queue: &mut dyn Queue, request: Request) -> Result<Completion> {
+    run(queue, [request])?.pop().context("a request without a completion")
+}
+
+/// Outcomes by tag.
+pub(crate) fn results(completions: &[Completion]) -> HashMap<u64, Result<u32, IoError>> {
+    completions.iter().map(|completion| (completion.tag, completion.result)).collect()
+}
+
+/// Writes by other means than the path under test: the standard library, or a queue of its own on a made-up device.
+pub(crate) fn put(place: &Place, target: &Target, offset: u64, bytes: &[u8]) -> Result<()> {
+    match place.plain()? {
+        Some(file) => {
+            file.write_all_at(bytes, offset)?;
+            Ok(file.sync_all()?)
+        }
+        None if target.kind() == TargetKind::Null => Ok(()),
+        None => move_made_up(target, offset, bytes.len(), |tag, offset, mut buffer, range| {
+            buffer.copy_from_slice(&bytes[range]);
+            Request::write(tag, offset, buffer)
+        })
+        .map(drop),
+    }
+}
+
+/// Reads by other means than the path under test.
+pub(crate) fn get(place: &Place, target: &Target, offset: u64, bytes: usize) -> Result<Vec<u8>> {
+    match place.plain()? {
+        Some(file) => {
+            let mut found = vec![0; bytes];
+            file.read_exact_at(&mut found, offset)?;
+            Ok(found)
+        }
+        None => move_made_up(target, offset, bytes, |tag, offset, buffer, _| Request::read(tag, offset, buffer)),
+    }
+}
+
+/// Moves a range of a made-up device through a queue of its own, in pieces whose tags count up.
+fn move_made_up(
+    target: &Target,
+    offset: u64,
+    bytes: usize,
+    mut request: impl FnMut(u64, u64, iolane::Buffer, std::ops::Range<usize>) -> Request,
+) -> Result<Vec<u8>> {
+    const PIECE_BYTES: usize = 128 << 10;
+    let pool = Pool::new(bytes.div_ceil(PIECE_BYTES).max(1), PIECE_BYTES, Pages::Base)?;
+    let mut queue = iolane::open_queue(&IoPath::new(target.kind().name()), target, &QueueConfig::new(32))?;
+    let mut requests = Vec::new();
+    for (tag, start) in (0..bytes).step_by(PIECE_BYTES).enumerate() {
+        let end = bytes.min(start + PIECE_BYTES);
+        let mut buffer = pool.take().context("a pool ran out")?;
+        buffer.set_len(end - start)?;
+        requests.push(request(tag as u64, offset + start as u64, buffer, start..end));
+    }
+    let mut ended = run(&mut *queue, requests)?;
+    ended.sort_by_key(|completion| completion.tag);
+    let mut moved = Vec::with_capacity(bytes);
+    for completion in &ended {
+        let buffer = completion.buffer.as_ref().context("a completion without its buffer")?;
+        ensure!(completion.result == Ok(buffer.len() as u32), "{}: {:?}", target.name(), completion.result);
+        moved.extend_from_slice(buffer);
+    }
+    Ok(moved)
+}

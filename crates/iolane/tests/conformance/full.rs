@@ -1,0 +1,153 @@
+//! How much a queue takes and how long it waits: full is an answer, waiting for nothing does not block, and waiting for
+//! more than there is does not hang.
+
+use std::collections::{HashSet, VecDeque};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use iolane::{ErrorKind, Pool, Queue, QueueConfig, Request};
+
+use crate::bench::{Bench, Pair, check_each, pairs_on, pool, turn};
+use crate::drive;
+use crate::fixtures::{StoppableDevice, wait_until};
+use crate::places::Place;
+use crate::report::{self, Skip};
+
+const BLOCK_BYTES: usize = 4096;
+
+/// Reads of one block each, with the tags given.
+fn reads(pool: &Pool, tags: std::ops::Range<u64>) -> Result<VecDeque<Request>> {
+    let read = |tag| Ok(Request::read(tag, tag % 64 * BLOCK_BYTES as u64, pool.take().context("a frame each")?));
+    tags.map(read).collect()
+}
+
+fn tags(requests: &VecDeque<Request>) -> Vec<u64> {
+    requests.iter().map(|request| request.tag).collect()
+}
+
+#[test]
+fn a_full_queue_leaves_the_rest_with_the_caller_in_order() {
+    let bench = Bench::everywhere();
+    check_each(&bench.pairs(), |pair| {
+        for depth in pair.depths(&[1, 4, 33]) {
+            fill(pair, depth).with_context(|| format!("depth {depth}"))?;
+        }
+        Ok(())
+    });
+}
+
+fn fill(pair: &Pair<'_>, depth: u32) -> Result<()> {
+    let (depth, count) = (depth as usize, 3 * u64::from(depth) + 2);
+    let pool = pool(count as usize, BLOCK_BYTES)?;
+    let mut queue = pair.queue(depth as u32, &pool)?;
+    ensure!(queue.depth() == depth && queue.in_flight() == 0, "a new queue is empty and as deep as asked for");
+    let mut waiting = reads(&pool, 0..count)?;
+    let (mut ended, mut awaited, mut taken) = (Vec::new(), (0..count).collect::<HashSet<u64>>(), 0);
+    while !awaited.is_empty() {
+        let room = (depth - queue.in_flight()).min(waiting.len());
+        ensure!(queue.submit(&mut waiting) == room, "a queue with room for {room} takes as many");
+        taken += room as u64;
+        ensure!(tags(&waiting) == (taken..count).collect::<Vec<_>>(), "what was not taken stays in order");
+        if !waiting.is_empty() {
+            ensure!(queue.in_flight() == depth, "{} in flight at depth {depth}", queue.in_flight());
+            ensure!(queue.submit(&mut waiting) == 0, "a full queue takes none");
+            queue.flush()?;
+            ensure!(queue.submit(&mut waiting) == 0, "what was flushed still counts until it is reaped");
+        }
+        drive::reap(&mut *queue, 1, &mut ended, &mut awaited)?;
+    }
+    ensure!(queue.in_flight() == 0, "{} in flight after the last", queue.in_flight());
+    Ok(())
+}
+
+#[test]
+fn waiting_for_more_than_is_in_flight_does_not_hang() {
+    let bench = Bench::everywhere();
+    check_each(&bench.pairs(), |pair| {
+        let depth = pair.depth(3) as usize;
+        let pool = pool(depth, BLOCK_BYTES)?;
+        let mut queue = pair.queue(depth as u32, &pool)?;
+        let mut ended = Vec::new();
+        for min in [0, 1, usize::MAX] {
+            ensure!(queue.reap(min, &mut ended)? == 0, "reap({min}) of an empty queue");
+        }
+        for (min, flush) in [(depth + 1, false), (usize::MAX, true)] {
+            queue.submit(&mut reads(&pool, 0..depth as u64)?);
+            if flush {
+                queue.flush()?;
+            }
+            let count = queue.reap(min, &mut ended)?;
+            ensure!(count == depth, "reap({min}) brought {count} of {depth}");
+            ended.clear();
+        }
+        queue.submit(&mut reads(&pool, 0..depth as u64)?);
+        queue.drain(&mut ended)?;
+        ensure!(ended.len() == depth && queue.in_flight() == 0, "drain brought {} of {depth}", ended.len());
+        Ok(())
+    });
+}
+
+#[test]
+fn a_depth_of_none_or_too_many_is_wrong_use() {
+    let bench = Bench::everywhere();
+    check_each(&bench.pairs(), |pair| {
+        let pool = pool(1, BLOCK_BYTES)?;
+        let open = |depth| iolane::open_queue(&pair.path, &pair.target, &QueueConfig::new(depth).pool(&pool));
+        for depth in [0, pair.capabilities.depth_max + 1, u32::MAX] {
+            let kind = open(depth).err().map(|error| error.kind());
+            ensure!(kind == Some(ErrorKind::Usage), "depth {depth}: {kind:?}");
+        }
+        match open(pair.capabilities.depth_max) {
+            Ok(queue) => {
+                ensure!(queue.depth() == pair.capabilities.depth_max as usize, "the deepest queue is shallower")
+            }
+            Err(error) if error.kind() == ErrorKind::Exhausted => {}
+            Err(error) => anyhow::bail!("the deepest queue: {error}"),
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn reap_of_none_does_not_wait_for_a_device_that_does_not_answer() {
+    let _turn = turn();
+    let device = match StoppableDevice::new() {
+        Ok(device) => device,
+        Err(skip) => return report::skipped_everywhere("a stopped device", &skip),
+    };
+    let place = Place::stoppable(&device);
+    check_each(&pairs_on(&place), |pair| {
+        if pair.is_blocking() {
+            return Err(
+                Skip::new("it carries requests out itself, so it blocks with the device", "none is needed").into()
+            );
+        }
+        let pool = pool(8, BLOCK_BYTES)?;
+        let mut queue = pair.queue(8, &pool)?;
+        let stopped = device.stop()?;
+        let (mut ended, mut awaited) = (Vec::new(), (0..8).collect::<HashSet<u64>>());
+        queue.submit(&mut reads(&pool, 0..8)?);
+        // Half of the rounds come before the requests are known to have reached the device, half after.
+        look_in_vain(&mut *queue)?;
+        wait_until("the requests reach the device", || device.device.in_flight().0 > 0)?;
+        look_in_vain(&mut *queue)?;
+        stopped.release();
+        while !awaited.is_empty() {
+            drive::reap(&mut *queue, 1, &mut ended, &mut awaited)?;
+        }
+        ensure!(ended.iter().all(|completion| completion.result == Ok(BLOCK_BYTES as u32)), "{ended:?}");
+        Ok(())
+    });
+}
+
+/// Reaps without waiting; a call that blocked would be ended by the watchdog of the check.
+fn look_in_vain(queue: &mut dyn Queue) -> Result<()> {
+    for _ in 0..100 {
+        let start = Instant::now();
+        let count = queue.reap(0, &mut Vec::new())?;
+        ensure!(count == 0, "{count} requests ended on a device that is stopped");
+        ensure!(start.elapsed() < Duration::from_secs(2), "reap(0) took {:?}", start.elapsed());
+    }
+    ensure!(queue.in_flight() == 8, "{} in flight", queue.in_flight());
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! A queue that is closed leaves nothing behind: no descriptor, no mapping, no thread, however many are opened.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use iolane::{QueueConfig, Request};
+
+use crate::bench::{Bench, Pair, check_each, one_each, pool};
+use crate::fixtures::wait_until;
+use crate::report;
+
+/// Queues opened on each path, and on a path whose queues bring a kernel thread each.
+const QUEUES: usize = 10_000;
+const QUEUES_WITH_THREAD: usize = 1000;
+
+/// Threads that open them, for paths whose closing waits for the kernel's grace periods, which all share.
+const OPENERS: usize = 16;
+
+/// Mappings may come and go by a few, for the allocator's own reasons; a leak would show thousands.
+const MAPPINGS_SPARE: usize = 16;
+
+/// What the process holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Held {
+    descriptors: usize,
+    mappings: usize,
+    threads: usize,
+}
+
+impl Held {
+    fn now() -> Result<Self> {
+        Ok(Self {
+            descriptors: std::fs::read_dir("/proc/self/fd")?.count(),
+            mappings: std::fs::read_to_string("/proc/self/maps")?.lines().count(),
+            threads: std::fs::read_dir("/proc/self/task")?.count(),
+        })
+    }
+
+    fn exceeds(self, before: Self) -> bool {
+        self.descriptors > before.descriptors
+            || self.mappings > before.mappings + MAPPINGS_SPARE
+            || self.threads > before.threads
+    }
+}
+
+#[test]
+fn thousands_of_queues_leave_no_descriptor_mapping_or_thread() {
+    let bench = Bench::everywhere();
+    check_each(&one_each(bench.pairs()), |pair| {
+        let start = Instant::now();
+        let queues = if pair.path.polls_submissions() { QUEUES_WITH_THREAD } else { QUEUES };
+        // What is made once and stays, such as the allocator's arenas, is made before the count.
+        open_and_close(pair, 4 * OPENERS)?;
+        let before = settled()?;
+        open_and_close(pair, queues)?;
+        let waited = wait_until("threads, descriptors and mappings are gone", || {
+            Held::now().is_ok_and(|now| !now.exceeds(before))
+        });
+        waited.with_context(|| format!("before {before:?}, after {:?}", Held::now()))?;
+        if queues < QUEUES {
+            let path = &pair.path;
+            report::say(&format!(
+                "REDUCED conformance {path}: {queues} queues opened and closed, not {QUEUES}, in {:.1} s: each brings a kernel thread",
+                start.elapsed().as_secs_f64()
+            ));
+        }
+        Ok(())
+    });
+}
+
+/// What is held once the threads of earlier queues, which end on their own, are gone: it is the same twice in a row.
+fn settled() -> Result<Held> {
+    let mut last = Held::now()?;
+    wait_until("the process settles", || {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        let now = Held::now();
+        let same = now.as_ref().is_ok_and(|now| *now == last);
+        last = now.unwrap_or(last);
+        same
+    })?;
+    Ok(last)
+}
+
+fn open_and_close(pair: &Pair<'_>, queues: usize) -> Result<()> {
+    std::thread::scope(|scope| {
+        let openers: Vec<_> = (0..OPENERS)
+            .map(|_| scope.spawn(|| (0..queues / OPENERS).try_for_each(|number| open_one(pair, number))))
+            .collect();
+        openers.into_iter().try_for_each(|opener| opener.join().map_err(|_| anyhow::anyhow!("an opener panicked"))?)
+    })
+}
+
+/// Opens a queue with all that it can have, and uses one in a hundred.
+fn open_one(pair: &Pair<'_>, number: usize) -> Result<()> {
+    let pool = pool(1, 4096)?;
+    let config = QueueConfig::new(pair.depth(4)).pool(&pool);
+    let config = if pair.capabilities.event_fd { config.event_fd() } else { config };
+    let mut queue = pair.queue_on(&pair.target, &config)?;
+    if number.is_multiple_of(100) {
+        queue.submit(&mut VecDeque::from([Request::read(1, 0, pool.take().context("a frame")?)]));
+        let mut ended = Vec::new();
+        queue.drain(&mut ended)?;
+        ensure!(ended.len() == 1 && ended[0].result == Ok(4096), "{ended:?}");
+    }
+    Ok(())
+}

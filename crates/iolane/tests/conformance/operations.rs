@@ -1,0 +1,113 @@
+//! Operations beside reading and writing: what `probe` says a path can do is done, and what it cannot do completes with
+//! `NotSupported` without reaching the kernel.
+
+use std::collections::VecDeque;
+
+use anyhow::{Context, Result, ensure};
+use iolane::{IoErrorKind, Operations, Queue, Request};
+
+use crate::bench::{Bench, Pair, check_each, pool};
+use crate::content::{self, ensure_same};
+use crate::drive;
+
+const AREA_BYTES: usize = 64 << 10;
+/// The range that is discarded or zeroed, inside of the area.
+const HOLE: std::ops::Range<usize> = 16 << 10..48 << 10;
+
+/// The operations without a buffer, each with how it is asked for.
+fn others() -> [(Operations, Request); 4] {
+    let (offset, bytes) = (HOLE.start as u64, HOLE.len() as u64);
+    [
+        (Operations::FSYNC, Request::fsync(1)),
+        (Operations::FDATASYNC, Request::fdatasync(1)),
+        (Operations::DISCARD, Request::discard(1, offset, bytes)),
+        (Operations::WRITE_ZEROES, Request::write_zeroes(1, offset, bytes)),
+    ]
+}
+
+#[test]
+fn operations_that_probe_names_are_carried_out_and_no_others() {
+    let bench = Bench::everywhere();
+    check_each(&bench.pairs(), |pair| {
+        ensure!(pair.capabilities.operations.contains(Operations::READ.with(Operations::WRITE)), "it reads and writes");
+        for (operation, request) in others() {
+            let done = if pair.capabilities.operations.contains(operation) {
+                carried_out(pair, operation, request)
+            } else {
+                not_supported(pair, request)
+            };
+            done.with_context(|| operation.to_string())?;
+        }
+        Ok(())
+    });
+}
+
+/// Writes the area, does it, and looks at what the area holds then.
+fn carried_out(pair: &Pair<'_>, operation: Operations, request: Request) -> Result<()> {
+    let pool = pool(1, AREA_BYTES)?;
+    let mut queue = pair.queue(pair.depth(4), &pool)?;
+    let mut buffer = pool.take().context("a frame")?;
+    content::fill(&mut buffer, 0, 11);
+    let written = drive::one(&mut *queue, Request::write(0, 0, buffer))?;
+    ensure!(written.result == Ok(AREA_BYTES as u32), "the write before: {:?}", written.result);
+    let done = drive::one(&mut *queue, request)?;
+    ensure!(done.result == Ok(0), "{:?}", done.result);
+    ensure!(done.buffer.is_none(), "a buffer came from nowhere");
+    if !pair.moves_data() {
+        return Ok(());
+    }
+    let mut expected = content::content(AREA_BYTES, 0, 11);
+    let mut found = pair.get(0, AREA_BYTES)?;
+    let zeroed = operation == Operations::WRITE_ZEROES || operation == Operations::DISCARD && pair.place.is_file();
+    if zeroed {
+        expected[HOLE].fill(0);
+    } else if operation == Operations::DISCARD {
+        // What a discarded range of a device reads as is the device's choice.
+        found[HOLE].copy_from_slice(&expected[HOLE]);
+    }
+    ensure_same("the range and its neighbours", &expected, &found)
+}
+
+/// Does it between reads, and then as often as the queue is deep.
+fn not_supported(pair: &Pair<'_>, request: Request) -> Result<()> {
+    let again = |tag| Request { tag, offset: request.offset, operation: copy(&request) };
+    let pool = pool(8, 4096)?;
+    let mut queue = pair.queue(pair.depth(8), &pool)?;
+    let mut requests = Vec::new();
+    for tag in 0..8 {
+        requests.push(if tag % 2 == 0 { Request::read(tag, 0, pool.take().context("a frame")?) } else { again(tag) });
+    }
+    for (tag, result) in drive::results(&drive::run(&mut *queue, requests)?) {
+        let expected = if tag % 2 == 0 { Ok(4096) } else { Err(IoErrorKind::NotSupported) };
+        ensure!(result.map_err(|error| error.kind()) == expected, "tag {tag}: {result:?}");
+    }
+    full_of_refusals(&mut *queue, again)
+}
+
+fn copy(request: &Request) -> iolane::Operation {
+    use iolane::Operation::{Discard, Fdatasync, Fsync, Read, Write, WriteZeroes};
+    match &request.operation {
+        Fsync => Fsync,
+        Fdatasync => Fdatasync,
+        Discard { bytes } => Discard { bytes: *bytes },
+        WriteZeroes { bytes } => WriteZeroes { bytes: *bytes },
+        Read(_) | Write(_) => unreachable!("reads and writes are supported everywhere"),
+    }
+}
+
+/// Requests that cannot be carried out take room like others, until they are reaped.
+fn full_of_refusals(queue: &mut dyn Queue, request: impl Fn(u64) -> Request) -> Result<()> {
+    let depth = queue.depth();
+    let before = queue.syscalls();
+    let mut waiting: VecDeque<Request> = (0..depth as u64 + 2).map(request).collect();
+    ensure!(queue.submit(&mut waiting) == depth && waiting.len() == 2, "{} refused requests are left", waiting.len());
+    let mut ended = Vec::new();
+    while queue.in_flight() > 0 {
+        queue.reap(1, &mut ended)?;
+    }
+    let refused = |error: iolane::IoError| error.kind() == IoErrorKind::NotSupported;
+    ensure!(ended.iter().all(|completion| completion.result.is_err_and(refused)), "{ended:?}");
+    ensure!(ended.len() == depth, "{} of {depth} refusals came", ended.len());
+    ensure!(queue.syscalls() == before, "an operation it cannot do was handed to the kernel");
+    Ok(())
+}
