@@ -36,7 +36,7 @@ pub(crate) fn ranges_of_file(target: &Target) -> Operations {
     const XFS: i64 = 0x5846_5342;
     const BTRFS: i64 = 0x9123_683e;
     const F2FS: i64 = 0xf2f5_2010;
-    let found = target.fd().and_then(|fd| rustix::fs::fstatfs(fd).ok()).map(|found| found.f_type as i64);
+    let found = target.fd().and_then(|fd| rustix::fs::fstatfs(fd).ok()).map(|found| found.f_type);
     match found {
         Some(EXT4 | XFS | BTRFS | F2FS | OVERLAYFS) => Operations::DISCARD.with(Operations::WRITE_ZEROES),
         Some(TMPFS) => Operations::DISCARD,

@@ -251,6 +251,8 @@ pub(crate) struct RingQueue<E: Encode> {
     unsubmitted: u32,
     /// What the path can do here; the kernel never sees the rest.
     operations: Operations,
+    /// Requests that ended without the kernel, for the path has no entry for them.
+    refused: Vec<Completion>,
     registered: Vec<RegisteredPool>,
     /// The ring's number in the thread's table of registered rings, which saves the kernel a look-up per call.
     registered_ring: Option<u32>,
@@ -340,6 +342,7 @@ impl<E: Encode> RingQueue<E> {
             slots: Slots::new(config.depth as usize),
             unsubmitted: 0,
             operations: E::operations(path, target),
+            refused: Vec::new(),
             registered_ring: None,
             polls_submissions: path.polls_submissions(),
             polls_completions: path.polls_completions(),
@@ -375,11 +378,8 @@ impl<E: Encode> RingQueue<E> {
                 .remedy("pass the pool in QueueConfig"));
         }
         if let Some(pool) = pools.iter().find(|pool| pool.frame_bytes() > REGISTERED_BYTES_MAX) {
-            return Err(Error::usage(
-                path.to_string(),
-                format!("{pool:?} has buffers larger than the 1 GiB the kernel registers"),
-            )
-            .remedy("use smaller buffers, or leave fixedbufs out"));
+            let cause = format!("{pool:?} has buffers larger than the 1 GiB that the kernel registers");
+            return Err(Error::usage(path.to_string(), cause).remedy("use smaller buffers, or leave fixedbufs out"));
         }
         let mut vectors = Vec::new();
         for pool in pools {
@@ -462,10 +462,11 @@ impl<E: Encode> RingQueue<E> {
         let mut count = 0;
         for entry in self.ring.completion() {
             let (slot, refusal) = from_user_data(E::user_data(&entry));
-            let Some(request) = self.slots.take(slot) else { continue };
-            let result = refusal.map_or_else(|| E::result(&entry, &request), Err);
-            completions.push(request.complete(result));
-            count += 1;
+            if let Some(request) = self.slots.take(slot) {
+                let result = refusal.map_or_else(|| E::result(&entry, &request), Err);
+                completions.push(request.complete(result));
+                count += 1;
+            }
         }
         count
     }
@@ -485,18 +486,23 @@ impl<E: Encode> RingQueue<E> {
 impl<E: Encode> Queue for RingQueue<E> {
     fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize {
         let mut count = 0;
+        let mut room = self.slots.depth() - self.in_flight();
         let mut submission = self.ring.submission();
-        while !self.slots.is_full() {
+        while room > 0 {
             let Some(request) = requests.pop_front() else { break };
+            room -= 1;
             count += 1;
-            let encoded = checks::supported(self.operations, &request)
+            let entry = checks::supported(self.operations, &request)
                 .and_then(|()| Self::buffer_index(&self.registered, &request))
                 .and_then(|index| self.encode.encode(&request, self.file, index));
-            // What the path cannot do goes through the ring as an entry that does nothing, so that its completion comes
-            // the way all others do, and wakes whoever waits on the ring's descriptor.
-            let (mut entry, refusal) = match encoded {
+            let (mut entry, refusal) = match entry {
                 Ok(entry) => (entry, None),
-                Err(error) => (opcode::Nop::new().build().into(), Some(error)),
+                // An event loop sleeps until the ring's descriptor is readable; an entry that does nothing makes it so.
+                Err(error) if self.event_fd => (opcode::Nop::new().build().into(), Some(error)),
+                Err(error) => {
+                    self.refused.push(request.complete(Err(error)));
+                    continue;
+                }
             };
             let slot = self.slots.insert(request);
             squeue::EntryMarker::set_user_data(&mut entry, to_user_data(slot, refusal));
@@ -527,7 +533,8 @@ impl<E: Encode> Queue for RingQueue<E> {
 
     fn reap(&mut self, min: usize, completions: &mut Vec<Completion>) -> Result<usize> {
         let min = min.min(self.in_flight());
-        let mut count = 0;
+        let mut count = self.refused.len();
+        completions.append(&mut self.refused);
         if self.polls_submissions {
             if self.unsubmitted > 0 {
                 self.wake()?;
@@ -542,14 +549,14 @@ impl<E: Encode> Queue for RingQueue<E> {
             }
         }
         if self.unsubmitted > 0 || self.polls_completions || self.has_deferred_work() {
-            self.enter_for(min)?;
+            self.enter_for(min.saturating_sub(count).min(self.slots.in_flight()))?;
         }
         loop {
             count += self.take_completions(completions);
             if count >= min {
                 return Ok(count);
             }
-            self.enter_for(min - count)?;
+            self.enter_for((min - count).min(self.slots.in_flight()))?;
         }
     }
 
@@ -558,7 +565,7 @@ impl<E: Encode> Queue for RingQueue<E> {
     }
 
     fn in_flight(&self) -> usize {
-        self.slots.in_flight()
+        self.slots.in_flight() + self.refused.len()
     }
 
     fn syscalls(&self) -> Option<u64> {

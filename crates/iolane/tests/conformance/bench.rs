@@ -160,7 +160,6 @@ pub(crate) fn check_each<'a>(pairs: &[Pair<'a>], mut check: impl FnMut(&Pair<'a>
     let mut failures: Vec<(String, Vec<&Pair<'_>>)> = Vec::new();
     for pair in pairs {
         let (path, column, label) = (pair.path.to_string(), &pair.place.column, &pair.place.label);
-        let t0 = std::time::Instant::now();
         let outcome = within(HANG, &format!("{path} on {label} ({caller})"), || {
             catch_unwind(AssertUnwindSafe(|| check(pair))).unwrap_or_else(|panic| {
                 let text = panic.downcast_ref::<String>().cloned();
@@ -168,9 +167,6 @@ pub(crate) fn check_each<'a>(pairs: &[Pair<'a>], mut check: impl FnMut(&Pair<'a>
                 Err(anyhow::anyhow!("it panicked: {}", text.unwrap_or_default()))
             })
         });
-        if std::env::var("DBGT").is_ok() {
-            report::say(&format!("T {path} {label} {:?}", t0.elapsed()));
-        }
         match outcome {
             Ok(()) => report::passed(&path, column),
             Err(error) => match error.downcast_ref::<Skip>() {

@@ -17,8 +17,9 @@ const QUEUES_WITH_THREAD: usize = 1000;
 /// Threads that open them, for paths whose closing waits for the kernel's grace periods, which all share.
 const OPENERS: usize = 16;
 
-/// Mappings may come and go by a few, for the allocator's own reasons; a leak would show thousands.
-const MAPPINGS_SPARE: usize = 16;
+/// Mappings may come and go for the allocator's own reasons: glibc makes up to eight arenas per cpu, two mappings each,
+/// as threads happen to meet in it, and keeps stacks of ended threads. A leak would show a thousand at least.
+const MAPPINGS_SPARE: usize = 64;
 
 /// What the process holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

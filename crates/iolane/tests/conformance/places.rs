@@ -159,7 +159,7 @@ fn on_tmpfs() -> Result<Place, Skip> {
     const TMPFS_MAGIC: i64 = 0x0102_1994;
     let folder = Path::new("/dev/shm");
     match rustix::fs::statfs(folder) {
-        Ok(found) if found.f_type as i64 == TMPFS_MAGIC => Place::file("tmpfs", folder, false, PLACE_BYTES),
+        Ok(found) if found.f_type == TMPFS_MAGIC => Place::file("tmpfs", folder, false, PLACE_BYTES),
         _ => Err(Skip::new("/dev/shm is no tmpfs", "mount one there")),
     }
 }

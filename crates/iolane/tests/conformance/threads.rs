@@ -8,7 +8,7 @@ use crate::content::{self, ensure_same};
 use crate::drive;
 
 const THREADS: u64 = 4;
-const ROUNDS: u64 = 3;
+const ROUNDS: u64 = 2;
 const PIECES: u64 = 16;
 const PIECE_BYTES: usize = 16 << 10;
 
