@@ -2,6 +2,7 @@
 //! Nothing of iolane itself lives here, and nothing here is shipped.
 
 mod bench;
+mod capture;
 mod child;
 mod fuzz;
 mod lint;
@@ -25,6 +26,7 @@ Usage: cargo xtask COMMAND
       --markdown       print the tables for the README
       --gate           exit with 1 if a goal is missed
       --iolane FILE    measure this binary instead of building one
+  capture [FILE...] run the commands that README.md shows, and put what they print in its place
   help              this text
 
 Before you send a change: cargo xtask fmt && cargo xtask test && cargo xtask lint
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         "fmt" => lint::format(rest),
         "fuzz" => fuzz::run(rest),
         "bench" => bench::run(rest),
+        "capture" => capture::run(rest),
         "help" => {
             print!("{HELP}");
             return ExitCode::SUCCESS;
