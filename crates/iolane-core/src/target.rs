@@ -172,12 +172,14 @@ impl TargetOptions {
 
     fn open_fd(&self, name: &OsStr, shown: &str) -> Result<OwnedFd> {
         // Looked at before it is opened: opening a device just to refuse it can have effects (a tape rewinds).
-        if let Ok(stat) = rustix::fs::stat(name) {
-            classify(&stat, shown)?;
-        }
+        let kind = match rustix::fs::stat(name) {
+            Ok(stat) => Some(classify(&stat, shown)?.0),
+            Err(_) => None,
+        };
         let mut flags = OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
         flags |= if self.write { OFlags::RDWR } else { OFlags::RDONLY };
-        if self.direct {
+        // Passthrough knows no page cache, and its device no flag to pass it by.
+        if self.direct && kind != Some(TargetKind::NvmeGeneric) {
             flags |= OFlags::DIRECT;
         }
         if self.create_bytes.is_some() {

@@ -399,7 +399,12 @@ fn counter_warnings(outcome: &RunOutcome) -> Vec<String> {
         (Ok(seen), Some(counted)) => {
             let difference = seen.abs_diff(counted) as f64;
             if difference > (trace.ios as f64 * SYSCALL_DIFFERENCE_MAX).max(16.0) {
-                warnings.push(format!("the kernel saw {seen} system calls where the engine counted {counted}"));
+                let clock =
+                    slow_clock().map(|clock| format!(": reading the clock ({clock}) takes one on this machine"));
+                warnings.push(format!(
+                    "the kernel saw {seen} system calls where the engine counted {counted}{}",
+                    clock.unwrap_or_default()
+                ));
             }
         }
         (Ok(_), None) => {
@@ -415,6 +420,14 @@ fn counter_warnings(outcome: &RunOutcome) -> Vec<String> {
         }
     }
     warnings
+}
+
+/// The kernel's clock source, if a program cannot read it without a system call (vdso(7)).
+fn slow_clock() -> Option<String> {
+    let source = std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource").ok()?;
+    let source = source.trim();
+    (!["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter"].contains(&source))
+        .then(|| source.to_owned())
 }
 
 /// A submission thread is worth its name if the path made no system calls, which it does to wake the thread.
