@@ -94,7 +94,7 @@ pub fn permit_writes(target: &OsStr, allowed: &[OsString], erase: bool) -> Resul
 /// a partition and its disk. Made-up devices and what cannot be looked up are passed over; opening tells of the latter.
 ///
 /// # Errors
-/// `Unavailable`, naming the two.
+/// `Usage`, naming the two.
 pub fn refuse_doubles(targets: &[OsString]) -> Result<()> {
     let mut seen: Vec<(&OsString, Identity, Option<Identity>)> = Vec::new();
     for target in targets.iter().filter(|target| !is_made_up(target)) {
