@@ -86,6 +86,7 @@ const SIGNATURES: &[(&str, Place, &[u8])] = &[
     ("an Intel RAID member", End(8192, 4096), b"Intel Raid ISM Cfg Sig."),
     ("a DDF RAID member", End(512, 512), b"\xde\x11\xde\x11"),
     ("a DDF RAID member", End(4096, 4096), b"\xde\x11\xde\x11"),
+    ("a DDF RAID member", End(257 * 512, 512), b"\xde\x11\xde\x11"),
     ("a bcache device", Start(&[0x1018]), b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81"),
     ("a bcachefs file system", Start(&[0x1018]), b"\xc6\x85\x73\xf6\x66\xce\x90\xa9\xd9\x6a\x60\xcf\x80\x3d\xf7\xef"),
     ("a Ceph BlueStore device", Start(&[0]), b"bluestore block device"),
@@ -230,6 +231,7 @@ mod tests {
             (128 * 1024, MD, "an md RAID member (0.90)"),
             (192 * 1024, MD, "an md RAID member (1.0)"),
             (bytes - 512, b"EFI PART", "a GPT partition table (backup)"),
+            (bytes - 257 * 512, b"\xde\x11\xde\x11", "a DDF RAID member"),
             (bytes - 1024, b"Intel Raid ISM Cfg Sig.", "an Intel RAID member"),
         ] {
             assert_eq!(signature_of(&image_with(bytes, offset, magic)), Some(name), "at {offset}");

@@ -106,8 +106,13 @@ impl BlockDevice {
         let mut partitions = Vec::new();
         for name in names_in(&self.folder)? {
             // The kernel names a partition after its disk: sda1 is on sda, nvme0n1p1 on nvme0n1.
-            if name.as_bytes().starts_with(self.name.as_bytes()) {
-                partitions.push(Self::at(self.folder.join(name))?);
+            if !name.as_bytes().starts_with(self.name.as_bytes()) {
+                continue;
+            }
+            let device = Self::at(self.folder.join(name))?;
+            // An eMMC's boot areas (mmcblk0boot0) lie in the folder of its disk too, but are disks of their own.
+            if device.is_partition()? {
+                partitions.push(device);
             }
         }
         Ok(partitions)
@@ -195,6 +200,7 @@ impl Loop {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::guard::fake_sysfs::FakeSysfs;
 
     #[test]
@@ -202,5 +208,18 @@ mod tests {
         let fake = FakeSysfs::new("nvme");
         assert_eq!(fake.sysfs().nvme_namespace((240, 3)), Some((259, 7)));
         assert_eq!(fake.sysfs().nvme_namespace((1, 5)), None);
+    }
+
+    #[test]
+    fn a_boot_area_of_an_emmc_is_no_partition_of_its_disk() {
+        let fake = FakeSysfs::new("emmc");
+        for (name, number) in [("mmcblk0", "179:0"), ("mmcblk0/mmcblk0p1", "179:1"), ("mmcblk0/mmcblk0boot0", "179:8")]
+        {
+            fake.device(name, number);
+        }
+        fs::remove_file(fake.0.join("devices/mmcblk0/mmcblk0boot0/partition")).unwrap();
+        let partitions = fake.sysfs().block((179, 0)).unwrap().partitions().unwrap();
+        assert_eq!(partitions.iter().map(|partition| partition.name.as_str()).collect::<Vec<_>>(), ["mmcblk0p1"]);
+        assert!(fake.sysfs().block((179, 8)).unwrap().disk().unwrap().is_none());
     }
 }
