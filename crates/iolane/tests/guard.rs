@@ -266,7 +266,7 @@ fn a_file_given_twice_is_refused_by_whatever_name() {
     for name in ["file", "symlink", "link", "./file"] {
         let error =
             refuse_doubles(&[file.clone().into(), other.clone().into(), scratch.path(name).into()]).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        assert_eq!(error.kind(), ErrorKind::Usage);
         let text = error.to_string();
         assert!(text.contains(name) && text.contains("the same as") && text.contains("/file"), "{text}");
     }

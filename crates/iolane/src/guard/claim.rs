@@ -1,0 +1,44 @@
+//! Claims a block device, so that nobody can mount it, swap to it or build on it while it is checked and written.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use iolane_core::error::describe;
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::identity::Found;
+use super::in_use::Survey;
+use super::refusal::Refusal;
+use super::sysfs::BlockDevice;
+
+/// Takes the device for ourselves; whatever is mounted, swap or part of an array has been taken likewise.
+pub(super) fn take(found: &Found, device: &BlockDevice) -> Result<OwnedFd, Refusal> {
+    let device_node;
+    let node = match FileType::from_raw_mode(found.stat.st_mode) {
+        FileType::BlockDevice => &found.node,
+        _ => {
+            device_node = device.node()?;
+            &device_node
+        }
+    };
+    // Through the handle and not by name, which may have been moved to something else since it was looked up.
+    let path = format!("/proc/self/fd/{}", node.as_raw_fd());
+    let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| match errno {
+        Errno::BUSY => why_claimed(device),
+        errno => Refusal::new(
+            format!("it cannot be opened to see what is on it ({})", describe(&errno.into())),
+            "run as a user who may read it (root, or group `disk`)",
+        ),
+    })
+}
+
+fn why_claimed(device: &BlockDevice) -> Refusal {
+    let known = Survey::of_device(device).and_then(|survey| survey.check());
+    known.err().unwrap_or_else(|| {
+        Refusal::new(
+            "it is claimed, by a mount elsewhere, an array or another program",
+            format!("find and stop its user (lsblk, fuser -v /dev/{})", device.name),
+        )
+    })
+}

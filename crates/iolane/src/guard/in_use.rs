@@ -1,0 +1,315 @@
+//! Whether anybody uses the target: it or what hangs together with it is mounted, swap, held by another device or
+//! behind a loop device. A `Survey` gathers what is at stake and is then held against the lists of what is in use.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use super::identity::{Identity, identify};
+use super::proc::{Mount, read_mounts, read_swaps};
+use super::refusal::{Refusal, shown};
+use super::sysfs::{BlockDevice, Loop, Sysfs};
+
+/// How a thing is bound up with the target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Itself,
+    Partition,
+    Disk,
+    Holder,
+    Backing,
+}
+
+/// A thing that writing to the target may harm.
+#[derive(Debug)]
+struct Concern {
+    identity: Identity,
+    role: Role,
+    name: String,
+    bytes: u64,
+}
+
+impl Concern {
+    /// How a message speaks of it, the target being "it".
+    fn phrase(&self) -> String {
+        match self.role {
+            Role::Itself => "it".into(),
+            Role::Partition => format!("its partition {}", self.name),
+            Role::Disk => format!("its disk {}", self.name),
+            Role::Holder => format!("{} (built on it)", self.name),
+            Role::Backing => format!("{} (which it is made of)", self.name),
+        }
+    }
+}
+
+/// Everything that writing to the target may harm.
+#[derive(Debug, Default)]
+pub(super) struct Survey {
+    concerns: Vec<Concern>,
+    /// The loop devices that lead from the target down to what it is made of: they do not speak against it.
+    own_loops: Vec<String>,
+}
+
+impl Survey {
+    pub(super) fn of_file(identity: Identity, bytes: u64) -> Self {
+        let concern = Concern { identity, role: Role::Itself, name: String::new(), bytes };
+        Self { concerns: vec![concern], own_loops: Vec::new() }
+    }
+
+    pub(super) fn of_device(device: &BlockDevice) -> Result<Self, Refusal> {
+        let mut survey = Self::default();
+        survey.add_with_disk(device, Role::Itself)?;
+        Ok(survey)
+    }
+
+    /// Adds a device with everything above it, its disk, and everything below it.
+    fn add_with_disk(&mut self, device: &BlockDevice, role: Role) -> Result<(), Refusal> {
+        self.add_with_partitions(device, role)?;
+        let Some(disk) = device.disk()? else { return self.add_backing(device) };
+        // The other partitions of that disk are none of the target's business.
+        self.add_with_holders(&disk, if role == Role::Itself { Role::Disk } else { role })?;
+        self.add_backing(&disk)
+    }
+
+    fn add_with_partitions(&mut self, device: &BlockDevice, role: Role) -> Result<(), Refusal> {
+        if self.add_with_holders(device, role)? {
+            for partition in device.partitions()? {
+                self.add_with_partitions(&partition, if role == Role::Itself { Role::Partition } else { role })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a device and, level by level, what is built on it; false if it was known already.
+    fn add_with_holders(&mut self, device: &BlockDevice, role: Role) -> Result<bool, Refusal> {
+        let identity = Identity::Block(device.number);
+        if self.concerns.iter().any(|concern| concern.identity == identity) {
+            return Ok(false);
+        }
+        self.concerns.push(Concern { identity, role, name: device.name.clone(), bytes: device.bytes()? });
+        for holder in device.holders()? {
+            self.add_with_partitions(&holder, Role::Holder)?;
+        }
+        Ok(true)
+    }
+
+    /// Adds what a loop device is made of: having a loop device keeps nobody from mounting that.
+    fn add_backing(&mut self, device: &BlockDevice) -> Result<(), Refusal> {
+        let Some(made) = device.as_loop()? else { return Ok(()) };
+        self.own_loops.push(made.name);
+        match identify(&made.backing) {
+            Some(Identity::Block(number)) => self.add_with_disk(&Sysfs::HERE.block(number)?, Role::Backing),
+            Some(identity) => {
+                let name = shown(&made.backing);
+                self.concerns.push(Concern { identity, role: Role::Backing, name, bytes: made.end });
+                Ok(())
+            }
+            // Deleted, or of another mount namespace: nobody here can come by it in any other way.
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses if any of it is in use on this machine, or if that cannot be found out.
+    pub(super) fn check(&self) -> Result<(), Refusal> {
+        self.refusal(&System::read()?).map_or(Ok(()), Err)
+    }
+
+    fn refusal(&self, system: &System) -> Option<Refusal> {
+        self.mounted(system)
+            .or_else(|| self.swapped_to(system))
+            .or_else(|| self.held())
+            .or_else(|| self.behind_loop(system))
+    }
+
+    fn concern(&self, identity: Option<Identity>) -> Option<&Concern> {
+        self.concerns.iter().find(|concern| Some(concern.identity) == identity)
+    }
+
+    /// By number, and by name too: the number is an invented one for btrfs, and for a file that is mounted (erofs).
+    fn mounted(&self, system: &System) -> Option<Refusal> {
+        system.mounts.iter().find_map(|mount| {
+            let by_number = self.concern(Some(Identity::Block(mount.number)));
+            let concern = by_number.or_else(|| self.concern((system.resolve)(&mount.source)))?;
+            let point = shown(&mount.point);
+            let cause = format!("{} is mounted at {point}", concern.phrase());
+            Some(Refusal::new(cause, format!("unmount it first (umount {point})")))
+        })
+    }
+
+    /// A name that leads nowhere (deleted, or of another mount namespace) is passed over: the kernel claims the
+    /// devices it swaps to, and lets nobody write to the files (ETXTBSY).
+    fn swapped_to(&self, system: &System) -> Option<Refusal> {
+        system.swaps.iter().find_map(|swap| {
+            let cause = format!("{} is in use as swap", self.concern((system.resolve)(swap))?.phrase());
+            Some(Refusal::new(cause, format!("turn that off first (swapoff {})", shown(swap))))
+        })
+    }
+
+    fn held(&self) -> Option<Refusal> {
+        let holder = self.concerns.iter().find(|concern| concern.role == Role::Holder)?;
+        Some(Refusal::new(format!("{} is built on it", holder.name), format!("stop {} first (lsblk)", holder.name)))
+    }
+
+    fn behind_loop(&self, system: &System) -> Option<Refusal> {
+        system.loops.iter().filter(|made| !self.own_loops.contains(&made.name)).find_map(|made| {
+            let backing = (system.resolve)(&made.backing);
+            let is_behind = |concern: &&Concern| match backing {
+                Some(backing) => concern.identity == backing,
+                None => made.may_be_made_of(concern.bytes),
+            };
+            let concern = self.concerns.iter().find(is_behind)?;
+            let cause = match backing {
+                Some(_) => format!("loop device {} is made of {}", made.name, concern.phrase()),
+                None => format!("loop device {} may be made of {}, by its size", made.name, concern.phrase()),
+            };
+            Some(Refusal::new(cause, format!("detach it first (losetup -d /dev/{})", made.name)))
+        })
+    }
+}
+
+/// What is in use on this machine.
+struct System {
+    mounts: Vec<Mount>,
+    swaps: Vec<OsString>,
+    loops: Vec<Loop>,
+    /// What a name in these lists stands for; a field, so that tests can bring names of their own.
+    resolve: fn(&OsStr) -> Option<Identity>,
+}
+
+impl System {
+    fn read() -> Result<Self, Refusal> {
+        let (mounts, swaps, loops) = (read_mounts()?, read_swaps()?, Sysfs::HERE.loops()?);
+        Ok(Self { mounts, swaps, loops, resolve: Self::resolve })
+    }
+
+    /// A mount's source may be any word (`tmpfs`), which must not be taken for a file in the working directory.
+    fn resolve(name: &OsStr) -> Option<Identity> {
+        Path::new(name).is_absolute().then(|| identify(name)).flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::guard::fake_sysfs::FakeSysfs;
+    use crate::guard::sysfs::Number;
+    use std::fs;
+
+    impl FakeSysfs {
+        fn survey(&self, number: Number) -> Survey {
+            Survey::of_device(&self.sysfs().block(number).unwrap()).unwrap()
+        }
+
+        fn concerns(&self, number: Number) -> Vec<(String, Role)> {
+            let survey = self.survey(number);
+            let mut concerns: Vec<_> = survey.concerns.into_iter().map(|c| (c.name, c.role)).collect();
+            concerns.sort_by(|a, b| a.0.cmp(&b.0));
+            concerns
+        }
+    }
+
+    #[test]
+    fn a_disk_answers_for_its_partitions_and_a_partition_not_for_its_siblings() {
+        let fake = FakeSysfs::new("survey");
+        let named =
+            |list: &[(&str, Role)]| list.iter().map(|(name, role)| (name.to_string(), *role)).collect::<Vec<_>>();
+        let (md0, md0p1) = (("md0", Role::Holder), ("md0p1", Role::Holder));
+        let sda1 = [md0, md0p1, ("sda", Role::Disk), ("sda1", Role::Itself)];
+        let sda = [md0, md0p1, ("sda", Role::Itself), ("sda1", Role::Partition), ("sda2", Role::Partition)];
+        assert_eq!(fake.concerns((8, 1)), named(&sda1));
+        assert_eq!(fake.concerns((8, 2)), named(&[("sda", Role::Disk), ("sda2", Role::Itself)]));
+        assert_eq!(fake.concerns((8, 0)), named(&sda));
+        assert_eq!(fake.concerns((9, 0)), named(&[("md0", Role::Itself), ("md0p1", Role::Partition)]));
+    }
+
+    const IDLE: System = System { mounts: Vec::new(), swaps: Vec::new(), loops: Vec::new(), resolve };
+
+    fn mount(number: Number, source: &str) -> System {
+        System { mounts: vec![Mount { number, point: "/data".into(), source: source.into() }], ..IDLE }
+    }
+
+    /// What the tests' names stand for.
+    fn resolve(name: &OsStr) -> Option<Identity> {
+        match name.to_str()? {
+            "/dev/sda" => Some(Identity::Block((8, 0))),
+            "/dev/sda1" => Some(Identity::Block((8, 1))),
+            "/dev/sda2" => Some(Identity::Block((8, 2))),
+            "/file" => Some(Identity::File { device: 1, inode: 2 }),
+            _ => None,
+        }
+    }
+
+    fn cause(survey: &Survey, system: &System) -> String {
+        survey.refusal(system).map(|refusal| refusal.cause).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_mount_speaks_against_the_device_by_number_by_name_and_through_a_holder() {
+        let fake = FakeSysfs::new("mounts");
+        let (sda, sda1, sda2) = (fake.survey((8, 0)), fake.survey((8, 1)), fake.survey((8, 2)));
+        assert_eq!(cause(&sda1, &mount((8, 1), "/dev/root")), "it is mounted at /data");
+        assert_eq!(cause(&sda1, &mount((0, 40), "/dev/sda1")), "it is mounted at /data");
+        assert_eq!(cause(&sda, &mount((0, 40), "/dev/sda2")), "its partition sda2 is mounted at /data");
+        assert_eq!(cause(&sda, &mount((259, 0), "/dev/md0p1")), "md0p1 (built on it) is mounted at /data");
+        assert_eq!(cause(&sda2, &mount((8, 0), "/dev/sda")), "its disk sda is mounted at /data");
+        assert_eq!(cause(&sda2, &mount((8, 1), "/dev/sda1")), "");
+        assert_eq!(cause(&sda2, &mount((0, 40), "sda2")), "");
+    }
+
+    #[test]
+    fn a_device_with_a_holder_is_refused_though_nothing_is_mounted() {
+        let fake = FakeSysfs::new("holders");
+        assert_eq!(cause(&fake.survey((8, 1)), &IDLE), "md0 is built on it");
+        assert_eq!(cause(&fake.survey((8, 0)), &IDLE), "md0 is built on it");
+        assert_eq!(cause(&fake.survey((8, 2)), &IDLE), "");
+        assert_eq!(cause(&fake.survey((9, 0)), &IDLE), "");
+    }
+
+    #[test]
+    fn swap_speaks_against_device_and_file() {
+        let fake = FakeSysfs::new("swaps");
+        let swaps = |name: &str| System { swaps: vec![name.into()], ..IDLE };
+        let file = Survey::of_file(Identity::File { device: 1, inode: 2 }, 4096);
+        assert_eq!(cause(&fake.survey((8, 0)), &swaps("/dev/sda2")), "its partition sda2 is in use as swap");
+        assert_eq!(cause(&file, &swaps("/file")), "it is in use as swap");
+        assert_eq!(cause(&file, &swaps("/dev/sda2")), "");
+    }
+
+    #[test]
+    fn a_loop_device_whose_file_cannot_be_found_is_matched_by_size() {
+        let of = |backing: &str, end, limited| System {
+            loops: vec![Loop { name: "loop3".into(), backing: backing.into(), end, limited }],
+            ..IDLE
+        };
+        let file = Survey::of_file(Identity::File { device: 1, inode: 2 }, 4196);
+        assert_eq!(cause(&file, &of("/file", 512, false)), "loop device loop3 is made of it");
+        assert_eq!(
+            cause(&file, &of("/gone (deleted)", 4096, false)),
+            "loop device loop3 may be made of it, by its size"
+        );
+        assert_eq!(
+            cause(&file, &of("/gone (deleted)", 1024, true)),
+            "loop device loop3 may be made of it, by its size"
+        );
+        assert_eq!(cause(&file, &of("/gone (deleted)", 1024, false)), "");
+        assert_eq!(cause(&file, &of("/gone (deleted)", 8192, true)), "");
+        assert_eq!(cause(&file, &of("/dev/sda", 4096, false)), "");
+    }
+
+    #[test]
+    fn a_word_in_the_kernels_lists_is_not_taken_for_a_file_here() {
+        assert!(identify(OsStr::new("Cargo.toml")).is_some());
+        assert_eq!(System::resolve(OsStr::new("Cargo.toml")), None);
+    }
+
+    #[test]
+    fn what_sysfs_does_not_tell_counts_against_writing() {
+        let fake = FakeSysfs::new("broken");
+        assert!(fake.sysfs().block((8, 9)).is_err());
+        fs::remove_dir(fake.0.join("devices/sda/sda2/holders")).unwrap();
+        let refusal = Survey::of_device(&fake.sysfs().block((8, 2)).unwrap()).unwrap_err();
+        assert!(refusal.cause.contains("cannot be told from"), "{refusal:?}");
+        assert!(refusal.cause.contains("sda2/holders"), "{refusal:?}");
+        fs::write(fake.0.join("devices/sda/sda1/size"), "many").unwrap();
+        assert!(Survey::of_device(&fake.sysfs().block((8, 1)).unwrap()).is_err());
+    }
+}

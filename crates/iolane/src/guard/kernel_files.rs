@@ -1,0 +1,37 @@
+//! Refuses files that are no data but doors to the kernel or the firmware: those of /proc, /sys and their like.
+
+use std::os::fd::OwnedFd;
+
+use super::refusal::Refusal;
+
+/// File systems whose files are doors to the kernel or the firmware; numbers of statfs(2) and linux/magic.h.
+const DOORS: &[(u32, &str)] = &[
+    (0x9fa0, "proc"),
+    (0x6265_6572, "sysfs"),
+    (0x6462_6720, "debugfs"),
+    (0x7472_6163, "tracefs"),
+    (0x7363_6673, "securityfs"),
+    (0x6265_6570, "configfs"),
+    (0x0027_e0eb, "cgroup"),
+    (0x6367_7270, "cgroup2"),
+    (0xde5e_81e4, "efivarfs"),
+    (0xcafe_4a11, "bpf"),
+    (0x6165_676c, "pstore"),
+    (0xf97c_ff8c, "selinuxfs"),
+    (0x4341_5d53, "smackfs"),
+    (0x4249_4e4d, "binfmt_misc"),
+    (0x0765_5821, "resctrl"),
+    (0x6e73_6673, "nsfs"),
+];
+
+/// Refuses a file that lies on one of these.
+pub(super) fn check(node: &OwnedFd) -> Result<(), Refusal> {
+    let statfs = rustix::fs::fstatfs(node).map_err(|errno| Refusal::unreadable("its file system", errno))?;
+    // The type is signed on some machines; the numbers have 32 bits on all.
+    match DOORS.iter().find(|(magic, _)| *magic == statfs.f_type as u32) {
+        Some((_, name)) => {
+            Err(Refusal::new(format!("it is a file of {name}, which steers the kernel"), "name another file"))
+        }
+        None => Ok(()),
+    }
+}

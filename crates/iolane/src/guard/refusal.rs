@@ -1,0 +1,35 @@
+//! What the checks answer where a target must not be written: the cause and what to do about it.
+//! The guard's other files say it of "it"; `mod.rs` adds the target's name.
+
+use std::ffi::OsStr;
+use std::io;
+
+use iolane_core::Error;
+use iolane_core::error::describe;
+
+/// Why writing is refused, before it is known by what name the target goes.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub(super) cause: String,
+    pub(super) remedy: String,
+}
+
+impl Refusal {
+    pub(super) fn new(cause: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { cause: cause.into(), remedy: remedy.into() }
+    }
+
+    pub(super) fn unreadable(what: impl AsRef<OsStr>, error: impl Into<io::Error>) -> Self {
+        let cause = format!("whether it is in use cannot be told from {}", shown(what.as_ref()));
+        Self::new(format!("{cause} ({})", describe(&error.into())), "run where /proc and /sys can be read")
+    }
+
+    pub(super) fn on(self, name: &str) -> Error {
+        Error::unavailable(format!("writing to {name}"), self.cause).remedy(self.remedy)
+    }
+}
+
+/// A name fit for one line of a message.
+pub(super) fn shown(name: &OsStr) -> String {
+    name.to_string_lossy().replace(char::is_control, "?")
+}
