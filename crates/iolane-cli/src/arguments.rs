@@ -228,9 +228,17 @@ pub(crate) fn command() -> clap::Command {
     let start = "Start with\n  iolane study                                   every path on a scratch file, compared\n  iolane probe /dev/nvme0n1                      what a drive can be reached by\n  iolane run --path io_uring --depth 32          one path, on a scratch file\n  iolane run --path psync --json - | jq .result  for scripts";
     Cli::command()
         .after_help(format!("{start}\n\n{exits}"))
-        .mut_subcommand("run", |run| run.after_help(format!("{}\n\n{exits}", paths_help())))
-        .mut_subcommand("study", |study| study.after_help(exits))
+        .mut_subcommand("run", |run| run.after_help(format!("{}\n\n{exits}", paths_help())).mut_args(take_negative))
+        .mut_subcommand("study", |study| study.after_help(exits).mut_args(take_negative))
         .mut_subcommand("probe", |probe| probe.after_help(exits))
+}
+
+/// A number below 0 is taken for the option's value, so that the message names the option.
+fn take_negative(argument: clap::Arg) -> clap::Arg {
+    match argument.get_action().takes_values() {
+        true => argument.allow_negative_numbers(true),
+        false => argument,
+    }
 }
 
 /// The paths there are, for help.
