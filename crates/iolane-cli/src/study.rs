@@ -98,9 +98,9 @@ fn text(report: &SurveyReport) -> String {
         text.push_str(&output::table(&headings, &rows, CellAlignment::Right));
         text.push('\n');
     }
-    text.push_str(
-        "calls: system calls per I/O; ~: no difference to the best shown (the 95 % interval of the ratio holds 1)\n\n",
-    );
+    let legend =
+        "calls: system calls per I/O; ~: no difference to the best shown (the 95 % interval of the ratio holds 1)";
+    text.push_str(&format!("{}\n\n", output::wrap(legend, 0)));
     text.push_str(&format!("{}\n\n", output::wrap(&report.advice, 0)));
     if !report.skipped.is_empty() {
         text.push_str("Not taken:\n");
