@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueHint};
 use iolane::units::{Bytes, CpuList, parse_duration};
-use iolane::{IoPath, Pages};
+use iolane::{Error, IoPath, Pages};
 use iolane_study::placement::Placement;
 use iolane_study::workload::{Access, BlockSizes, OffsetPattern, Workload};
 
@@ -62,7 +62,7 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,
     /// How long to measure: 200ms, 2s, 3m
-    #[arg(long, default_value = "5s", value_parser = parse_duration, value_name = "TIME")]
+    #[arg(long, default_value = "5s", value_parser = parse_runtime, value_name = "TIME")]
     pub(crate) runtime: Duration,
     /// Load before that, not measured
     #[arg(long, default_value = "500ms", value_parser = parse_duration, value_name = "TIME")]
@@ -96,7 +96,7 @@ pub(crate) struct StudyArguments {
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) repeat: u16,
     /// Length of each run; chosen so that the study takes about 75 s if not given
-    #[arg(long, value_parser = parse_duration, value_name = "TIME")]
+    #[arg(long, value_parser = parse_runtime, value_name = "TIME")]
     pub(crate) runtime: Option<Duration>,
     /// Load before each run, not measured
     #[arg(long, default_value = "100ms", value_parser = parse_duration, value_name = "TIME")]
@@ -219,6 +219,14 @@ impl PlacementArguments {
 impl RunArguments {
     pub(crate) fn pages(&self) -> Pages {
         if self.huge_pages { Pages::Huge } else { Pages::Base }
+    }
+}
+
+/// A duration in which something can be measured.
+fn parse_runtime(text: &str) -> iolane::Result<Duration> {
+    match parse_duration(text)? {
+        Duration::ZERO => Err(Error::usage(format!("duration `{text}`"), "nothing would be measured")),
+        runtime => Ok(runtime),
     }
 }
 

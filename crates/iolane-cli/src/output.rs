@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{ErrorKind, IsTerminal, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -89,7 +90,10 @@ enum Place {
 impl Place {
     fn of(file: &Path) -> std::io::Result<Self> {
         match std::fs::metadata(file) {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Self::File(file.into())),
+            Err(error) if error.kind() == ErrorKind::NotFound => match file.as_os_str().as_bytes() {
+                [.., b'/'] => Err(ErrorKind::IsADirectory.into()),
+                _ => Ok(Self::File(file.into())),
+            },
             Err(error) => Err(error),
             Ok(found) if found.is_file() => Ok(Self::File(std::fs::canonicalize(file)?)),
             Ok(found) if found.is_dir() => Err(ErrorKind::IsADirectory.into()),
