@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueHint};
 use iolane::units::{Bytes, CpuList, parse_duration};
-use iolane::{IoPath, Pages};
+use iolane::{Error, IoPath, Pages};
 use iolane_study::placement::Placement;
 use iolane_study::workload::{Access, BlockSizes, OffsetPattern, Workload};
 
@@ -62,7 +62,7 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,
     /// How long to measure: 200ms, 2s, 3m
-    #[arg(long, default_value = "5s", value_parser = parse_duration, value_name = "TIME")]
+    #[arg(long, default_value = "5s", value_parser = parse_runtime, value_name = "TIME")]
     pub(crate) runtime: Duration,
     /// Load before that, not measured
     #[arg(long, default_value = "500ms", value_parser = parse_duration, value_name = "TIME")]
@@ -96,7 +96,7 @@ pub(crate) struct StudyArguments {
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) repeat: u16,
     /// Length of each run; chosen so that the study takes about 75 s if not given
-    #[arg(long, value_parser = parse_duration, value_name = "TIME")]
+    #[arg(long, value_parser = parse_runtime, value_name = "TIME")]
     pub(crate) runtime: Option<Duration>,
     /// Load before each run, not measured
     #[arg(long, default_value = "100ms", value_parser = parse_duration, value_name = "TIME")]
@@ -222,15 +222,31 @@ impl RunArguments {
     }
 }
 
+/// A duration in which something can be measured.
+fn parse_runtime(text: &str) -> iolane::Result<Duration> {
+    match parse_duration(text)? {
+        Duration::ZERO => Err(Error::usage(format!("duration `{text}`"), "nothing would be measured")),
+        runtime => Ok(runtime),
+    }
+}
+
 /// The command line with what only the registry knows: the paths.
 pub(crate) fn command() -> clap::Command {
     let exits = "Exit codes: 0 done, 1 failed or interrupted, 2 wrong use, 3 the target or path cannot be had.";
     let start = "Start with\n  iolane study                                   every path on a scratch file, compared\n  iolane probe /dev/nvme0n1                      what a drive can be reached by\n  iolane run --path io_uring --depth 32          one path, on a scratch file\n  iolane run --path psync --json - | jq .result  for scripts";
     Cli::command()
         .after_help(format!("{start}\n\n{exits}"))
-        .mut_subcommand("run", |run| run.after_help(format!("{}\n\n{exits}", paths_help())))
-        .mut_subcommand("study", |study| study.after_help(exits))
+        .mut_subcommand("run", |run| run.after_help(format!("{}\n\n{exits}", paths_help())).mut_args(take_negative))
+        .mut_subcommand("study", |study| study.after_help(exits).mut_args(take_negative))
         .mut_subcommand("probe", |probe| probe.after_help(exits))
+}
+
+/// A number below 0 is taken for the option's value, so that the message names the option.
+fn take_negative(argument: clap::Arg) -> clap::Arg {
+    match argument.get_action().takes_values() {
+        true => argument.allow_negative_numbers(true),
+        false => argument,
+    }
 }
 
 /// The paths there are, for help.

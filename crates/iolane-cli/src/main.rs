@@ -39,9 +39,17 @@ fn main() -> ExitCode {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Failed) => ExitCode::from(1),
         Err(error) => {
-            eprintln!("iolane: {error:#}");
+            eprintln!("iolane: {}", one_line(&error));
             ExitCode::from(exit_code(&error))
         }
+    }
+}
+
+/// Our own errors tell the system's cause themselves; of others the whole chain is told.
+fn one_line(error: &anyhow::Error) -> String {
+    match error.downcast_ref::<iolane::Error>() {
+        Some(ours) => ours.to_string(),
+        None => format!("{error:#}"),
     }
 }
 

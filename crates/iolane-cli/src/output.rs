@@ -1,13 +1,17 @@
 //! How answers look: numbers for people, tables within 100 columns, progress on the terminal, JSON where it was asked for.
 
-use std::io::{IsTerminal, Write};
-use std::path::Path;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{ErrorKind, IsTerminal, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub(crate) use comfy_table::CellAlignment;
 use comfy_table::{ContentArrangement, Table, presets};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use iolane::Error;
+use iolane::{Error, guard};
 
 /// The widest a table gets.
 const COLUMNS: u16 = 100;
@@ -16,9 +20,7 @@ const COLUMNS: u16 = 100;
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Error::system("standard output", error).into())
-        }
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Error::system("standard output", error).into()),
         _ => Ok(()),
     }
 }
@@ -35,24 +37,99 @@ pub(crate) fn write_json(file: &Path, document: &impl serde::Serialize) -> anyho
     if json_on_stdout(Some(file)) {
         return print(&text);
     }
-    let temporary = file.with_added_extension("part");
-    let written = std::fs::write(&temporary, text).and_then(|()| std::fs::rename(&temporary, file));
-    written.map_err(|error| {
-        let _ = std::fs::remove_file(&temporary);
-        Error::system(format!("writing {}", file.display()), error).into()
-    })
+    let written = match Place::of(file) {
+        Err(error) => Err(error),
+        Ok(Place::Stream) => std::fs::OpenOptions::new().write(true).open(file).and_then(|mut stream| {
+            match stream.write_all(text.as_bytes()) {
+                Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+                written => written,
+            }
+        }),
+        Ok(Place::File(file)) => replace(&file, text.as_bytes()),
+    };
+    Ok(written.map_err(|error| cannot_write(file, error))?)
 }
 
-/// Finds out whether a document could be written there, before the work for it is done.
-pub(crate) fn check_writable(file: &Path) -> anyhow::Result<()> {
+/// Finds out whether a document could be written there, before the work for it is done; never over one of the `targets`.
+pub(crate) fn check_writable(file: &Path, targets: &[OsString]) -> anyhow::Result<()> {
     if json_on_stdout(Some(file)) {
         return Ok(());
     }
-    let temporary = file.with_added_extension("part");
-    let tried = std::fs::File::create(&temporary).and_then(|_| std::fs::remove_file(&temporary));
-    tried.map_err(|error| {
-        Error::system(format!("writing {}", file.display()), error).remedy("choose a place you may write").into()
-    })
+    if targets.iter().any(|target| guard::refuse_doubles(&[target.clone(), file.into()]).is_err()) {
+        return Err(Error::usage(format!("writing {}", shown(file)), "it is a target, and would be lost")
+            .remedy("choose another file for the results")
+            .into());
+    }
+    let tried = match Place::of(file) {
+        Ok(Place::File(file)) => {
+            let part = part_of(&file);
+            File::create_new(&part).and_then(|_| std::fs::remove_file(&part))
+        }
+        Ok(Place::Stream) => Ok(()),
+        Err(error) => Err(error),
+    };
+    Ok(tried.map_err(|error| cannot_write(file, error))?)
+}
+
+/// Makes a folder for results, and those it is in.
+pub(crate) fn make_folder(folder: &Path) -> anyhow::Result<()> {
+    Ok(std::fs::create_dir_all(folder).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => cannot_write(folder, ErrorKind::NotADirectory.into()),
+        _ => cannot_write(folder, error),
+    })?)
+}
+
+/// Where a document goes.
+enum Place {
+    /// A file, by its own name where a symbolic link was given: replaced as a whole.
+    File(PathBuf),
+    /// A pipe, a terminal, /dev/null: it is written to, and stays what it is.
+    Stream,
+}
+
+impl Place {
+    fn of(file: &Path) -> std::io::Result<Self> {
+        match std::fs::metadata(file) {
+            Err(error) if error.kind() == ErrorKind::NotFound => match file.as_os_str().as_bytes() {
+                [.., b'/'] => Err(ErrorKind::IsADirectory.into()),
+                _ => Ok(Self::File(file.into())),
+            },
+            Err(error) => Err(error),
+            Ok(found) if found.is_file() => Ok(Self::File(std::fs::canonicalize(file)?)),
+            Ok(found) if found.is_dir() => Err(ErrorKind::IsADirectory.into()),
+            Ok(found) if found.file_type().is_block_device() => Err(std::io::Error::other("it is a block device")),
+            Ok(_) => Ok(Self::Stream),
+        }
+    }
+}
+
+fn replace(file: &Path, text: &[u8]) -> std::io::Result<()> {
+    let part = part_of(file);
+    let written = File::create_new(&part)?.write_all(text).and_then(|()| std::fs::rename(&part, file));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&part);
+    }
+    written
+}
+
+/// The name of a document while it is written, which no other program and no other run of this one has.
+fn part_of(file: &Path) -> PathBuf {
+    let mut name = OsString::from(".");
+    name.push(file.file_name().unwrap_or_default());
+    name.push(format!(".{}.part", std::process::id()));
+    file.with_file_name(name)
+}
+
+/// That results cannot be written is a failure of its own, whatever the reason: the target and the path can be had.
+fn cannot_write(file: &Path, error: std::io::Error) -> Error {
+    Error::system(format!("writing {}", shown(file)), error)
+        .with_kind(iolane::ErrorKind::Failed)
+        .remedy("choose a place you may write")
+}
+
+/// A name fit for one line of a message.
+fn shown(file: &Path) -> String {
+    file.to_string_lossy().replace(char::is_control, "?")
 }
 
 /// A table without lines; the first column is text, the others are aligned as told.

@@ -64,6 +64,9 @@ impl ProbedPath {
 const SCRATCH_BYTES: u64 = 1 << 20;
 
 pub(crate) fn probe(arguments: &ProbeArguments) -> anyhow::Result<Outcome> {
+    if let Some(file) = &arguments.json {
+        output::check_writable(file, arguments.target.as_slice())?;
+    }
     let target = match &arguments.target {
         Some(name) => Target::options().direct(arguments.direct).open(name)?,
         None => targets::scratch(iolane::units::Bytes(SCRATCH_BYTES), 1)?.open(false, arguments.direct)?,

@@ -17,7 +17,7 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
     probing.validate()?;
     iolane::interface_of(&arguments.path)?.validate(&arguments.path)?;
     if let Some(file) = &arguments.json {
-        output::check_writable(file)?;
+        output::check_writable(file, &arguments.targets.target)?;
     }
     let open = targets::open(&arguments.targets, probing.access.writes(), probing.seed, Some(&arguments.path))?;
     let plan = RunPlan {

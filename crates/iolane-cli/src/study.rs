@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use iolane::{Error, IoPath};
+use iolane::IoPath;
 use iolane_study::survey::{ArmReport, Survey, SurveyPlan, SurveyReport};
 
 use crate::arguments::StudyArguments;
@@ -20,10 +20,9 @@ const FILE: &str = "study.json";
 pub(crate) fn study(arguments: &StudyArguments) -> anyhow::Result<Outcome> {
     check(arguments)?;
     let file = arguments.out.join(FILE);
-    std::fs::create_dir_all(&arguments.out)
-        .map_err(|error| Error::system(format!("folder {}", arguments.out.display()), error))?;
+    output::make_folder(&arguments.out)?;
     for file in arguments.json.iter().chain([&file]) {
-        output::check_writable(file)?;
+        output::check_writable(file, &arguments.targets.target)?;
     }
     let only_path = match &arguments.path[..] {
         [only] => Some(only),
@@ -99,9 +98,9 @@ fn text(report: &SurveyReport) -> String {
         text.push_str(&output::table(&headings, &rows, CellAlignment::Right));
         text.push('\n');
     }
-    text.push_str(
-        "calls: system calls per I/O; ~: no difference to the best shown (the 95 % interval of the ratio holds 1)\n\n",
-    );
+    let legend =
+        "calls: system calls per I/O; ~: no difference to the best shown (the 95 % interval of the ratio holds 1)";
+    text.push_str(&format!("{}\n\n", output::wrap(legend, 0)));
     text.push_str(&format!("{}\n\n", output::wrap(&report.advice, 0)));
     if !report.skipped.is_empty() {
         text.push_str("Not taken:\n");

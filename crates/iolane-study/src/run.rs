@@ -112,11 +112,13 @@ impl RunPlan {
             }
             first.get_or_insert(capabilities);
         }
+        if self.threads == 0 {
+            return Err(Error::usage("--threads 0", "a run needs one thread or more"));
+        }
         if self.targets.len() > self.threads {
-            return Err(Error::usage(
-                format!("--threads {}", self.threads),
-                format!("{} targets need a thread each", self.targets.len()),
-            ));
+            let cause = format!("{} targets need a thread each", self.targets.len());
+            return Err(Error::usage(format!("--threads {}", self.threads), cause)
+                .remedy(format!("use --threads {} or more", self.targets.len())));
         }
         first.ok_or_else(|| Error::usage("run", "there is no target"))
     }
@@ -127,7 +129,8 @@ impl RunPlan {
             Some(size) if size > target.bytes() => Err(Error::usage(
                 format!("--size {}", iolane::units::Bytes(size)),
                 format!("{} has {}", target.name(), iolane::units::Bytes(target.bytes())),
-            )),
+            )
+            .remedy("use a smaller --size, or leave it out to use all of it")),
             size => Ok(size.unwrap_or(target.bytes())),
         }
     }

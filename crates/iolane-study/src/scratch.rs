@@ -41,6 +41,8 @@ impl Scratch {
         let failed = |errno: Errno| match errno {
             Errno::NOSPC | Errno::DQUOT => Error::exhausted(&what, "the disk is full")
                 .remedy("use --size to make it smaller, or name another file with --target"),
+            Errno::FBIG => Error::exhausted(&what, "the file system has no files that large")
+                .remedy("use --size to make it smaller"),
             Errno::ROFS | Errno::ACCESS | Errno::PERM | Errno::NOENT => {
                 Error::unavailable(&what, iolane::error::describe(&errno.into()))
                     .remedy("run in a folder you may write, or name a file with --target")
@@ -51,6 +53,8 @@ impl Scratch {
         // Asked for as a whole first: a disk too small is found before anything is written. Not all file systems can.
         match rustix::fs::fallocate(&fd, FallocateFlags::empty(), 0, bytes) {
             Ok(()) | Err(Errno::OPNOTSUPP) => {}
+            // A size that is no signed number of 64 bits.
+            Err(Errno::INVAL) => return Err(failed(Errno::FBIG)),
             Err(errno) => return Err(failed(errno)),
         }
         let pool = Pool::new(1, CHUNK_BYTES, Pages::Base)?;

@@ -153,8 +153,11 @@ impl Survey {
             survey.add(&path)?;
         }
         if survey.arms.is_empty() {
-            let why = survey.skipped.first().map(|skipped| format!("{}: {}", skipped.path, skipped.reason));
-            return Err(Error::unavailable("study", format!("no path can be taken ({})", why.unwrap_or_default())));
+            let Some(first) = survey.skipped.first() else {
+                return Err(Error::usage("study", "it has no path at any depth"));
+            };
+            let why = format!("no path can be taken ({}: {})", first.path, first.reason);
+            return Err(Error::unavailable("study", why).remedy(&first.remedy));
         }
         Ok(survey)
     }
@@ -194,12 +197,14 @@ impl Survey {
 
     fn arm(&self, path: &IoPath, depth: u32) -> RunPlan {
         let plan = &self.plan;
+        // A submission thread's cpu is only for the paths that have one; the others would refuse it.
+        let spoll_cpus = plan.placement.spoll_cpus.clone().filter(|_| path.polls_submissions());
         RunPlan {
             path: path.clone(),
             targets: plan.targets.clone(),
             workload: Workload { depth, ..plan.workload.clone() },
             threads: plan.targets.len(),
-            placement: plan.placement.clone(),
+            placement: Placement { spoll_cpus, ..plan.placement.clone() },
             runtime: plan.runtime,
             warmup: plan.warmup,
             pages: Pages::Base,

@@ -104,7 +104,7 @@ pub struct Workload {
     pub depth: u32,
     /// Requests handed over with one submission (`--batch`); the engine's choice if not given.
     pub batch: Option<u32>,
-    /// Writes after which each thread makes them durable (`--fsync-every`); never if not given.
+    /// Writes after which each thread makes them durable (`--fsync`); never if not given.
     pub fsync_every: Option<u32>,
     /// Requests per second over all threads (`--rate`); as fast as they go if not given.
     pub rate: Option<f64>,
@@ -168,10 +168,10 @@ impl Workload {
             _ => {}
         }
         match self.fsync_every {
-            Some(0) => Err(Error::usage("--fsync-every 0", "the number of writes is 1 or more")
+            Some(0) => Err(Error::usage("--fsync 0", "the number of writes is 1 or more")
                 .remedy("leave it out for no fsync at all")),
             Some(every) if !access.writes() => {
-                Err(Error::usage(format!("--fsync-every {every} with --rw {access}"), "nothing is written"))
+                Err(Error::usage(format!("--fsync {every} with --rw {access}"), "nothing is written"))
             }
             _ if !access.is_random() && self.offsets != OffsetPattern::UNIFORM => Err(Error::usage(
                 format!("--offsets {} with --rw {access}", self.offsets),
@@ -332,8 +332,8 @@ mod tests {
             (Workload { batch: Some(5), depth: 4, ..base() }, "--batch 5 with --depth 4"),
             (Workload { read_percent: Some(50), ..base() }, "--read-percent 50 with --rw randread"),
             (Workload { read_percent: Some(101), access: Access::Rw, ..base() }, "--read-percent 101"),
-            (Workload { fsync_every: Some(1), ..base() }, "--fsync-every 1 with --rw randread"),
-            (Workload { fsync_every: Some(0), access: Access::Write, ..base() }, "--fsync-every 0"),
+            (Workload { fsync_every: Some(1), ..base() }, "--fsync 1 with --rw randread"),
+            (Workload { fsync_every: Some(0), access: Access::Write, ..base() }, "--fsync 0"),
             (Workload { rate: Some(0.0), ..base() }, "--rate 0"),
             (Workload { rate: Some(f64::NAN), ..base() }, "--rate NaN"),
             (Workload { rate: Some(f64::INFINITY), ..base() }, "--rate inf"),

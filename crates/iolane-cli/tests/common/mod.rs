@@ -1,0 +1,239 @@
+//! What the command-line tests share: a folder of their own, the program run with a limit, the JSON schemas.
+//! Nothing here sleeps and hopes: whatever is waited for is looked at again and again, a bounded number of times.
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// The program.
+pub(crate) const IOLANE: &str = env!("CARGO_BIN_EXE_iolane");
+
+/// A run so short that a table of them is bearable, on a scratch file.
+pub(crate) const SHORT: [&str; 6] = ["--runtime", "200ms", "--warmup", "50ms", "--size", "16m"];
+
+/// Whatever has not ended by then hangs.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A folder of one test's own, gone at its end.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    /// On the disk that the build is on, for scratch files.
+    pub(crate) fn new() -> Self {
+        Self::within(Path::new(env!("CARGO_TARGET_TMPDIR")))
+    }
+
+    /// Where every user can come, and a copy of the program with it.
+    pub(crate) fn for_nobody() -> Self {
+        let folder = Self::within(&std::env::temp_dir());
+        fs::copy(IOLANE, folder.0.join("program")).unwrap();
+        fs::create_dir(folder.0.join("work")).unwrap();
+        for (path, mode) in [("", 0o755), ("program", 0o755), ("work", 0o777)] {
+            fs::set_permissions(folder.0.join(path), fs::Permissions::from_mode(mode)).unwrap();
+        }
+        folder
+    }
+
+    fn within(parent: &Path) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let folder = parent.join(format!("iolane-test-{}-{count}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        Self(folder)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(crate) fn join(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// Makes a file whose every byte is there, and whose size no loop device of this machine is likely to have.
+    pub(crate) fn file(&self, name: impl AsRef<Path>, bytes: usize) -> PathBuf {
+        let path = self.join(name);
+        let mut file = fs::File::create_new(&path).unwrap();
+        file.write_all(&vec![0x5a; bytes]).unwrap();
+        file.sync_all().unwrap();
+        path
+    }
+
+    /// What is in it, and what that holds.
+    pub(crate) fn contents(&self) -> BTreeMap<OsString, Vec<u8>> {
+        let entries = fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap());
+        entries.map(|entry| (entry.file_name(), fs::read(entry.path()).unwrap_or_default())).collect()
+    }
+
+    /// The names in it.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<String> = entries.map(|name| name.to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A size of about 16 MiB that other tests' loop devices do not have, for by its size the guard may think that an
+/// unreadable loop device is made of a file.
+pub(crate) const ODD_BYTES: usize = (16 << 20) + 52 * 4096;
+
+/// How the program ended and what it said.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ended {
+    /// What it printed, as JSON.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:#?}"))
+    }
+
+    /// It did what it should.
+    #[track_caller]
+    pub(crate) fn done(self) -> Self {
+        assert_eq!(self.code, Some(0), "{self:#?}");
+        self
+    }
+}
+
+/// The program in a folder, not started yet.
+pub(crate) fn command(folder: &Folder, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
+    command_of(IOLANE, folder, arguments)
+}
+
+/// Another program in a folder, not started yet.
+pub(crate) fn command_of(
+    program: impl AsRef<OsStr>,
+    folder: &Folder,
+    arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
+) -> Command {
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(folder.path()).stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Runs the program in a folder to its end.
+#[track_caller]
+pub(crate) fn iolane(folder: &Folder, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Ended {
+    finish(command(folder, arguments).spawn().unwrap())
+}
+
+/// Waits for a program's end and reads what it says.
+#[track_caller]
+pub(crate) fn finish(child: Child) -> Ended {
+    let pid = pid(&child);
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || sender.send(child.wait_with_output()));
+    let Ok(output) = receiver.recv_timeout(LIMIT) else {
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        panic!("it did not end within {} s", LIMIT.as_secs());
+    };
+    let output = output.unwrap();
+    let text = |bytes| String::from_utf8(bytes).expect("what it says is UTF-8");
+    Ended { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+/// The process's number.
+pub(crate) fn pid(child: &Child) -> rustix::process::Pid {
+    rustix::process::Pid::from_child(child)
+}
+
+/// Looks again and again until it is so; gives up after half a minute.
+#[track_caller]
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    for _ in 0..6000 {
+        if is_so() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    panic!("waited in vain until {what}");
+}
+
+/// How many threads of a run measure: the program names them.
+pub(crate) fn measuring_threads(pid: rustix::process::Pid) -> usize {
+    let Ok(tasks) = fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())) else { return 0 };
+    let names = tasks.flatten().filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
+    names.filter(|name| name.starts_with("iolane-")).count()
+}
+
+/// Whether this process is root's.
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Whether a program of util-linux or coreutils is here.
+pub(crate) fn has(program: &str) -> bool {
+    Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
+}
+
+/// Says aloud that a test was not run.
+pub(crate) fn skipped(test: &str, reason: &str) {
+    eprintln!("SKIPPED {test}: {reason}");
+}
+
+/// A schema of `docs/schema`.
+pub(crate) fn schema(name: &str) -> Value {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema").join(format!("{name}.json"));
+    serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap()
+}
+
+/// A document is what its schema says, and has no key that the schema does not describe.
+#[track_caller]
+pub(crate) fn assert_valid(schema_name: &str, document: &Value) {
+    let schema = schema(schema_name);
+    let validator = jsonschema::draft202012::new(&schema).unwrap();
+    let errors: Vec<String> =
+        validator.iter_errors(document).map(|error| format!("{}: {error}", error.instance_path())).collect();
+    assert!(errors.is_empty(), "{schema_name}: {errors:#?}\n{document:#}");
+    let mut undescribed = Vec::new();
+    describe("", document, &schema, &schema, &mut undescribed);
+    assert!(undescribed.is_empty(), "not in docs/schema/{schema_name}.json: {undescribed:?}");
+}
+
+/// Collects the keys of a document for which the schema has no title and description.
+fn describe(place: &str, value: &Value, schema: &Value, root: &Value, undescribed: &mut Vec<String>) {
+    let schema = match schema["$ref"].as_str() {
+        Some(reference) => root.pointer(reference.trim_start_matches('#')).unwrap(),
+        None => schema,
+    };
+    match value {
+        Value::Object(entries) => {
+            for (key, value) in entries {
+                let (place, property) = (format!("{place}/{key}"), &schema["properties"][key]);
+                describe(&place, value, property, root, undescribed);
+            }
+        }
+        Value::Array(items) => {
+            items.iter().for_each(|item| describe(place, item, &schema["items"], root, undescribed));
+        }
+        _ => {}
+    }
+    let described = schema["title"].is_string() && schema["description"].is_string();
+    // The items of a plain list are described with the list.
+    let plain = schema["type"] == "string" || schema["type"] == "number";
+    if !described && !plain {
+        undescribed.push(place.into());
+    }
+}

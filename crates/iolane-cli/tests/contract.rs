@@ -1,0 +1,331 @@
+//! The command's contract: what `run`, `probe` and `study` write is what docs/schema says, with figures that can be true,
+//! for every path that can be had here and every kind of workload. Runs are short; what they measure is not judged.
+
+mod common;
+
+use std::fs;
+
+use common::{
+    Ended, Folder, ODD_BYTES, SHORT, assert_valid, command, finish, iolane, measuring_threads, pid, schema, wait_until,
+};
+use serde_json::Value;
+
+/// Every path of the registry that files can be reached by, and whether it can be had here.
+fn probed(folder: &Folder) -> Vec<(String, bool)> {
+    let document = iolane(folder, ["probe", "--json", "-"]).done().json();
+    assert_valid("probe", &document);
+    let paths = document["paths"].as_array().unwrap().iter();
+    paths.map(|path| (path["path"].as_str().unwrap().to_owned(), path["available"] == true)).collect()
+}
+
+/// Runs a short run on a scratch file and checks its record.
+#[track_caller]
+fn run(folder: &Folder, arguments: &[&str]) -> Value {
+    let ended = iolane(folder, ["run", "--json", "-"].iter().chain(&SHORT).chain(arguments));
+    checked(ended)
+}
+
+/// Runs a short run on targets and checks its record.
+#[track_caller]
+fn run_on_targets(folder: &Folder, arguments: &[&str]) -> Value {
+    let times = ["--runtime", "200ms", "--warmup", "50ms"];
+    checked(iolane(folder, ["run", "--json", "-"].iter().chain(&times).chain(arguments)))
+}
+
+#[track_caller]
+fn checked(ended: Ended) -> Value {
+    let record = ended.done().json();
+    assert_valid("run", &record);
+    assert_sane(&record);
+    record
+}
+
+#[track_caller]
+fn assert_sane(record: &Value) {
+    let result = &record["result"];
+    let figure = |key: &str| result[key].as_f64().unwrap_or_else(|| panic!("no {key}: {record:#}"));
+    assert!(figure("ios") > 0.0, "{record:#}");
+    assert_eq!((figure("errors"), figure("short")), (0.0, 0.0), "{record:#}");
+    let latency = &result["latency_ns"];
+    let rising: Vec<u64> =
+        ["min", "p50", "p90", "p99", "p99_9", "p99_99", "max"].map(|key| latency[key].as_u64().unwrap()).into();
+    assert!(rising.is_sorted(), "{latency}");
+    let mean = latency["mean"].as_f64().unwrap();
+    assert!(rising[0] as f64 <= mean && mean <= rising[6] as f64, "{latency}");
+    if record["workload"]["repeats"] == 1 {
+        let expected = figure("ios") / figure("elapsed_s");
+        assert!((figure("iops") / expected - 1.0).abs() < 0.001, "{record:#}");
+        assert!(figure("bytes_per_s") <= figure("iops") * record["workload"]["block_bytes"].as_f64().unwrap() * 1.001);
+    }
+    let submit = &result["submit_ns"];
+    assert!(submit["p50"].as_u64().unwrap() <= submit["p99"].as_u64().unwrap(), "{submit}");
+}
+
+/// How many system calls a path may take for a read, one at a time.
+fn syscalls_per_io(path: &str) -> std::ops::RangeInclusive<f64> {
+    match path.split(['+', ',']).next().unwrap() {
+        _ if path.contains("+spoll") => 0.0..=0.1,
+        "psync" => 1.0..=1.0,
+        // Submit and get events.
+        "libaio" => 1.0..=2.1,
+        "io_uring" if !path.contains("poll") => 0.9..=1.1,
+        // The C library's own threads: a read, and what wakes whom.
+        "posix_aio" => 1.0..=20.0,
+        _ => 0.0..=2.1,
+    }
+}
+
+#[test]
+fn every_path_that_probe_offers_runs_and_its_record_is_as_the_schema_says() {
+    let folder = Folder::new();
+    let mut ran = 0;
+    for (path, available) in probed(&folder) {
+        if !available {
+            common::skipped("contract of a path", &format!("{path} cannot be had here"));
+            continue;
+        }
+        let record = run(&folder, &["--path", &path]);
+        assert_eq!((&record["schema"], &record["path"]), (&"iolane.run/1".into(), &path.as_str().into()));
+        if let Some(calls) = record["result"]["syscalls_per_io"].as_f64() {
+            let plausible = syscalls_per_io(&path);
+            assert!(plausible.contains(&calls), "{path}: {calls} system calls per I/O, not in {plausible:?}");
+        } else {
+            assert_eq!(path, "posix_aio", "only a path that cannot count its own calls may have none: {record:#}");
+        }
+        assert_eq!(record["proof"]["polled"], path.contains("cpoll") || path.contains("hybrid"));
+        ran += 1;
+    }
+    assert!(ran > 0);
+    assert!(folder.names().is_empty(), "{:?}", folder.names());
+}
+
+#[test]
+fn made_up_devices_have_records_too() {
+    let folder = Folder::new();
+    for path in ["null", "sim"] {
+        let record = run(&folder, &["--path", path, "--depth", "8"]);
+        assert_eq!((&record["target"]["kind"], &record["host"]["device"]), (&path.into(), &Value::Null));
+        let probe = iolane(&folder, ["probe", path, "--json", "-"]).done().json();
+        assert_valid("probe", &probe);
+    }
+}
+
+#[test]
+fn a_study_is_written_whole_and_accounts_for_every_path() {
+    let folder = Folder::new();
+    let paths = probed(&folder);
+    let arguments =
+        ["study", "--runtime", "200ms", "--warmup", "20ms", "--repeat", "2", "--size", "16m", "--json", "copy.json"];
+    let ended = iolane(&folder, arguments).done();
+    assert_eq!(folder.names(), ["copy.json", "study.json"]);
+    let text = fs::read_to_string(folder.join("study.json")).unwrap();
+    assert_eq!(text, fs::read_to_string(folder.join("copy.json")).unwrap());
+    let study: Value = serde_json::from_str(&text).unwrap();
+    assert_valid("study", &study);
+
+    let too_wide: Vec<&str> = ended.stdout.lines().filter(|line| line.chars().count() > 100).collect();
+    assert!(too_wide.is_empty(), "{too_wide:#?}");
+    let (table, not_taken) = ended.stdout.split_once("Not taken:").unwrap();
+    let named = |list: &str, path: &str| study[list].as_array().unwrap().iter().any(|entry| entry["path"] == path);
+    for (path, available) in &paths {
+        assert_eq!(named("arms", path), *available, "{path}: {study:#}");
+        assert!(*available || named("skipped", path), "{path}: {study:#}");
+        let words = |text: &str| text.split([' ', '\n']).any(|word| word.trim_end_matches(',') == path);
+        assert!(if *available { words(table) } else { words(not_taken) }, "{path}: {}", ended.stdout);
+    }
+    for skipped in study["skipped"].as_array().unwrap() {
+        // Reasons are wrapped in the text; their first words are together.
+        let reason: Vec<&str> = skipped["reason"].as_str().unwrap().split(' ').take(3).collect();
+        assert!(not_taken.contains(&reason.join(" ")), "{skipped}: {not_taken}");
+    }
+    for arm in study["arms"].as_array().unwrap() {
+        let iops = &arm["iops"];
+        let [low, value, high] = ["low", "value", "high"].map(|key| iops[key].as_f64().unwrap());
+        assert!(0.0 < low && low <= value && value <= high, "{arm}");
+        assert!(arm["p50_ns"].as_u64() <= arm["p99_ns"].as_u64(), "{arm}");
+        assert_eq!(arm["iops_repeats"].as_array().unwrap().len(), 2);
+    }
+}
+
+#[test]
+fn every_access_runs_and_is_recorded_as_asked_for() {
+    let folder = Folder::new();
+    for access in ["read", "write", "rw", "randread", "randwrite", "randrw"] {
+        let record = run(&folder, &["--rw", access, "--depth", "4"]);
+        assert_eq!(record["workload"]["rw"], access);
+    }
+    let record = run(&folder, &["--rw", "randrw", "--read-percent", "70"]);
+    assert_eq!(record["workload"]["read_percent"], 70);
+}
+
+#[test]
+fn block_sizes_and_offset_patterns_run_and_are_recorded_as_asked_for() {
+    let folder = Folder::new();
+    for sizes in ["512", "4k-64k", "4k/70:64k/30"] {
+        let record = run(&folder, &["--bs", sizes, "--depth", "4"]);
+        assert_eq!(record["workload"]["block_sizes"], sizes);
+    }
+    for pattern in ["zipf:1.2", "pareto:0.2", "hot:90/10"] {
+        assert_eq!(run(&folder, &["--offsets", pattern])["workload"]["offsets"], pattern);
+    }
+}
+
+#[test]
+fn threads_batches_cpus_and_repeats_run_and_are_recorded_as_asked_for() {
+    let folder = Folder::new();
+    assert_eq!(run(&folder, &["--threads", "2"])["workload"]["threads"], 2);
+    let record = run(&folder, &["--depth", "8", "--batch", "4", "--cpus", "0"]);
+    assert_eq!((&record["workload"]["batch"], &record["workload"]["cpus"]), (&4.into(), &"0".into()));
+    let calls = record["result"]["syscalls_per_io"].as_f64().unwrap();
+    assert!(calls < 0.3, "batches of 4 take a call for 4: {calls}");
+    let record = run(&folder, &["--repeat", "3", "--path", "psync"]);
+    let result = &record["result"];
+    assert_eq!(
+        (record["workload"]["repeats"].as_u64(), result["iops_repeats"].as_array().unwrap().len()),
+        (Some(3), 3)
+    );
+    let [low, value, high] = [&result["iops_interval"][0], &result["iops"], &result["iops_interval"][1]]
+        .map(|figure| figure.as_f64().unwrap());
+    assert!(low <= value && value <= high, "{result}");
+}
+
+#[test]
+fn the_page_cache_is_taken_where_it_is_asked_for() {
+    let folder = Folder::new();
+    for path in ["psync", "libaio", "io_uring"] {
+        let ended = iolane(&folder, ["run", "--json", "-", "--direct", "false", "--path", path].iter().chain(&SHORT));
+        // libaio blocks without O_DIRECT; whether it says so or refuses is its own affair.
+        match ended.code {
+            Some(3 | 2) if path == "libaio" => assert_eq!(ended.stderr.lines().count(), 1, "{ended:#?}"),
+            _ => assert_eq!(checked(ended)["target"]["direct"], false),
+        }
+    }
+}
+
+#[test]
+fn a_rate_is_kept_and_fsync_is_counted() {
+    let folder = Folder::new();
+    let record = run(&folder, &["--rate", "500", "--depth", "4"]);
+    let (ios, elapsed_s) = (record["result"]["ios"].as_f64().unwrap(), record["result"]["elapsed_s"].as_f64().unwrap());
+    assert!(ios <= 500.0 * elapsed_s + 5.0, "{ios} in {elapsed_s} s");
+    let record = run(&folder, &["--rw", "randwrite", "--fsync", "8"]);
+    let (ios, syncs) = (record["result"]["ios"].as_u64().unwrap(), record["result"]["syncs"].as_u64().unwrap());
+    assert!(syncs.abs_diff(ios / 8) <= 1, "{syncs} syncs for {ios} writes");
+}
+
+#[test]
+fn several_targets_have_a_thread_each_and_are_all_recorded() {
+    let folder = Folder::new();
+    folder.file("one", ODD_BYTES);
+    folder.file("two", ODD_BYTES + 4096);
+    let before = folder.contents();
+    let record = run_on_targets(&folder, &["--target", "one", "--target", "two", "--depth", "2"]);
+    let targets = record["targets"].as_array().unwrap();
+    let names: Vec<&str> = targets.iter().map(|target| target["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["one", "two"]);
+    assert_eq!(record["workload"]["threads"], 2);
+    assert!(before == folder.contents(), "reading changed them");
+}
+
+#[test]
+fn verify_passes_on_a_scratch_file_and_on_a_file_it_writes_itself() {
+    let folder = Folder::new();
+    run(&folder, &["--verify", "--depth", "4"]);
+    run(&folder, &["--verify", "--rw", "randrw", "--bs", "4k-16k", "--depth", "8", "--threads", "2"]);
+    folder.file("file", ODD_BYTES);
+    let mine = ["--target", "file", "--allow-writes", "file", "--verify"];
+    run_on_targets(&folder, &[&mine[..], &["--rw", "randrw", "--depth", "4"]].concat());
+    run_on_targets(&folder, &[&mine[..], &["--rw", "rw"]].concat());
+}
+
+#[test]
+fn verify_shows_what_should_have_been_read_and_what_was() {
+    let folder = Folder::new();
+    let file = folder.file("file", 64 * 4096);
+    let arguments = ["run", "--target", "file", "--allow-writes", "file", "--verify", "--rw", "randrw"];
+    let mut child = command(&folder, arguments.iter().chain(&["--runtime", "50s"])).spawn().unwrap();
+    wait_until("it measures", || measuring_threads(pid(&child)) > 0);
+    let foreign = vec![0xa5; 64 * 4096];
+    wait_until("it has seen what another program wrote", || {
+        fs::write(&file, &foreign).unwrap();
+        child.try_wait().unwrap().is_some()
+    });
+    let ended = finish(child);
+    assert_eq!((ended.code, ended.stderr.lines().count()), (Some(1), 1), "{ended:#?}");
+    for part in ["iolane: verify: target offset ", "expected 0x", "found 0x"] {
+        assert!(ended.stderr.contains(part), "{part}: {}", ended.stderr);
+    }
+    assert_eq!(folder.names(), ["file"]);
+}
+
+#[test]
+fn without_json_a_run_tells_people_within_100_columns() {
+    let folder = Folder::new();
+    let ended = iolane(&folder, ["run", "--path", "psync", "--json", "record.json"].iter().chain(&SHORT)).done();
+    for word in ["IOPS", "bandwidth", "latency", "cores", "system calls"] {
+        assert!(ended.stdout.contains(word), "{}", ended.stdout);
+    }
+    assert!(ended.stdout.lines().all(|line| line.chars().count() <= 100), "{}", ended.stdout);
+    let record = serde_json::from_str(&fs::read_to_string(folder.join("record.json")).unwrap()).unwrap();
+    assert_valid("run", &record);
+}
+
+#[test]
+fn probe_without_json_names_every_path_within_100_columns() {
+    let folder = Folder::new();
+    let ended = iolane(&folder, ["probe"]).done();
+    assert!(ended.stdout.lines().all(|line| line.chars().count() <= 100), "{}", ended.stdout);
+    for (path, _) in probed(&folder) {
+        let named = ended.stdout.split([' ', '\n']).any(|word| word.trim_end_matches(',') == path);
+        assert!(named, "{path}: {}", ended.stdout);
+    }
+}
+
+#[test]
+fn results_replace_results_and_go_through_symbolic_links_and_pipes() {
+    let folder = Folder::new();
+    folder.file("old.json", 10);
+    std::os::unix::fs::symlink("old.json", folder.join("link.json")).unwrap();
+    iolane(&folder, ["probe", "--json", "link.json"]).done();
+    assert!(fs::symlink_metadata(folder.join("link.json")).unwrap().is_symlink());
+    assert_valid("probe", &serde_json::from_str(&fs::read_to_string(folder.join("old.json")).unwrap()).unwrap());
+
+    let ended = iolane(&folder, ["probe", "--json", "/dev/stderr"]).done();
+    assert_valid("probe", &serde_json::from_str(&ended.stderr).unwrap());
+    // A pipe by its name: were it replaced by a file, its reader would wait for ever.
+    rustix::fs::mknodat(rustix::fs::CWD, folder.join("pipe"), rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    let writer = command(&folder, ["probe", "--json", "pipe"]).spawn().unwrap();
+    let text = finish(common::command_of("cat", &folder, ["pipe"]).spawn().unwrap()).stdout;
+    finish(writer).done();
+    assert_valid("probe", &serde_json::from_str(&text).unwrap());
+    assert_eq!(folder.names(), ["link.json", "old.json", "pipe"]);
+}
+
+#[test]
+fn what_the_schemas_share_they_say_alike() {
+    let [run, probe, study] = ["run", "probe", "study"].map(schema);
+    for shared in ["target", "host"] {
+        assert_eq!(run["$defs"][shared], probe["$defs"][shared]);
+        assert_eq!(run["$defs"][shared], study["$defs"][shared]);
+    }
+}
+
+#[test]
+fn the_schemas_are_themselves_valid_and_refuse_what_is_not_so() {
+    for name in ["run", "probe", "study"] {
+        jsonschema::draft202012::meta::validate(&schema(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+    let folder = Folder::new();
+    let good = run(&folder, &["--path", "psync"]);
+    let validator = jsonschema::draft202012::new(&schema("run")).unwrap();
+    let spoilt = |pointer: &str, value: Value| {
+        let mut record = good.clone();
+        *record.pointer_mut(pointer).unwrap() = value;
+        assert!(!validator.is_valid(&record), "{pointer}");
+    };
+    spoilt("/result/iops", Value::Null);
+    spoilt("/result/ios", (-1).into());
+    spoilt("/schema", "iolane.run/2".into());
+    spoilt("/target/kind", "tape".into());
+    spoilt("/result/latency_ns", Value::Null);
+}
