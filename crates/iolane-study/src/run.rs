@@ -79,8 +79,23 @@ impl RunPlan {
     /// Checks all that can be known before the run, on every target.
     ///
     /// # Errors
-    /// `Usage` for a workload that makes no sense or does not fit a target, `Unavailable` if the path cannot be had.
+    /// As [`capabilities`](Self::capabilities), and `Usage` for a depth that the path does not take.
     pub fn check(&self) -> Result<Capabilities> {
+        let capabilities = self.capabilities()?;
+        let (path, depth, most) = (&self.path, self.workload.depth, capabilities.depth_max);
+        if depth > most {
+            let remedy = if most == 1 { "use --threads for more requests at once" } else { "choose a smaller depth" };
+            let cause = format!("this path takes {most} at most");
+            return Err(Error::usage(format!("{path}: depth {depth}"), cause).remedy(remedy));
+        }
+        Ok(capabilities)
+    }
+
+    /// What the path can do on the first target, once it is known that the workload fits every target but for its depth.
+    ///
+    /// # Errors
+    /// `Usage` for a workload that makes no sense or does not fit a target, `Unavailable` if the path cannot be had.
+    pub fn capabilities(&self) -> Result<Capabilities> {
         self.workload.validate()?;
         iolane::interface_of(&self.path)?.validate(&self.path)?;
         let required = Engine::<TscClock>::required_operations(&self.workload);

@@ -150,7 +150,7 @@ impl Survey {
         plan.workload.validate()?;
         let mut survey = Self { arms: Vec::new(), skipped: Vec::new(), plan };
         for path in survey.plan.paths.clone() {
-            survey.add(&path)?;
+            survey.add(&path);
         }
         if survey.arms.is_empty() {
             let Some(first) = survey.skipped.first() else {
@@ -162,28 +162,18 @@ impl Survey {
         Ok(survey)
     }
 
-    fn add(&mut self, path: &IoPath) -> Result<()> {
+    fn add(&mut self, path: &IoPath) {
         for depth in self.plan.depths.clone() {
             let arm = self.arm(path, depth);
-            let checked = arm.check().and_then(|capabilities| match capabilities.depth_max {
-                depth_max if depth > depth_max => {
-                    Err(Error::usage(format!("{path}: depth {depth}"), format!("this path takes {depth_max} at most"))
-                        .remedy("use --threads for more requests at once"))
-                }
-                _ => Ok(()),
-            });
-            match checked {
-                Ok(()) => self.arms.push(arm),
-                Err(error) => {
-                    let by_depth = error.what().contains(": depth ");
-                    self.skip(path, by_depth.then_some(depth), &error);
-                    if !by_depth {
-                        break;
-                    }
-                }
+            if let Err(error) = arm.capabilities() {
+                // What stands in the way of a path stands in its way at every depth.
+                return self.skip(path, None, &error);
+            }
+            match arm.check() {
+                Ok(_) => self.arms.push(arm),
+                Err(error) => self.skip(path, Some(depth), &error),
             }
         }
-        Ok(())
     }
 
     fn skip(&mut self, path: &IoPath, depth: Option<u32>, error: &Error) {
