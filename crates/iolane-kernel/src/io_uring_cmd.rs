@@ -52,6 +52,9 @@ impl Interface for IoUringCmd {
 /// Makes commands for one namespace.
 struct Commands {
     namespace: u32,
+    /// The kernel lets a privileged process pass a write through a descriptor that was opened for reading
+    /// (drivers/nvme/host/ioctl.c, nvme_cmd_allowed); iolane does not.
+    writable: bool,
     block_shift: u32,
 }
 
@@ -85,7 +88,11 @@ impl Commands {
         if namespace <= 0 {
             return Err(Error::system(format!("{what}: asking for its namespace"), std::io::Error::last_os_error()));
         }
-        Ok(Self { namespace: namespace as u32, block_shift: target.block_bytes().trailing_zeros() })
+        Ok(Self {
+            namespace: namespace as u32,
+            writable: target.writable(),
+            block_shift: target.block_bytes().trailing_zeros(),
+        })
     }
 
     /// First block and number of blocks of a byte range, or `INVALID` if it is not whole blocks.
@@ -143,6 +150,9 @@ impl Encode for Commands {
         file: RingFile,
         buffer_index: Option<u16>,
     ) -> Result<squeue::Entry128, IoError> {
+        if !self.writable && matches!(request.operation, Operation::Write(_) | Operation::WriteZeroes { .. }) {
+            return Err(IoError::READ_ONLY);
+        }
         let mut command = NvmeCommand { namespace: self.namespace, ..NvmeCommand::default() };
         let (opcode, bytes) = match &request.operation {
             Operation::Read(buffer) => (READ, buffer.len() as u64),
@@ -223,7 +233,7 @@ mod tests {
     proptest! {
         #[test]
         fn ranges_are_whole_blocks_or_invalid(shift in 9u32..16, offset in 0u64..1 << 44, bytes in 0u64..1 << 32) {
-            let commands = Commands { namespace: 1, block_shift: shift };
+            let commands = Commands { namespace: 1, writable: false, block_shift: shift };
             let size = 1u64 << shift;
             match commands.blocks(offset, bytes) {
                 Ok((first, count)) => prop_assert_eq!((first * size, u64::from(count) * size), (offset, bytes)),
@@ -236,8 +246,18 @@ mod tests {
     }
 
     #[test]
+    fn a_target_opened_for_reading_is_not_written_even_where_the_kernel_would() {
+        let commands = Commands { namespace: 1, writable: false, block_shift: 9 };
+        let buffer = Pool::new(1, 4096, Pages::Base).unwrap().take().unwrap();
+        for request in [Request::write(0, 0, buffer), Request::write_zeroes(0, 0, 4096)] {
+            let refused = commands.encode(&request, RingFile::Descriptor(0), None);
+            assert_eq!(refused.err(), Some(IoError::READ_ONLY));
+        }
+    }
+
+    #[test]
     fn a_range_that_is_not_whole_blocks_is_refused_before_it_reaches_the_device() {
-        let commands = Commands { namespace: 1, block_shift: 12 };
+        let commands = Commands { namespace: 1, writable: false, block_shift: 12 };
         let buffer = Pool::new(1, 4096, Pages::Base).unwrap().take().unwrap();
         let refused = commands.encode(&Request::read(0, 512, buffer), RingFile::Descriptor(0), None);
         assert_eq!(refused.err(), Some(IoError::INVALID));
