@@ -548,7 +548,8 @@ impl<E: Encode> Queue for RingQueue<E> {
                 std::hint::spin_loop();
             }
         }
-        if self.unsubmitted > 0 || self.polls_completions || self.has_deferred_work() {
+        let looks_by_call = self.in_kernel() > 0 && (self.polls_completions || self.has_deferred_work());
+        if self.unsubmitted > 0 || looks_by_call {
             self.enter_for(min.saturating_sub(count).min(self.slots.in_flight()))?;
         }
         loop {
