@@ -58,6 +58,13 @@ pub struct Skipped {
     pub remedy: String,
 }
 
+/// What became of a survey that was stopped.
+#[derive(Debug, Clone, Copy)]
+struct Interrupted {
+    /// Repeats in which every arm ran.
+    whole_repeats: usize,
+}
+
 /// Where a survey is.
 #[derive(Debug, Clone)]
 pub struct Progress<'a> {
@@ -253,10 +260,19 @@ impl Survey {
                 self.skip(&plan.path, Some(plan.workload.depth), error);
             }
         }
-        self.report(&outcomes, stop.load(Ordering::Relaxed))
+        let unfailed = failed.iter().zip(&outcomes).filter(|(failed, _)| failed.is_none());
+        let interrupted = stop
+            .load(Ordering::Relaxed)
+            .then(|| Interrupted { whole_repeats: unfailed.map(|(_, outcomes)| outcomes.len()).min().unwrap_or(0) });
+        for arm in (0..self.arms.len()).filter(|arm| outcomes[*arm].is_empty() && failed[*arm].is_none()) {
+            let plan = self.arms[arm].clone();
+            let error = Error::failed("study", "it was interrupted before a run of this ended");
+            self.skip(&plan.path, Some(plan.workload.depth), &error);
+        }
+        self.report(&outcomes, interrupted)
     }
 
-    fn report(self, outcomes: &[Vec<RunOutcome>], interrupted: bool) -> Result<SurveyReport> {
+    fn report(self, outcomes: &[Vec<RunOutcome>], interrupted: Option<Interrupted>) -> Result<SurveyReport> {
         let measured: Vec<(&RunPlan, &[RunOutcome])> = self
             .arms
             .iter()
@@ -267,6 +283,9 @@ impl Survey {
         // Ratios are paired by repeat, so all arms are cut to the repeats that every one of them has.
         let whole = measured.iter().map(|(_, outcomes)| outcomes.len()).min();
         let Some(whole) = whole else {
+            if interrupted.is_some() {
+                return Err(Error::failed("study", "it was interrupted before a run ended"));
+            }
             let first = self.skipped.last().map(|skipped| format!(" ({}: {})", skipped.path, skipped.reason));
             return Err(Error::failed("study", format!("nothing was measured{}", first.unwrap_or_default())));
         };
@@ -279,8 +298,8 @@ impl Survey {
         let plan = &self.plan;
         let host = HostRecord::gather(plan.targets.first());
         let mut warnings = Vec::new();
-        if interrupted {
-            warnings.push(format!("interrupted: {whole} of {} repeats are whole", plan.repeats));
+        if let Some(Interrupted { whole_repeats }) = interrupted {
+            warnings.push(format!("interrupted: {whole_repeats} of {} repeats are whole", plan.repeats));
         }
         for (arm, outcomes) in &measured {
             let record = record::RunRecord::new(arm, outcomes, host.clone());
@@ -444,6 +463,26 @@ mod tests {
     fn of_paths_without_a_shown_difference_the_cheaper_is_advised() {
         let text = advise(vec![arm("a", 1, [20.0, 21.0, 22.0], 2.0), arm("b", 1, [21.0, 19.0, 20.0], 1.0)]);
         assert_eq!(text, "At depth 1 take b (no difference shown to a, with 1.00 instead of 2.00 cores).");
+    }
+
+    #[test]
+    fn a_study_stopped_in_its_first_repeat_says_which_arms_it_did_not_reach() {
+        let survey = Survey::new(SurveyPlan {
+            targets: vec![Target::open("null:1m").unwrap()],
+            paths: vec!["null".parse().unwrap()],
+            depths: vec![1, 2, 4],
+            workload: Workload::default(),
+            repeats: 2,
+            runtime: Duration::from_millis(1),
+            warmup: Duration::ZERO,
+            placement: Placement::default(),
+            prefilled: false,
+        });
+        let stop = AtomicBool::new(false);
+        let report = survey.unwrap().run(&stop, |progress| stop.store(progress.done == 1, Ordering::Relaxed)).unwrap();
+        assert_eq!((report.arms.len(), report.skipped.len()), (1, 2));
+        assert!(report.skipped.iter().all(|skipped| skipped.reason.contains("interrupted")), "{:?}", report.skipped);
+        assert!(report.warnings.iter().any(|warning| warning == "interrupted: 0 of 2 repeats are whole"));
     }
 
     #[test]

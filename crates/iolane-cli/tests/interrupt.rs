@@ -1,0 +1,209 @@
+//! Programs that end before their time, by Ctrl-C, by kill -9 or because nobody reads on, and programs side by side:
+//! what was measured is kept and said to be partial, and nothing but results is left in the folder.
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Stdio};
+
+use common::{
+    Folder, ODD_BYTES, assert_valid, command, command_of, finish, iolane, measuring_threads, pid, wait_until,
+};
+use rustix::process::{Signal, kill_process};
+use serde_json::Value;
+
+/// A run that would go on for long.
+const LONG: [&str; 8] = ["run", "--path", "psync", "--runtime", "3m", "--warmup", "0s", "--size=16m"];
+
+fn start(folder: &Folder, arguments: &[&str]) -> Child {
+    command(folder, arguments).spawn().unwrap()
+}
+
+/// Waits until a run's threads have done a good deal of work: the warm-up is none, so what they do is measured.
+#[track_caller]
+fn wait_until_measuring(child: &Child) {
+    wait_until("it measures", || measuring_threads(pid(child)) > 0);
+    let io = format!("/proc/{}/io", child.id());
+    let reads = || {
+        let text = fs::read_to_string(&io).unwrap_or_default();
+        let count = text.lines().find_map(|line| line.strip_prefix("syscr: ")).unwrap_or("0");
+        count.parse::<u64>().unwrap()
+    };
+    let before = reads();
+    wait_until("it has read", || reads() > before + 20_000);
+}
+
+fn interrupt(child: &Child) {
+    kill_process(pid(child), Signal::INT).unwrap();
+}
+
+#[test]
+fn an_interrupted_run_keeps_what_it_measured_and_says_so() {
+    let folder = Folder::new();
+    let child = start(&folder, &[&LONG[..], &["--json", "record.json"]].concat());
+    wait_until_measuring(&child);
+    assert_eq!(folder.names(), [""; 0], "the scratch file has no name");
+    interrupt(&child);
+    let ended = finish(child);
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    assert!(ended.stdout.contains("note: interrupted"), "{}", ended.stdout);
+    assert_eq!(folder.names(), ["record.json"]);
+    let record: Value = serde_json::from_str(&fs::read_to_string(folder.join("record.json")).unwrap()).unwrap();
+    assert_valid("run", &record);
+    assert!(record["result"]["ios"].as_u64() > Some(0), "{record:#}");
+    assert!(record["result"]["elapsed_s"].as_f64().unwrap() < 180.0);
+    assert!(
+        record["warnings"].as_array().unwrap().iter().any(|warning| warning.as_str().unwrap().contains("interrupted"))
+    );
+}
+
+#[test]
+fn an_interrupted_run_with_json_on_standard_output_says_so_beside_it() {
+    let folder = Folder::new();
+    let child = start(&folder, &[&LONG[..], &["--json", "-"]].concat());
+    wait_until_measuring(&child);
+    interrupt(&child);
+    let ended = finish(child);
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    assert_valid("run", &ended.json());
+    assert!(ended.stderr.contains("iolane: interrupted"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_run_that_is_asked_to_terminate_ends_as_one_that_is_interrupted() {
+    let folder = Folder::new();
+    let child = start(&folder, &LONG);
+    wait_until_measuring(&child);
+    kill_process(pid(&child), Signal::TERM).unwrap();
+    let ended = finish(child);
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    assert!(ended.stdout.contains("note: interrupted") && folder.names().is_empty(), "{ended:#?}");
+}
+
+#[test]
+fn a_run_of_several_repeats_ends_at_the_first_interrupt() {
+    let folder = Folder::new();
+    let child = start(&folder, &[&LONG[..], &["--repeat", "100", "--json", "-"]].concat());
+    wait_until_measuring(&child);
+    interrupt(&child);
+    assert_eq!(finish(child).json()["workload"]["repeats"], 1);
+}
+
+#[test]
+fn an_interrupt_while_the_scratch_file_is_made_leaves_nothing() {
+    let folder = Folder::new();
+    let child = start(&folder, &["run", "--size", "4g"]);
+    let made = |child: &Child| {
+        let text = fs::read_to_string(format!("/proc/{}/io", child.id())).unwrap_or_default();
+        let written = text.lines().find_map(|line| line.strip_prefix("wchar: ")).unwrap_or("0");
+        written.parse::<u64>().unwrap()
+    };
+    wait_until("it writes the file", || made(&child) > 4 << 20);
+    interrupt(&child);
+    let ended = finish(child);
+    assert_eq!((ended.code, ended.stderr.lines().count()), (Some(1), 1), "{ended:#?}");
+    assert!(ended.stderr.contains("scratch file of 4g") && ended.stderr.contains("interrupted"), "{ended:#?}");
+    assert!(folder.names().is_empty(), "{:?}", folder.names());
+}
+
+#[test]
+fn an_interrupted_study_keeps_its_whole_repeats_and_says_so() {
+    let folder = Folder::new();
+    let arguments = ["study", "--path", "psync", "--path", "libaio", "--path", "null", "--depth", "1", "--size", "16m"];
+    let arguments = [&arguments[..], &["--runtime", "100ms", "--warmup", "0s", "--repeat", "1000"]].concat();
+    let mut child = start(&folder, &arguments);
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    // A line every ten runs: by the second one repeats of two runs each are whole.
+    while !line.starts_with("study: 10 of ") {
+        line.clear();
+        assert!(stderr.read_line(&mut line).unwrap() > 0, "it ended before it was interrupted");
+    }
+    interrupt(&child);
+    let reader = std::thread::spawn(move || stderr.read_to_end(&mut Vec::new()));
+    let ended = finish(child);
+    reader.join().unwrap().unwrap();
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    assert!(ended.stdout.contains("note: interrupted") && ended.stdout.contains("Results: ./study.json"), "{ended:#?}");
+    assert_eq!(folder.names(), ["study.json"]);
+    let study: Value = serde_json::from_str(&fs::read_to_string(folder.join("study.json")).unwrap()).unwrap();
+    assert_valid("study", &study);
+    let repeats = study["repeats"].as_u64().unwrap();
+    assert!((4..1000).contains(&repeats), "{repeats}");
+    assert_eq!(study["arms"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn a_study_interrupted_before_anything_was_measured_says_so_and_writes_nothing() {
+    let folder = Folder::new();
+    let child = start(&folder, &["study", "--path", "psync", "--depth", "1", "--runtime", "1m", "--size", "16m"]);
+    wait_until("it measures", || measuring_threads(pid(&child)) > 0);
+    interrupt(&child);
+    let ended = finish(child);
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    // Progress comes before it.
+    let last = ended.stderr.lines().last().unwrap();
+    assert!(last.starts_with("iolane: study: ") && last.contains("interrupted"), "{ended:#?}");
+    assert!(folder.names().is_empty(), "{:?}", folder.names());
+}
+
+#[test]
+fn a_killed_run_leaves_nothing() {
+    let folder = Folder::new();
+    for arguments in [&LONG[..], &["study", "--runtime", "1m", "--size", "16m"]] {
+        let child = start(&folder, arguments);
+        wait_until("it measures", || measuring_threads(pid(&child)) > 0);
+        kill_process(pid(&child), Signal::KILL).unwrap();
+        assert_eq!(finish(child).code, None);
+        assert!(folder.names().is_empty(), "{:?}", folder.names());
+    }
+}
+
+#[test]
+fn a_killed_run_that_writes_leaves_its_target_usable() {
+    let folder = Folder::new();
+    folder.file("file", ODD_BYTES);
+    let write = ["run", "--target", "file", "--allow-writes", "file", "--rw", "randwrite", "--depth", "8"];
+    let child = start(&folder, &[&write[..], &["--runtime", "3m"]].concat());
+    wait_until("it measures", || measuring_threads(pid(&child)) > 0);
+    kill_process(pid(&child), Signal::KILL).unwrap();
+    finish(child);
+    iolane(&folder, [&write[..], &["--runtime", "100ms", "--verify"]].concat()).done();
+    assert_eq!(folder.names(), ["file"]);
+}
+
+#[test]
+fn two_at_once_in_one_folder_do_not_disturb_each_other() {
+    let folder = Folder::new();
+    let arguments = ["run", "--verify", "--rw", "randrw", "--runtime", "500ms", "--size", "16m", "--json"];
+    let children = ["one.json", "two.json"].map(|file| start(&folder, &[&arguments[..], &[file]].concat()));
+    for child in children {
+        finish(child).done();
+    }
+    assert_eq!(folder.names(), ["one.json", "two.json"]);
+    // To the same file: the last one wins, and it is whole.
+    let children = [(), ()].map(|()| start(&folder, &["probe", "--json", "one.json"]));
+    for child in children {
+        finish(child).done();
+    }
+    assert_valid("probe", &serde_json::from_str(&fs::read_to_string(folder.join("one.json")).unwrap()).unwrap());
+    assert_eq!(folder.names(), ["one.json", "two.json"]);
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let folder = Folder::new();
+    let short = ["run", "--runtime", "100ms", "--size", "1m"];
+    let commands: [&[&str]; 6] =
+        [&["probe"], &["probe", "--json", "-"], &short, &["man"], &["completions", "bash"], &["--help"]];
+    for arguments in commands {
+        let mut child = command(&folder, arguments).stdout(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let ended = finish(child);
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{arguments:?}");
+    }
+    let script = format!("set -o pipefail; {} probe --json - | head -1", common::IOLANE);
+    let ended = finish(command_of("bash", &folder, ["-c", &script]).spawn().unwrap());
+    assert_eq!((ended.code, ended.stdout.as_str(), ended.stderr.as_str()), (Some(0), "{\n", ""));
+}
