@@ -80,7 +80,7 @@ pub(crate) struct RunArguments {
     #[command(flatten)]
     pub(crate) placement: PlacementArguments,
     /// Write the record as JSON to this file, `-` for standard output
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub(crate) json: Option<PathBuf>,
 }
 
@@ -108,10 +108,10 @@ pub(crate) struct StudyArguments {
     #[command(flatten)]
     pub(crate) placement: PlacementArguments,
     /// Folder for study.json
-    #[arg(long, default_value = ".", value_name = "DIR", value_hint = ValueHint::DirPath)]
+    #[arg(long, default_value = ".", value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Output")]
     pub(crate) out: PathBuf,
     /// Write the results as JSON to this file too, `-` for standard output
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub(crate) json: Option<PathBuf>,
 }
 
@@ -253,13 +253,14 @@ fn take_negative(argument: clap::Arg) -> clap::Arg {
 fn paths_help() -> String {
     let mut help = String::from("Paths: INTERFACE[+spoll][+int|+cpoll|+hybrid][,OPTION...], where INTERFACE is\n");
     for interface in iolane::interfaces() {
-        help.push_str(&format!("  {:<13} {}\n", interface.name(), interface.summary()));
+        let line = format!("  {:<13} {}", interface.name(), interface.summary());
+        help.push_str(&format!("{}\n", output::wrap(&line, 16)));
     }
     help.push_str(
         "and OPTION, for io_uring and io_uring_cmd, is\n\
          \x20 fixedbufs     buffers are registered with the kernel once\n\
          \x20 fixedfiles    the target is registered once\n\
-         \x20 defer, coop   completions run when asked for, or without interrupting (the best there is, by itself)\n\
+         \x20 defer, coop   completions run when asked for, or without interrupting (by itself the better one)\n\
          \x20 plain         none of the free wins, as the papers' programs did\n\
          \x20 sqidle=MS     the submission thread sleeps after so long without work\n\
          \x20 share         queues share one submission thread",
@@ -294,7 +295,7 @@ mod tests {
     fn help_lists_every_registered_interface() {
         let help = paths_help();
         for interface in iolane::interfaces() {
-            assert!(help.contains(interface.summary()), "{}", interface.name());
+            assert!(help.contains(&format!("\n  {} ", interface.name())), "{}", interface.name());
         }
     }
 }

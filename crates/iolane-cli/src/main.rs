@@ -39,7 +39,7 @@ fn main() -> ExitCode {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Failed) => ExitCode::from(1),
         Err(error) => {
-            eprintln!("iolane: {}", one_line(&error));
+            output::complain(&format!("iolane: {}", one_line(&error)));
             ExitCode::from(exit_code(&error))
         }
     }

@@ -20,9 +20,16 @@ const COLUMNS: u16 = 100;
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Error::system("standard output", error).into()),
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Error::system("standard output", error).remedy("send it elsewhere").into())
+        }
         _ => Ok(()),
     }
+}
+
+/// Prints a line to standard error; there is nowhere to say that this failed.
+pub(crate) fn complain(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 /// Whether JSON goes to standard output, so that nothing else may.
@@ -144,17 +151,18 @@ pub(crate) fn table(headings: &[&str], rows: &[Vec<String>], others: CellAlignme
     table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-/// Breaks text at spaces to lines of 100 columns; all but the first begin with `indent` spaces.
+/// Breaks text at spaces to lines of 100 columns; all but the first begin with `indent` spaces, the first with its own.
 pub(crate) fn wrap(text: &str, indent: usize) -> String {
-    let mut wrapped = String::new();
-    let mut column = 0;
-    for word in text.split(' ') {
+    let words = text.trim_start_matches(' ');
+    let mut wrapped = text[..text.len() - words.len()].to_owned();
+    let mut column = wrapped.len();
+    for (index, word) in words.split(' ').enumerate() {
         let width = word.chars().count();
-        if column > 0 && column + 1 + width > COLUMNS as usize {
+        if index > 0 && column + 1 + width > COLUMNS as usize {
             wrapped.push('\n');
             wrapped.push_str(&" ".repeat(indent));
             column = indent;
-        } else if column > 0 {
+        } else if index > 0 {
             wrapped.push(' ');
             column += 1;
         }
@@ -175,10 +183,10 @@ pub(crate) fn reasons<'a>(entries: impl Iterator<Item = (&'a str, &'a str, &'a s
     }
     let mut text = String::new();
     for (paths, reason, remedy) in groups {
-        text.push_str(&format!("  {}\n", wrap(&paths.join(", "), 2)));
-        text.push_str(&format!("      {}\n", wrap(reason, 6)));
+        text.push_str(&format!("{}\n", wrap(&format!("  {}", paths.join(", ")), 2)));
+        text.push_str(&format!("{}\n", wrap(&format!("      {reason}"), 6)));
         if !remedy.is_empty() {
-            text.push_str(&format!("      {}\n", wrap(&format!("-> {remedy}"), 6)));
+            text.push_str(&format!("{}\n", wrap(&format!("      -> {remedy}"), 6)));
         }
     }
     text
@@ -277,7 +285,7 @@ impl Bar {
             && done.is_multiple_of(10)
         {
             let total = self.bar.length().unwrap_or(0);
-            eprintln!("{what}: {done} of {total} runs, {} s left", left.as_secs());
+            complain(&format!("{what}: {done} of {total} runs, {} s left", left.as_secs()));
         }
         self.bar.set_message(now);
     }
@@ -316,8 +324,9 @@ mod tests {
 
     #[test]
     fn text_wraps_at_spaces_and_keeps_every_word() {
-        let text = "word ".repeat(60);
-        let wrapped = wrap(text.trim(), 2);
+        let text = format!("      {}", "word ".repeat(60).trim());
+        let wrapped = wrap(&text, 2);
+        assert!(wrapped.starts_with("      word"), "{wrapped}");
         assert!(wrapped.lines().all(|line| line.len() <= 100));
         assert_eq!(wrapped.split_whitespace().count(), 60);
     }

@@ -43,7 +43,7 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
     }
     let failed = record.result.errors > 0 || STOP.load(Ordering::Relaxed);
     if failed && output::json_on_stdout(arguments.json.as_deref()) {
-        record.warnings.iter().for_each(|warning| eprintln!("iolane: {warning}"));
+        record.warnings.iter().for_each(|warning| output::complain(&format!("iolane: {warning}")));
     }
     Ok(if failed { Outcome::Failed } else { Outcome::Done })
 }

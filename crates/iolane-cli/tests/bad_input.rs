@@ -364,6 +364,22 @@ fn a_disk_too_small_for_the_results_is_a_failure_that_leaves_no_part_of_them() {
     assert_eq!(disk.0.names(), ["filler", "target"]);
 }
 
+#[test]
+fn outputs_that_take_nothing_change_no_exit_code_but_of_what_they_lose() {
+    let _lock = io_uring_stays();
+    let folder = folder();
+    let full = || fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let said_to_none =
+        |arguments: &[&str]| finish(common::command(&folder, arguments).stderr(full()).spawn().unwrap()).code;
+    assert_eq!(said_to_none(&["run", "--depth", "0"]), Some(2));
+    let study = ["study", "--path", "psync", "--depth", "1", "--runtime", "100ms", "--repeat", "1", "--size", "1m"];
+    assert_eq!(said_to_none(&[&study[..], &["--out", "folder"]].concat()), Some(0));
+    for arguments in [&["probe", "good"][..], &["probe", "good", "--json", "-"]] {
+        let ended = finish(common::command(&folder, arguments).stdout(full()).spawn().unwrap());
+        assert_refused(&ended, 1, &["standard output", "no space left", "send it elsewhere"]);
+    }
+}
+
 /// Turns io_uring off for the machine; on again at the end, whatever happens meanwhile.
 struct IoUringOff {
     before: String,

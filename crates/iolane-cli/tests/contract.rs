@@ -214,6 +214,25 @@ fn a_rate_is_kept_and_fsync_is_counted() {
 }
 
 #[test]
+fn a_rate_of_next_to_nothing_starts_one_request_alone() {
+    let folder = Folder::new();
+    let ended = iolane(&folder, ["run", "--json", "-", "--rate", "1e-300"].iter().chain(&SHORT)).done();
+    let record = ended.json();
+    assert_valid("run", &record);
+    assert!(record["result"]["ios"].as_u64() <= Some(1), "{record:#}");
+}
+
+#[test]
+fn what_a_study_is_told_twice_it_does_once() {
+    let folder = Folder::new();
+    let twice = ["study", "--path", "psync", "--path", "libaio", "--path", "posix-sio", "--depth", "1,1"];
+    let short = ["--runtime", "200ms", "--repeat", "1", "--size", "1m", "--json", "-"];
+    let study = iolane(&folder, twice.iter().chain(&short)).done().json();
+    assert_valid("study", &study);
+    assert_eq!(study["arms"].as_array().unwrap().len(), 2, "{study:#}");
+}
+
+#[test]
 fn several_targets_have_a_thread_each_and_are_all_recorded() {
     let folder = Folder::new();
     folder.file("one", ODD_BYTES);

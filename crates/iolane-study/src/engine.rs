@@ -407,7 +407,8 @@ struct Schedule {
 
 impl Schedule {
     fn next_ns(&self) -> u64 {
-        self.begin_ns + (self.started as f64 * self.interval_ns) as u64
+        // With a rate next to nothing that is never.
+        self.begin_ns.saturating_add((self.started as f64 * self.interval_ns) as u64)
     }
 
     /// How many requests were due before a time.

@@ -155,6 +155,8 @@ impl Survey {
     /// `Usage` for a workload that no path can be asked for, `Unavailable` if no path at all can be had.
     pub fn new(plan: SurveyPlan) -> Result<Self> {
         plan.workload.validate()?;
+        // Named twice, an arm would be compared with itself.
+        let plan = SurveyPlan { paths: distinct(plan.paths), depths: distinct(plan.depths), ..plan };
         let mut survey = Self { arms: Vec::new(), skipped: Vec::new(), plan };
         for path in survey.plan.paths.clone() {
             survey.add(&path);
@@ -338,6 +340,17 @@ impl SurveyReport {
             self.rw, self.block_sizes, self.repeats, self.runtime_s
         )
     }
+}
+
+/// The values without those that were there before, in their order.
+fn distinct<T: PartialEq>(values: Vec<T>) -> Vec<T> {
+    let mut distinct = Vec::new();
+    for value in values {
+        if !distinct.contains(&value) {
+            distinct.push(value);
+        }
+    }
+    distinct
 }
 
 /// A run shorter than this says little; longer ones say no more in a survey.
