@@ -109,13 +109,7 @@ impl RunPlan {
                     "the target was opened for reading",
                 ));
             }
-            if self.workload.verify && !self.prefilled && !self.workload.access.writes() {
-                return Err(Error::usage(
-                    format!("--verify with --rw {}", self.workload.access),
-                    "nothing says what the target should hold",
-                )
-                .remedy("write as well (--rw randrw), or leave --target out: a scratch file's content is known"));
-            }
+            self.check_verify()?;
             let capabilities = iolane::probe(&self.path, target)?;
             let missing = required.without(capabilities.operations);
             if missing != iolane::Operations::default() {
@@ -136,6 +130,28 @@ impl RunPlan {
                 .remedy(format!("use --threads {} or more", self.targets.len())));
         }
         first.ok_or_else(|| Error::usage("run", "there is no target"))
+    }
+
+    /// Refuses a --verify that would compare nothing, and pass for having compared.
+    fn check_verify(&self) -> Result<()> {
+        let access = self.workload.access;
+        let refuse =
+            |cause: &str, remedy: &str| Err(Error::usage(format!("--verify with --rw {access}"), cause).remedy(remedy));
+        match (self.workload.verify, access.reads(), access.writes()) {
+            (false, ..) | (true, true, true) => Ok(()),
+            (true, false, _) => refuse("nothing is read back", "read as well (--rw rw or randrw)"),
+            (true, true, false) if self.holds_known_content() => Ok(()),
+            (true, true, false) => refuse(
+                "nothing says what the target should hold",
+                "write as well (--rw randrw), or leave --target out and use blocks of 512 bytes or a multiple",
+            ),
+        }
+    }
+
+    /// Whether the targets hold what a scratch file is filled with, in units that its blocks are made of, and keep it.
+    fn holds_known_content(&self) -> bool {
+        let sectors = self.workload.block_sizes.min().is_multiple_of(512);
+        self.prefilled && sectors && !self.workload.access.writes()
     }
 
     /// How much of a target is used.
@@ -292,11 +308,9 @@ fn books(plan: &RunPlan) -> Result<Vec<Option<Arc<Generations>>>> {
             return Ok(None);
         }
         let (bytes, unit_bytes) = (plan.region_bytes(target)?, workload.block_sizes.min());
-        // A scratch file is stamped in sectors; blocks of another grain find nothing there that they know.
-        let known = plan.prefilled && unit_bytes.is_multiple_of(512);
-        let book = match known {
+        let book = match plan.holds_known_content() {
             true => Generations::prefilled(0, bytes, unit_bytes, workload.seed),
-            // What an earlier run left must not pass for this one's.
+            // What an earlier run wrote, or a repeat before this one, must not pass for this one's.
             false => Generations::unwritten(0, bytes, unit_bytes, run_id()),
         };
         book.map(|book| Some(Arc::new(book)))
