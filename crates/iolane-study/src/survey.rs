@@ -335,10 +335,13 @@ impl SurveyReport {
     /// What was asked for, in a line.
     pub fn summary(&self) -> String {
         let threads = if self.threads == 1 { "1 thread".into() } else { format!("{} threads", self.threads) };
-        format!(
-            "{} {}, {threads}, {} repeats of {:.2} s, interleaved",
-            self.rw, self.block_sizes, self.repeats, self.runtime_s
-        )
+        let placed = match (&self.cpus, &self.spoll_cpus) {
+            (Some(cpus), Some(spoll_cpus)) => format!(" on cpu {cpus} (submission threads on {spoll_cpus})"),
+            (Some(cpus), None) => format!(" on cpu {cpus}"),
+            _ => String::new(),
+        };
+        let (rw, sizes) = (&self.rw, &self.block_sizes);
+        format!("{rw} {sizes}, {threads}{placed}, {} interleaved repeats of {:.2} s", self.repeats, self.runtime_s)
     }
 }
 
