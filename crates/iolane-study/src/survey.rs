@@ -303,11 +303,11 @@ impl Survey {
         if let Some(Interrupted { whole_repeats }) = interrupted {
             warnings.push(format!("interrupted: {whole_repeats} of {} repeats are whole", plan.repeats));
         }
-        for (arm, outcomes) in &measured {
+        warnings.extend(merge_warnings(measured.iter().map(|(arm, outcomes)| {
             let record = record::RunRecord::new(arm, outcomes, host.clone());
-            let all = record.into_iter().flat_map(|record| record.warnings);
-            warnings.extend(all.map(|warning| format!("{} at depth {}: {warning}", arm.path, arm.workload.depth)));
-        }
+            let name = format!("{} at depth {}", arm.path, arm.workload.depth);
+            (name, record.map(|record| record.warnings).unwrap_or_default())
+        })));
         Ok(SurveyReport {
             schema: "iolane.study/1",
             name: "survey",
@@ -343,6 +343,25 @@ impl SurveyReport {
         let (rw, sizes) = (&self.rw, &self.block_sizes);
         format!("{rw} {sizes}, {threads}{placed}, {} interleaved repeats of {:.2} s", self.repeats, self.runtime_s)
     }
+}
+
+/// The warnings of named arms, each said once with the arms that have it.
+fn merge_warnings(arms: impl ExactSizeIterator<Item = (String, Vec<String>)>) -> Vec<String> {
+    let count = arms.len();
+    let mut merged: Vec<(String, Vec<String>)> = Vec::new();
+    for (arm, warnings) in arms {
+        for warning in warnings {
+            match merged.iter_mut().find(|(known, _)| *known == warning) {
+                Some((_, arms)) => arms.push(arm.clone()),
+                None => merged.push((warning, vec![arm.clone()])),
+            }
+        }
+    }
+    let say = |(warning, arms): (String, Vec<String>)| match arms.len() {
+        all if all == count && all > 1 => format!("every arm: {warning}"),
+        _ => format!("{}: {warning}", arms.join(", ")),
+    };
+    merged.into_iter().map(say).collect()
 }
 
 /// The values without those that were there before, in their order.
@@ -479,6 +498,14 @@ mod tests {
     fn of_paths_without_a_shown_difference_the_cheaper_is_advised() {
         let text = advise(vec![arm("a", 1, [20.0, 21.0, 22.0], 2.0), arm("b", 1, [21.0, 19.0, 20.0], 1.0)]);
         assert_eq!(text, "At depth 1 take b (no difference shown to a, with 1.00 instead of 2.00 cores).");
+    }
+
+    #[test]
+    fn a_warning_of_several_arms_is_said_once() {
+        let arm = |name: &str, warnings: &[&str]| (name.to_owned(), warnings.iter().map(ToString::to_string).collect());
+        let merged = merge_warnings([arm("a", &["x", "y"]), arm("b", &["x"]), arm("c", &["z", "y", "x"])].into_iter());
+        assert_eq!(merged, ["every arm: x", "a, c: y", "c: z"]);
+        assert_eq!(merge_warnings([arm("a", &["x"])].into_iter()), ["a: x"]);
     }
 
     #[test]
