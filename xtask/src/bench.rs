@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: iolane beside Debian's fio on the same file in the page cache, and beside its own goals.
 //! Here is what is run and in which order; the programs, the statistics and the tables have files of their own.
 
+mod barest;
 mod cached_file;
 mod programs;
 mod report;
@@ -147,7 +148,8 @@ impl Bench {
         Ok(report)
     }
 
-    /// One run of each program; which goes first alternates, for the first may warm or tire the machine.
+    /// One run of each program; which goes first alternates, for the first may warm or tire the machine. Then the
+    /// barest generator, to show how much of a difference there is to be had.
     fn measure_pair(&mut self, arm: &Arm, pair: usize, result: &mut ArmResult) -> Result<()> {
         let iolane_first = pair % 2 == 1;
         let early = if iolane_first { Some(self.run_iolane(arm)?) } else { None };
@@ -156,6 +158,9 @@ impl Bench {
             Some(run) => run,
             None => self.run_iolane(arm)?,
         };
+        let barest_iops = barest::run(&self.job(arm))?;
+        self.progress("barest", arm.path, barest_iops);
+        result.barest_iops.push(barest_iops);
         result.fio_iops.push(fio_iops);
         result.iolane_iops.push(run.iops);
         result.resident_bytes_max = result.resident_bytes_max.max(run.resident_bytes_max);
@@ -187,7 +192,7 @@ impl Bench {
 
     fn progress(&mut self, program: &str, path: &str, iops: f64) {
         self.runs_done += 1;
-        let runs = self.pairs * (2 * ARMS.len() + 1);
+        let runs = self.pairs * (3 * ARMS.len() + 1);
         let seconds_each = self.started.elapsed().as_secs_f64() / self.runs_done as f64;
         let seconds_left = seconds_each * runs.saturating_sub(self.runs_done) as f64;
         let iops = grouped(iops);

@@ -21,6 +21,7 @@ pub(super) struct ArmResult {
     goal_ratio: f64,
     pub(super) fio_iops: Vec<f64>,
     pub(super) iolane_iops: Vec<f64>,
+    pub(super) barest_iops: Vec<f64>,
     pub(super) resident_bytes_max: u64,
     /// Why the arm could not be measured to its end.
     pub(super) failure: Option<String>,
@@ -34,6 +35,7 @@ impl ArmResult {
             goal_ratio: arm.goal_ratio,
             fio_iops: Vec::new(),
             iolane_iops: Vec::new(),
+            barest_iops: Vec::new(),
             resident_bytes_max: 0,
             failure: None,
         }
@@ -50,10 +52,11 @@ impl ArmResult {
     fn cells(&self) -> Vec<String> {
         let known = [self.path.to_owned(), self.depth.to_string()];
         let measured = match self.failure {
-            Some(_) => ["-"; 4].map(String::from),
+            Some(_) => ["-"; 5].map(String::from),
             None => [
                 grouped(median(&self.fio_iops)),
                 grouped(median(&self.iolane_iops)),
+                grouped(median(&self.barest_iops)),
                 format!("{:.2}", self.ratio()),
                 shown(ratio_interval(&self.fio_iops, &self.iolane_iops), |end| format!("{end:.2}")),
             ],
@@ -115,12 +118,25 @@ impl Report {
                 let _ = writeln!(text, "{} could not be measured: {why}\n", arm.path);
             }
         }
+        text.push_str(
+            "barest: the path's system calls around random offsets and nothing else, without latencies. It\n\
+             shows how fast this machine lets any program be just now.\n\n",
+        );
         text + &format!("{}\n{}\n", self.goals().render(style), self.host)
     }
 
     fn comparison(&self) -> Table {
-        let mut table =
-            Table::new(&["path", "depth", "fio IOPS", "iolane IOPS", "ratio", "95 % interval", "goal", "reached"]);
+        let mut table = Table::new(&[
+            "path",
+            "depth",
+            "fio IOPS",
+            "iolane IOPS",
+            "barest IOPS",
+            "iolane/fio",
+            "95 % interval",
+            "goal",
+            "reached",
+        ]);
         self.arms.iter().for_each(|arm| table.row(arm.cells()));
         table
     }
@@ -177,6 +193,7 @@ mod tests {
         for arm in &mut arms {
             arm.fio_iops = vec![10_000_000.0; 5];
             arm.iolane_iops = vec![iolane_iops; 5];
+            arm.barest_iops = vec![30_000_000.0; 5];
             arm.resident_bytes_max = 12 << 20;
         }
         let mut report = Report {
