@@ -107,7 +107,7 @@ impl Report {
 
     pub(super) fn render(&self, style: Style) -> String {
         let mut text = format!(
-            "4 KiB random reads of a 512 MiB file in the page cache, one thread on cpu {}, medians of {} pairs:\n\n{}\n",
+            "IOPS of 4 KiB random reads, 512 MiB file in the page cache, one thread on cpu {}, medians of {} pairs:\n\n{}\n",
             self.cpu,
             self.pairs,
             self.comparison().render(style)
@@ -126,17 +126,8 @@ impl Report {
     }
 
     fn comparison(&self) -> Table {
-        let mut table = Table::new(&[
-            "path",
-            "depth",
-            "fio IOPS",
-            "iolane IOPS",
-            "barest IOPS",
-            "iolane/fio",
-            "95 % interval",
-            "goal",
-            "reached",
-        ]);
+        let mut table =
+            Table::new(&["path", "depth", "fio", "iolane", "barest", "ratio", "95 % interval", "goal", "reached"]);
         self.arms.iter().for_each(|arm| table.row(arm.cells()));
         table
     }
