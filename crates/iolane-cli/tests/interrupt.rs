@@ -164,7 +164,7 @@ fn a_killed_run_leaves_nothing() {
 fn a_killed_run_that_writes_leaves_its_target_usable() {
     let folder = Folder::new();
     folder.file("file", ODD_BYTES);
-    let write = ["run", "--target", "file", "--allow-writes", "file", "--rw", "randwrite", "--depth", "8"];
+    let write = ["run", "--target", "file", "--allow-writes", "file", "--rw", "randrw", "--depth", "8"];
     let child = start(&folder, &[&write[..], &["--runtime", "3m"]].concat());
     wait_until("it measures", || measuring_threads(pid(&child)) > 0);
     kill_process(pid(&child), Signal::KILL).unwrap();
