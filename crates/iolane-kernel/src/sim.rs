@@ -163,14 +163,22 @@ pub fn clock(target: &Target) -> Option<Arc<AtomicU64>> {
     device_of(&IoPath::new("sim"), target).ok().map(|device| device.now_ns.clone())
 }
 
+/// A request that the device has.
+struct AtWork {
+    /// When it will be done, and its number, which decides between those done at the same time.
+    done_ns: u64,
+    number: u64,
+    request: Request,
+}
+
 struct SimQueue {
     target: Target,
     settings: SimSettings,
     random: Xoshiro256PlusPlus,
     depth: usize,
     submitted: VecDeque<Request>,
-    /// Requests the device has, each with the time at which it will be done.
-    at_work: Vec<(u64, Request)>,
+    /// Requests the device has.
+    at_work: Vec<AtWork>,
     /// Requests the device was given so far.
     served: u64,
     /// The device takes nothing up before this time, after a stall.
@@ -189,7 +197,7 @@ impl SimQueue {
 
     /// The index of the request that is done first.
     fn next_done(&self) -> Option<usize> {
-        (0..self.at_work.len()).min_by_key(|index| self.at_work[*index].0)
+        (0..self.at_work.len()).min_by_key(|index| (self.at_work[*index].done_ns, self.at_work[*index].number))
     }
 
     /// Carries a request out, as it stands at its end.
@@ -275,7 +283,7 @@ impl Queue for SimQueue {
                 most => self.random.next_u64() % (most + 1),
             };
             let done_ns = self.ready_ns.max(now_ns) + settings.latency_ns + jitter_ns;
-            self.at_work.push((done_ns, request));
+            self.at_work.push(AtWork { done_ns, number: self.served, request });
         }
         Ok(())
     }
@@ -286,14 +294,14 @@ impl Queue for SimQueue {
         let clock = self.device()?.now_ns.clone();
         let mut count = 0;
         while let Some(next) = self.next_done() {
-            let done_ns = self.at_work[next].0;
+            let done_ns = self.at_work[next].done_ns;
             if done_ns > clock.load(Ordering::Relaxed) {
                 if count >= min {
                     break;
                 }
                 clock.fetch_max(done_ns, Ordering::Relaxed);
             }
-            let (_, request) = self.at_work.swap_remove(next);
+            let AtWork { request, .. } = self.at_work.swap_remove(next);
             completions.push(self.carry_out(request)?);
             count += 1;
         }
@@ -347,6 +355,7 @@ mod tests {
     fn jitter_reorders_and_without_it_order_is_kept() {
         let tags = |settings: &str| run(settings, 32).0.into_iter().map(|(tag, _)| tag).collect::<Vec<_>>();
         assert!(!tags("seed=3").is_sorted());
+        assert!(tags("jitter=0").is_sorted());
         assert_eq!(run("jitter=0", 32).1, 80_000);
     }
 

@@ -94,12 +94,17 @@ fn drop_while_stopped(pair: &Pair<'_>, device: &StoppableDevice, write: bool) ->
     // These are submitted and never flushed; they may end or not happen at all.
     queue.submit(&mut requests(&pool, write, PIECES)?);
     let memory = std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let meanwhile = scope.spawn(|| {
             std::thread::sleep(Duration::from_millis(30));
+            let free = std::iter::from_fn(|| pool.take()).collect::<Vec<_>>().len();
             stopped.release();
+            free
         });
         drop(queue);
         let waited = stopped.is_released();
+        let free = meanwhile.join().map_err(|_| anyhow::anyhow!("the other thread panicked"))?;
+        // What was not flushed may be given back at once; of the rest the device has one at least.
+        ensure!(free < pool.frames(), "all memory was free for others while the device had requests for it");
         let memory = take_over(&pool)?;
         ensure!(waited, "drop returned while the device still had requests of the queue");
         anyhow::Ok(memory)

@@ -1,6 +1,6 @@
 //! What the targets are made of: scratch files, loop devices, small file systems, and a device that can be stopped.
 //! Nothing here outlives the process, even if it is killed: files have no name once they are open, loop devices detach and
-//! mounts go when their last descriptor is closed, and a stopped file system is thawed by a child that sees us end.
+//! mounts go when their last descriptor is closed, and a child thaws a stopped file system if we do not.
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -123,7 +123,6 @@ pub(crate) struct StoppableDevice {
     pub(crate) device: LoopDevice,
     pub(crate) bytes: u64,
     root: OwnedFd,
-    _watchdog: Watchdog,
     _file_system: SmallFileSystem,
 }
 
@@ -136,19 +135,21 @@ impl StoppableDevice {
         const BYTES: u64 = 16 << 20;
         let file_system = SmallFileSystem::new(4 * BYTES)?;
         let root = file_system.root.try_clone().map_err(|error| Skip::new(error.to_string(), REMEDY))?;
-        let watchdog = Watchdog::start(&root).map_err(|error| Skip::new(format!("fsfreeze: {error}"), REMEDY))?;
+        output(Command::new("fsfreeze").arg("--version"))?;
         let whole = content::content(BYTES as usize, 0, 0);
         let backing =
             ScratchFile::new(&file_system.folder(), BYTES).map_err(|error| Skip::new(error.to_string(), REMEDY))?;
         backing.file.write_all_at(&whole, 0).map_err(|error| Skip::new(error.to_string(), REMEDY))?;
         let device = LoopDevice::new(backing, 512)?;
-        Ok(Self { device, bytes: BYTES, root, _watchdog: watchdog, _file_system: file_system })
+        Ok(Self { device, bytes: BYTES, root, _file_system: file_system })
     }
 
     /// Stops the device until the guard is released or dropped. Its last 4096 bytes are written meanwhile.
     pub(crate) fn stop(&self) -> anyhow::Result<Stopped<'_>> {
+        let watchdog = Watchdog::start(&self.root)?;
+        let mut stopped =
+            Stopped { device: self, released: AtomicBool::new(false), blocker: None, _watchdog: watchdog };
         self.freeze(FIFREEZE)?;
-        let mut stopped = Stopped { device: self, released: AtomicBool::new(false), blocker: None };
         stopped.blocker = Some(block_driver(self.device.path.clone(), self.bytes - 4096));
         wait_until("a write stops the loop driver", || self.device.in_flight().1 > 0)?;
         Ok(stopped)
@@ -179,12 +180,14 @@ pub(crate) struct Stopped<'a> {
     device: &'a StoppableDevice,
     released: AtomicBool,
     blocker: Option<JoinHandle<()>>,
+    _watchdog: Watchdog,
 }
 
 impl Stopped<'_> {
     pub(crate) fn release(&self) {
         if !self.released.swap(true, Ordering::SeqCst) {
-            self.device.freeze(FITHAW).expect("a frozen file system thaws");
+            // It fails where it is not frozen: freezing failed, or the watchdog was first.
+            let _ = self.device.freeze(FITHAW);
         }
     }
 
@@ -208,18 +211,20 @@ impl Drop for Stopped<'_> {
     }
 }
 
-/// A child in a process group of its own that thaws a file system when our end of its pipe closes: were we killed while it
-/// is frozen, neither we nor the machine could get rid of it.
+/// A child in a process group of its own that thaws a file system after a while. Were we killed while it is frozen, our
+/// threads in it could not end, nor close what they have open: nobody else would be left to thaw it.
 struct Watchdog(Child);
+
+/// Far longer than any check keeps the device stopped; one that blocks with the device goes on then, and fails.
+const THAW_AFTER_S: u32 = 20;
 
 impl Watchdog {
     fn start(root: &OwnedFd) -> std::io::Result<Self> {
+        // The sleeper is not to hold the mount, which stands in for the output of the shell.
+        let script = format!("sleep {THAW_AFTER_S} >/dev/null; exec fsfreeze --unfreeze /proc/self/fd/1");
         let child = Command::new("sh")
-            .args([
-                "-c",
-                "command -v fsfreeze >/dev/null || exit 127; read _; exec fsfreeze --unfreeze /proc/self/fd/1",
-            ])
-            .stdin(Stdio::piped())
+            .args(["-c", &script])
+            .stdin(Stdio::null())
             .stdout(root.try_clone()?)
             .stderr(Stdio::null())
             .process_group(0)
@@ -230,7 +235,8 @@ impl Watchdog {
 
 impl Drop for Watchdog {
     fn drop(&mut self) {
-        drop(self.0.stdin.take());
+        let group = rustix::process::Pid::from_child(&self.0);
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         let _ = self.0.wait();
     }
 }

@@ -10,11 +10,14 @@ use iolane::{Completion, Pool, Queue, Request};
 use crate::bench::{Bench, Pair, check_each, pairs_on, pool, turn};
 use crate::content::{self, ensure_same};
 use crate::drive;
-use crate::fixtures::StoppableDevice;
+use crate::fixtures::{StoppableDevice, wait_until};
 use crate::places::Place;
 use crate::report::{self, Skip};
 
 const BLOCK_BYTES: usize = 4096;
+
+/// At least so many signals interrupt each check.
+const SIGNALS: u64 = 30;
 
 static DELIVERED: AtomicU64 = AtomicU64::new(0);
 
@@ -77,13 +80,13 @@ fn signals_in_the_middle_lose_nothing_and_double_nothing() {
         let (rounds, signals) = under_fire(Duration::from_micros(20), || {
             let mut rounds = 0;
             let start = DELIVERED.load(Ordering::Relaxed);
-            while rounds < 20 || DELIVERED.load(Ordering::Relaxed) - start < 50 {
+            while rounds < 20 || DELIVERED.load(Ordering::Relaxed) - start < SIGNALS {
                 write_and_read_back(pair, &pool, rounds)?;
                 rounds += 1;
             }
             Ok(rounds)
         })?;
-        ensure!(signals >= 50, "just {signals} signals in {rounds} rounds");
+        ensure!(signals >= SIGNALS, "just {signals} signals in {rounds} rounds");
         Ok(())
     });
 }
@@ -127,17 +130,20 @@ fn a_wait_that_signals_interrupt_goes_on_until_the_device_answers() {
         }
         let pool = pool(8, BLOCK_BYTES)?;
         let mut queue = pair.queue(8, &pool)?;
-        let stopped = device.stop()?;
+        let stopped = &device.stop()?;
         let (ended, signals) = under_fire(Duration::from_millis(1), || {
             std::thread::scope(|scope| {
-                scope.spawn(|| {
-                    std::thread::sleep(Duration::from_millis(40));
+                let start = DELIVERED.load(Ordering::Relaxed);
+                scope.spawn(move || {
+                    let enough = || DELIVERED.load(Ordering::Relaxed) >= start + SIGNALS;
+                    let waited = wait_until("signals are delivered", enough);
                     stopped.release();
+                    waited
                 });
                 wait_for_eight(&mut *queue, &pool)
             })
         })?;
-        ensure!(signals >= 10, "just {signals} signals while the device was stopped");
+        ensure!(signals >= SIGNALS, "just {signals} signals while the device was stopped");
         ensure!(ended.iter().all(|completion| completion.result == Ok(BLOCK_BYTES as u32)), "{ended:?}");
         Ok(())
     });
