@@ -7,6 +7,7 @@ pub mod buffer;
 pub mod capability;
 pub mod error;
 pub mod interface;
+pub mod loop_device;
 pub mod path;
 pub mod request;
 pub mod target;

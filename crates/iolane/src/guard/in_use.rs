@@ -4,6 +4,9 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
+use iolane_core::loop_device::loop_backing;
+use rustix::fs::{Mode, OFlags};
+
 use super::identity::{Identity, identify};
 use super::proc::{Mount, read_mounts, read_swaps};
 use super::refusal::{Refusal, shown};
@@ -151,7 +154,7 @@ impl Survey {
 
     fn behind_loop(&self, system: &System) -> Option<Refusal> {
         system.loops.iter().filter(|made| !self.own_loops.contains(&made.name)).find_map(|made| {
-            let backing = (system.resolve)(&made.backing);
+            let backing = (system.ask)(made).or_else(|| (system.resolve)(&made.backing));
             let is_behind = |concern: &&Concern| match backing {
                 Some(backing) => concern.identity == backing,
                 None => made.may_be_made_of(concern.bytes),
@@ -173,12 +176,25 @@ struct System {
     loops: Vec<Loop>,
     /// What a name in these lists stands for; a field, so that tests can bring names of their own.
     resolve: fn(&OsStr) -> Option<Identity>,
+    /// What the kernel says a loop device is made of, where it may be asked.
+    ask: fn(&Loop) -> Option<Identity>,
 }
 
 impl System {
     fn read() -> Result<Self, Refusal> {
         let (mounts, swaps, loops) = (read_mounts()?, read_swaps()?, Sysfs::HERE.loops()?);
-        Ok(Self { mounts, swaps, loops, resolve: Self::resolve })
+        Ok(Self { mounts, swaps, loops, resolve: Self::resolve, ask: Self::ask })
+    }
+
+    /// The kernel's own answer holds where a name no longer does: the file was deleted, or is in another mount namespace.
+    fn ask(made: &Loop) -> Option<Identity> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let device = rustix::fs::open(format!("/dev/{}", made.name), flags, Mode::empty()).ok()?;
+        let backing = loop_backing(device)?;
+        Some(match backing.block_device {
+            0 => Identity::File { device: backing.device, inode: backing.inode },
+            number => Identity::Block((rustix::fs::major(number), rustix::fs::minor(number))),
+        })
     }
 
     /// A mount's source may be any word (`tmpfs`), which must not be taken for a file in the working directory.
@@ -221,7 +237,7 @@ mod tests {
         assert_eq!(fake.concerns((9, 0)), named(&[("md0", Role::Itself), ("md0p1", Role::Partition)]));
     }
 
-    const IDLE: System = System { mounts: Vec::new(), swaps: Vec::new(), loops: Vec::new(), resolve };
+    const IDLE: System = System { mounts: Vec::new(), swaps: Vec::new(), loops: Vec::new(), resolve, ask: |_| None };
 
     fn mount(number: Number, source: &str) -> System {
         System { mounts: vec![Mount { number, point: "/data".into(), source: source.into() }], ..IDLE }
@@ -293,6 +309,19 @@ mod tests {
         assert_eq!(cause(&file, &of("/gone (deleted)", 1024, false)), "");
         assert_eq!(cause(&file, &of("/gone (deleted)", 8192, true)), "");
         assert_eq!(cause(&file, &of("/dev/sda", 4096, false)), "");
+    }
+
+    #[test]
+    fn the_kernels_own_answer_decides_where_the_name_of_a_loop_devices_file_leads_nowhere() {
+        let of = |ask| System {
+            loops: vec![Loop { name: "loop3".into(), backing: "/gone (deleted)".into(), end: 4096, limited: false }],
+            ask,
+            ..IDLE
+        };
+        let file = Survey::of_file(Identity::File { device: 1, inode: 2 }, 4096);
+        let told = |inode| cause(&file, &of(inode));
+        assert_eq!(told(|_| Some(Identity::File { device: 1, inode: 2 })), "loop device loop3 is made of it");
+        assert_eq!(told(|_| Some(Identity::File { device: 1, inode: 3 })), "");
     }
 
     #[test]
