@@ -391,7 +391,7 @@ fn a_file_behind_a_loop_device_is_refused() {
     assert_refused(ask_to_erase(&file), &["loop device", disk.kernel_name(), "losetup -d"]);
     assert_refused(ask_to_erase(scratch.path("link")), &["loop device", disk.kernel_name()]);
     drop(ask(&other).unwrap());
-    // Now the kernel knows the file by no name at all, and only its size tells.
+    // Now the kernel knows the file by no name at all; it still knows which one it is.
     fs::remove_file(&file).unwrap();
     assert_refused(ask_to_erase(scratch.path("link")), &["is made of it", disk.kernel_name()]);
     drop(disk);
