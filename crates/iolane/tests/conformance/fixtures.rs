@@ -79,7 +79,10 @@ fn output(command: &mut Command) -> Result<String, Skip> {
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    Err(Skip::new(String::from_utf8_lossy(&output.stderr).lines().next().unwrap_or(&name), REMEDY))
+    // The last part is the cause; those before name a descriptor, another each time.
+    let text = String::from_utf8_lossy(&output.stderr);
+    let cause = text.lines().next().and_then(|line| line.rsplit(": ").next()).unwrap_or("it failed");
+    Err(Skip::new(format!("{name}: {cause}"), REMEDY))
 }
 
 /// An ext4 of its own on a loop device, mounted nowhere: its descriptor is its mount.
