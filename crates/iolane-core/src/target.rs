@@ -189,7 +189,9 @@ impl TargetOptions {
         rustix::fs::open(name, flags, Mode::RUSR | Mode::WUSR).map_err(|errno| {
             let what = format!("target {shown}");
             match errno {
-                Errno::NOENT => Error::unavailable(what, "no such file or device").remedy("check the name"),
+                Errno::NOENT | Errno::NOTDIR => {
+                    Error::unavailable(what, "no such file or device").remedy("check the name")
+                }
                 Errno::INVAL if self.direct => Error::unavailable(what, "its file system does not do O_DIRECT")
                     .remedy("use --direct false, or another file system"),
                 Errno::ACCESS | Errno::PERM => Error::unavailable(what, "permission denied")
@@ -391,6 +393,7 @@ mod tests {
     #[test]
     fn what_cannot_be_a_target_is_named_with_its_cause() {
         assert!(error("/no/such/thing").contains("no such file"));
+        assert!(error("/dev/null/under").contains("no such file"));
         assert!(error("/proc").contains("directory"));
         assert!(error("/dev/zero").contains("character device"));
         assert!(error("null:1").contains("4k or more"));
