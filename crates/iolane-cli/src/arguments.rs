@@ -107,7 +107,7 @@ pub(crate) struct StudyArguments {
     pub(crate) targets: TargetArguments,
     #[command(flatten)]
     pub(crate) placement: PlacementArguments,
-    /// Folder for study.json
+    /// Folder for study.json, which replaces one that is there
     #[arg(long, default_value = ".", value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Output")]
     pub(crate) out: PathBuf,
     /// Write the results as JSON to this file too, `-` for standard output

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use iolane::Error;
 use iolane_study::record::{HostRecord, RunRecord};
 use iolane_study::run::{RunOutcome, RunPlan};
 
@@ -16,6 +17,7 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
     // What is wrong in itself is said before a scratch file is made for it.
     probing.validate()?;
     iolane::interface_of(&arguments.path)?.validate(&arguments.path)?;
+    arguments.placement.placement().check()?;
     if let Some(file) = &arguments.json {
         output::check_writable(file, &arguments.targets.target)?;
     }
@@ -33,6 +35,9 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
     };
     plan.check()?;
     let outcomes = measure(&plan, arguments.repeat)?;
+    if STOP.load(Ordering::Relaxed) && outcomes.iter().all(|outcome| outcome.tally.ios == 0) {
+        return Err(Error::failed("run", "interrupted before anything was measured").into());
+    }
     let host = HostRecord::gather(plan.targets.first());
     let Some(record) = RunRecord::new(&plan, &outcomes, host) else { return Ok(Outcome::Failed) };
     if !output::json_on_stdout(arguments.json.as_deref()) {
@@ -98,6 +103,9 @@ fn text(plan: &RunPlan, record: &RunRecord) -> String {
     );
     for (name, value) in rows {
         text.push_str(&format!("  {name:<13} {value}\n"));
+    }
+    if let Some(verified) = result.verified {
+        text.push_str(&format!("  {:<13} {verified} reads compared with what was written, no mismatch\n", "verified"));
     }
     for warning in &record.warnings {
         text.push_str(&format!("{}\n", output::wrap(&format!("note: {warning}"), 6)));

@@ -49,19 +49,18 @@ pub(crate) fn study(arguments: &StudyArguments) -> anyhow::Result<Outcome> {
         survey.fit_into(BUDGET);
     }
     let report = measure(survey)?;
-    output::write_json(&file, &report)?;
+    // Shown first: if the disk has become full meanwhile, what was measured is not lost.
+    let to_people = !output::json_on_stdout(arguments.json.as_deref());
+    if to_people {
+        let names: Vec<String> = open.targets.iter().map(targets::describe).collect();
+        output::print(&format!("{}\n{}\n\n{}", names.join("\n"), report.summary(), text(&report)))?;
+    }
     if let Some(json) = &arguments.json {
         output::write_json(json, &report)?;
     }
-    if !output::json_on_stdout(arguments.json.as_deref()) {
-        let names: Vec<String> = open.targets.iter().map(targets::describe).collect();
-        output::print(&format!(
-            "{}\n{}\n\n{}Results: {}\n",
-            names.join("\n"),
-            report.summary(),
-            text(&report),
-            file.display()
-        ))?;
+    output::write_json(&file, &report)?;
+    if to_people {
+        output::print(&format!("Results: {}\n", file.display()))?;
     }
     let interrupted = STOP.load(Ordering::Relaxed);
     Ok(if interrupted || report.arms.iter().any(|arm| arm.errors > 0) { Outcome::Failed } else { Outcome::Done })
@@ -72,6 +71,7 @@ fn check(arguments: &StudyArguments) -> anyhow::Result<()> {
     for depth in &arguments.depth {
         arguments.workload.workload(*depth, arguments.targets.size).validate()?;
     }
+    arguments.placement.placement().check()?;
     arguments.path.iter().try_for_each(|path: &IoPath| iolane::interface_of(path)?.validate(path))?;
     Ok(())
 }

@@ -33,6 +33,10 @@ pub(crate) fn open(
 ) -> anyhow::Result<OpenTargets> {
     guard::refuse_doubles(&arguments.target)?;
     if arguments.target.is_empty() {
+        if let Some(name) = arguments.allow_writes.first() {
+            let what = format!("--allow-writes {}", name.to_string_lossy().replace(char::is_control, "?"));
+            return Err(Error::usage(what, "no --target is given").remedy("name it by --target as well").into());
+        }
         return match path.map(IoPath::interface) {
             // Made-up devices are reached by the path of their own name, and by no other.
             Some(made_up @ ("null" | "sim")) => open_named(arguments, &[OsStr::new(made_up)], writes),

@@ -114,13 +114,13 @@ fn numbers_that_cannot_be_are_wrong_use() {
         (&["run", "--runtime", "0s"], 2, &["--runtime", "`0s`", "nothing would be measured"]),
         (&["run", "--runtime", "1 fortnight"], 2, &["--runtime", "200ms"]),
         (&["run", "--warmup", "9999999h"], 2, &["--warmup", "longer than a year"]),
-        (&["run", "--cpus", "8000", "--target", "good"], 2, &["--cpus 8000", "may not run there", "cpuset"]),
+        (&["run", "--cpus", "8000", "--target", "good"], 2, &["--cpus 8000", "may not run there", "choose among"]),
         (&["run", "--cpus", "3-1"], 2, &["3-1", "backwards"]),
         (&["run", "--seed", "-1"], 2, &["'-1'", "--seed"]),
         (&["study", "--depth", "0"], 2, &["--depth 0"]),
         (&["study", "--depth", ","], 2, &["--depth"]),
         (&["study", "--runtime", "0s"], 2, &["--runtime", "nothing would be measured"]),
-        (&["study", "--path", "psync", "--depth", "5", "--target", "good"], 3, &["psync", "1 at most", "--threads"]),
+        (&["study", "--path", "psync", "--depth", "5", "--target", "good"], 3, &["psync", "1 at most", "more threads"]),
     ]);
 }
 
@@ -152,7 +152,7 @@ fn targets_that_cannot_be_had_are_named_with_what_to_do() {
     check_table(&[
         (&["run", "--target", "missing"], 3, &["target missing", "no such file", "check the name"]),
         (&["run", "--target", ""], 3, &["target", "check the name"]),
-        (&["run", "--target", "empty"], 3, &["target empty", "it is empty", "fallocate"]),
+        (&["run", "--target", "empty"], 3, &["target empty", "it is empty", "dd if"]),
         (&["run", "--target", "folder"], 3, &["target folder", "directory", "folder/scratch"]),
         (&["run", "--target", "tiny"], 3, &["target tiny", "100 bytes", "512", "--direct false"]),
         (&["run", "--target", "tiny", "--direct", "false"], 2, &["tiny", "4k", "smaller blocks"]),
@@ -345,7 +345,7 @@ fn a_disk_too_small_for_the_scratch_file_is_said_to_be_full() {
     let Some(disk) = SmallDisk::mount("disk full") else { return };
     for arguments in [&["run", "--size", "16m"][..], &["study", "--size", "16m"], &["run"]] {
         let ended = iolane(&disk.0, arguments);
-        assert_refused(&ended, 1, &["scratch file of ", "the disk is full", "--size", "--target"]);
+        assert_refused(&ended, 1, &["scratch file of ", "the disk is full", "--size", "name a target"]);
         assert!(disk.0.names().is_empty(), "{:?}", disk.0.names());
     }
 }

@@ -217,7 +217,8 @@ impl TargetOptions {
         };
         let bytes = self.create_bytes.unwrap_or(bytes);
         if bytes == 0 {
-            return Err(Error::unavailable(what(), "it is empty").remedy("give it a size first (fallocate -l 1G FILE)"));
+            return Err(Error::unavailable(what(), "it is empty")
+                .remedy("fill it first (dd if=/dev/urandom of=FILE bs=1M count=1024)"));
         }
         let device_block_bytes =
             || device.and_then(|device| block_attribute(device, "queue/logical_block_size")).unwrap_or(512) as u32;
@@ -344,6 +345,13 @@ impl Target {
         block_attribute(self.0.device?, attribute)
     }
 
+    /// Whether a file has parts that were never written, holes or merely allocated (lseek(2), SEEK_HOLE): a read of them
+    /// never reaches the device. False where the file system does not tell.
+    pub fn has_unwritten_parts(&self) -> bool {
+        let Some(fd) = self.fd().filter(|_| self.kind() == TargetKind::File) else { return false };
+        rustix::fs::seek(fd, SeekFrom::Hole(0)).is_ok_and(|hole| hole < self.bytes())
+    }
+
     /// What followed the size of a made-up device, for its interface to read.
     pub fn settings(&self) -> &str {
         &self.0.settings
@@ -420,6 +428,17 @@ mod tests {
         let error = create(4096).unwrap_err().to_string();
         assert!(path.exists() && error.contains(EXISTS), "{error}");
         std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_was_never_written_is_told_from_one_that_was() {
+        let path = std::env::temp_dir().join(format!("iolane-holes-{}", std::process::id()));
+        let target = Target::options().direct(false).create(1 << 20).open(&path).unwrap();
+        let before = target.has_unwritten_parts();
+        std::fs::write(&path, vec![1; 1 << 20]).unwrap();
+        let after = target.has_unwritten_parts();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!((before, after), (true, false));
     }
 
     #[test]

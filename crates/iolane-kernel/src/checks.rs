@@ -13,7 +13,8 @@ pub(crate) fn depth(path: &IoPath, depth: u32, depth_max: u32) -> Result<()> {
             .remedy(format!("choose 1 to {depth_max}")));
     }
     if depth > depth_max {
-        let remedy = if depth_max == 1 { "use --threads for more requests at once" } else { "choose a smaller depth" };
+        let remedy =
+            if depth_max == 1 { "take more threads for more requests at once" } else { "choose a smaller depth" };
         return Err(Error::usage(format!("{path}: depth {depth}"), format!("this path takes {depth_max} at most"))
             .remedy(remedy));
     }

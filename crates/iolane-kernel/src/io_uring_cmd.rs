@@ -77,7 +77,7 @@ impl Commands {
                 what,
                 "passthrough needs the generic character device of an NVMe namespace",
             )
-            .remedy("use --target /dev/ngXnY"));
+            .remedy("name its /dev/ngXnY as the target"));
         }
         if path.polls_completions() {
             checks::pollable(path, target)?;

@@ -9,7 +9,7 @@ use hdrhistogram::Histogram;
 use iolane::{Buffer, Completion, Error, IoError, Operations, Pool, Queue, Request, Result};
 
 use crate::clock::Clock;
-use crate::content::Generations;
+use crate::content::{Expected, Generations};
 use crate::workload::{PlannedRequest, RequestGenerator, Workload};
 
 /// The longest latency a histogram holds, in nanoseconds: an hour. What takes longer counts as an hour.
@@ -29,6 +29,8 @@ pub struct Tally {
     pub bytes: u64,
     /// Those of them that moved less than was asked for.
     pub short: u64,
+    /// Reads that were compared with what had been written, and found to be it.
+    pub verified: u64,
     /// Requests that failed.
     pub errors: u64,
     /// The first failure, in words.
@@ -39,8 +41,8 @@ pub struct Tally {
     pub late: u64,
     /// System calls the queue made, where it can count its own.
     pub syscalls: Option<u64>,
-    /// From the start of the phase to the end of its last request, in nanoseconds.
-    pub elapsed_ns: u64,
+    /// When the phase began and when its last request ended, in nanoseconds of the run's clock.
+    pub window_ns: (u64, u64),
     /// From a request's start (with a rate: its intended start) to its completion.
     pub latency: Histogram<u64>,
     /// How long handing a batch over took; only in phases that measure it.
@@ -54,15 +56,21 @@ impl Tally {
             ios: 0,
             bytes: 0,
             short: 0,
+            verified: 0,
             errors: 0,
             first_error: None,
             syncs: 0,
             late: 0,
             syscalls: None,
-            elapsed_ns: 0,
+            window_ns: (0, 0),
             latency: new_histogram(),
             submit: new_histogram(),
         }
+    }
+
+    /// How long it took, in nanoseconds.
+    pub fn elapsed_ns(&self) -> u64 {
+        self.window_ns.1 - self.window_ns.0
     }
 
     /// Adds what another engine did at the same time.
@@ -70,11 +78,13 @@ impl Tally {
         self.ios += other.ios;
         self.bytes += other.bytes;
         self.short += other.short;
+        self.verified += other.verified;
         self.errors += other.errors;
         self.syncs += other.syncs;
         self.late += other.late;
         self.syscalls = self.syscalls.zip(other.syscalls).map(|(a, b)| a + b);
-        self.elapsed_ns = self.elapsed_ns.max(other.elapsed_ns);
+        // From the first to the last of all: threads that had to take turns did not do their work at the same time.
+        self.window_ns = (self.window_ns.0.min(other.window_ns.0), self.window_ns.1.max(other.window_ns.1));
         self.first_error = self.first_error.take().or_else(|| other.first_error.clone());
         let _ = self.latency.add(&other.latency);
         let _ = self.submit.add(&other.submit);
@@ -198,7 +208,7 @@ impl<C: Clock> Engine<C> {
             now_ns = self.clock.now_ns();
             self.note_completions(now_ns, tally)?;
         }
-        tally.elapsed_ns = now_ns - begin_ns;
+        tally.window_ns = (begin_ns, now_ns);
         tally.late = schedule.map_or(0, |schedule| schedule.due(end_ns.min(now_ns)).saturating_sub(schedule.started));
         tally.syscalls = self.queue.syscalls().zip(syscalls_before).map(|(after, before)| after - before);
         Ok(())
@@ -314,7 +324,7 @@ impl<C: Clock> Engine<C> {
                 }
             }
             if let Some(book) = &self.book {
-                release(book, request, completion.result, &buffer)?;
+                tally.verified += u64::from(release(book, request, completion.result, &buffer)?);
             }
             self.give_back(tag, buffer);
         }
@@ -385,17 +395,19 @@ fn claim(book: &Generations, planned: PlannedRequest, buffer: &mut Buffer) -> bo
     }
 }
 
-/// Compares what was read with the book, or notes what was written, and gives the blocks back.
-fn release(book: &Generations, request: PlannedRequest, result: Result<u32, IoError>, buffer: &Buffer) -> Result<()> {
+/// Compares what was read with the book, or notes what was written, and gives the blocks back; says whether there was
+/// something to compare.
+fn release(book: &Generations, request: PlannedRequest, result: Result<u32, IoError>, buffer: &Buffer) -> Result<bool> {
     let PlannedRequest { is_read, offset, block_bytes } = request;
     let whole = result == Ok(block_bytes);
     if !is_read {
         book.end_write(offset, block_bytes.into(), whole);
-        return Ok(());
+        return Ok(false);
     }
+    let known = whole && book.expected(offset) != Expected::Unwritten;
     let checked = if whole { book.check(buffer, offset) } else { Ok(()) };
     book.end_read(offset, block_bytes.into());
-    checked.map_err(|mismatch| Error::failed("verify", mismatch.to_string()))
+    checked.map(|()| known).map_err(|mismatch| Error::failed("verify", mismatch.to_string()))
 }
 
 /// When requests are due, with a rate: evenly spaced, whatever became of those before.

@@ -1,6 +1,9 @@
 //! Which cpus a study's threads take when no one says: one each, and one each for the kernel's submission threads.
 
+use std::path::Path;
+
 use iolane::units::CpuList;
+use iolane::{Error, Result};
 use rustix::thread::{CpuSet, sched_getaffinity};
 
 /// Cpus for the threads of a run and for the submission threads of its queues.
@@ -18,6 +21,26 @@ impl Placement {
     /// waits for can be put on one cpu, and a study would measure that accident.
     pub fn apart(threads: usize) -> Self {
         Self::apart_on(&allowed_cpus(), threads)
+    }
+
+    /// Finds out whether the cpus can be had.
+    ///
+    /// # Errors
+    /// `Usage` for a cpu that this process may not run on, or that does not exist.
+    pub fn check(&self) -> Result<()> {
+        let allowed = allowed_cpus();
+        let of = |list: &Option<CpuList>| list.as_ref().map_or(Vec::new(), |list| list.cpus().to_vec());
+        if let Some(cpu) = of(&self.cpus).iter().find(|cpu| !allowed.contains(cpu)) {
+            let shown: CpuList = allowed.into_iter().collect();
+            return Err(Error::usage(format!("--cpus {cpu}"), "this process may not run there")
+                .remedy(format!("choose among {shown}")));
+        }
+        let exists = |cpu: &&u32| Path::new(&format!("/sys/devices/system/cpu/cpu{cpu}")).exists();
+        match of(&self.spoll_cpus).iter().find(|cpu| !exists(cpu)) {
+            Some(cpu) => Err(Error::usage(format!("--spoll-cpus {cpu}"), "there is no such cpu")
+                .remedy("see /sys/devices/system/cpu/online")),
+            None => Ok(()),
+        }
     }
 
     fn apart_on(allowed: &[u32], threads: usize) -> Self {

@@ -88,6 +88,8 @@ pub struct ResultRecord {
     pub errors: u64,
     /// Reads and writes that moved less than was asked for.
     pub short: u64,
+    /// With --verify: reads that were compared with what had been written, and found to be it.
+    pub verified: Option<u64>,
     /// fsync requests.
     pub syncs: u64,
     /// With a rate: requests that were due and never began.
@@ -181,7 +183,7 @@ impl RunRecord {
             target: targets.first()?.clone(),
             targets: if targets.len() > 1 { targets } else { Vec::new() },
             workload: WorkloadRecord::new(plan, outcomes.len()),
-            result: ResultRecord::new(outcomes),
+            result: ResultRecord::new(plan, outcomes),
             proof: ProofRecord {
                 // Opening a polled ring on a target without poll queues is refused, so a run of one has polled.
                 polled: plan.path.polls_completions(),
@@ -240,7 +242,7 @@ pub fn iops(outcome: &RunOutcome) -> f64 {
 }
 
 fn per_second(count: u64, outcome: &RunOutcome) -> f64 {
-    if outcome.tally.elapsed_ns == 0 { 0.0 } else { count as f64 * 1e9 / outcome.tally.elapsed_ns as f64 }
+    if outcome.tally.elapsed_ns() == 0 { 0.0 } else { count as f64 * 1e9 / outcome.tally.elapsed_ns() as f64 }
 }
 
 /// Processor seconds per second of one run, kernel threads included; `None` where they cannot be counted.
@@ -262,7 +264,7 @@ pub fn syscalls_per_io(outcome: &RunOutcome) -> Option<f64> {
 }
 
 impl ResultRecord {
-    fn new(outcomes: &[RunOutcome]) -> Self {
+    fn new(plan: &RunPlan, outcomes: &[RunOutcome]) -> Self {
         let sum = |of: fn(&RunOutcome) -> u64| outcomes.iter().map(of).sum::<u64>();
         let rates: Vec<f64> = outcomes.iter().map(iops).collect();
         let Estimate { value, low, high } = estimate_median(&rates);
@@ -279,13 +281,14 @@ impl ResultRecord {
             ios: sum(|outcome| outcome.tally.ios),
             errors: sum(|outcome| outcome.tally.errors),
             short: sum(|outcome| outcome.tally.short),
+            verified: plan.workload.verify.then(|| sum(|outcome| outcome.tally.verified)),
             syncs: sum(|outcome| outcome.tally.syncs),
             late: sum(|outcome| outcome.tally.late),
             iops: value,
             iops_interval: (outcomes.len() > 1).then_some([low, high]),
             iops_repeats: rates,
             bytes_per_s: median(&bytes_per_s),
-            elapsed_s: sum(|outcome| outcome.tally.elapsed_ns) as f64 / 1e9,
+            elapsed_s: sum(|outcome| outcome.tally.elapsed_ns()) as f64 / 1e9,
             latency_ns: LatencyRecord::new(outcomes),
             submit_ns: SubmitRecord::new(outcomes),
             cpu: CpuRecord::new(outcomes),
@@ -370,7 +373,9 @@ fn outcome_warnings(plan: &RunPlan, outcome: &RunOutcome) -> Vec<String> {
     if tally.short > 0 {
         warnings.push(format!("{} requests moved less than was asked for", tally.short));
     }
-    if tally.late > 0 {
+    // The last few before the end are always on their way.
+    let late_max = plan.workload.depth as f64 + tally.ios as f64 / 100.0;
+    if tally.late as f64 > late_max && !outcome.interrupted {
         warnings.push(format!(
             "the target did not keep up with the rate: {} requests that were due never began",
             tally.late
@@ -382,6 +387,13 @@ fn outcome_warnings(plan: &RunPlan, outcome: &RunOutcome) -> Vec<String> {
     if plan.workload.rate.is_some() {
         warnings.push(
             "with a rate the engine looks for completions all the time; cores and system calls count that".into(),
+        );
+    }
+    if plan.targets.iter().any(iolane::Target::has_unwritten_parts) && plan.workload.access.reads() {
+        warnings.push(
+            "parts of the file were never written, and reads of them do not reach the device: the figures are of the file \
+             system's answer (write it whole first, or leave --target out)"
+                .into(),
         );
     }
     warnings.extend(counter_warnings(outcome));

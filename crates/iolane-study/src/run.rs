@@ -84,7 +84,8 @@ impl RunPlan {
         let capabilities = self.capabilities()?;
         let (path, depth, most) = (&self.path, self.workload.depth, capabilities.depth_max);
         if depth > most {
-            let remedy = if most == 1 { "use --threads for more requests at once" } else { "choose a smaller depth" };
+            let remedy =
+                if most == 1 { "take more threads for more requests at once" } else { "choose a smaller depth" };
             let cause = format!("this path takes {most} at most");
             return Err(Error::usage(format!("{path}: depth {depth}"), cause).remedy(remedy));
         }

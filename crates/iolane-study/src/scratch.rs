@@ -39,13 +39,14 @@ impl Scratch {
         let shown = folder.display().to_string();
         let what = format!("scratch file of {} in {shown}", Bytes(bytes));
         let failed = |errno: Errno| match errno {
-            Errno::NOSPC | Errno::DQUOT => Error::exhausted(&what, "the disk is full")
-                .remedy("use --size to make it smaller, or name another file with --target"),
+            Errno::NOSPC | Errno::DQUOT => {
+                Error::exhausted(&what, "the disk is full").remedy("use --size to make it smaller, or name a target")
+            }
             Errno::FBIG => Error::exhausted(&what, "the file system has no files that large")
                 .remedy("use --size to make it smaller"),
             Errno::ROFS | Errno::ACCESS | Errno::PERM | Errno::NOENT => {
                 Error::unavailable(&what, iolane::error::describe(&errno.into()))
-                    .remedy("run in a folder you may write, or name a file with --target")
+                    .remedy("run in a folder you may write, or name a target")
             }
             errno => Error::system(&what, errno),
         };
@@ -139,6 +140,6 @@ mod tests {
     fn a_folder_that_is_not_there_is_named() {
         let error =
             Scratch::create(Path::new("/no/such/folder"), 1 << 20, 1, &never(), |_| {}).unwrap_err().to_string();
-        assert!(error.contains("/no/such/folder") && error.contains("--target"), "{error}");
+        assert!(error.contains("/no/such/folder") && error.contains("name a target"), "{error}");
     }
 }

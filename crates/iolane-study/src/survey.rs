@@ -431,9 +431,21 @@ fn advice(arms: &[ArmReport]) -> String {
         [only] => vec![only],
         [first, .., last] => vec![first, last],
     };
+    if arms.iter().any(|arm| arm.iops_repeats.len() < REPEATS_FOR_ADVICE) {
+        return format!(
+            "No advice: with fewer than {REPEATS_FOR_ADVICE} repeats chance cannot be told from difference."
+        );
+    }
     let parts: Vec<String> = ends.iter().filter_map(|depth| advice_at(*depth, arms)).collect();
-    format!("{}.", parts.join("; "))
+    let sentence = format!("{}.", parts.join("; "));
+    sentence.replacen('b', "B", 1)
 }
+
+/// Intervals of fewer repeats than this are too narrow to be believed.
+const REPEATS_FOR_ADVICE: usize = 3;
+
+/// An arm below this share of the best is not called its equal, however wide the interval: it was too noisy to tell.
+const CLOSE_TO_BEST: f64 = 0.9;
 
 fn advice_at(depth: u32, arms: &[ArmReport]) -> Option<String> {
     let at_depth: Vec<&ArmReport> = arms.iter().filter(|arm| arm.depth == depth).collect();
@@ -442,10 +454,12 @@ fn advice_at(depth: u32, arms: &[ArmReport]) -> Option<String> {
         .iter()
         .filter(|arm| arm.of_best.is_some())
         .partition(|arm| arm.of_best.is_some_and(|ratio| !ratio.shows_difference()));
+    let is_close = |arm: &&ArmReport| arm.of_best.is_some_and(|ratio| ratio.value >= CLOSE_TO_BEST);
+    let (equal, unclear): (Vec<&ArmReport>, Vec<&ArmReport>) = equal.into_iter().partition(is_close);
     // Of those that are not shown to differ, the one that costs least is the one to take.
     let cores = |arm: &ArmReport| arm.cores.unwrap_or(f64::INFINITY);
     let take = equal.iter().fold(best, |take, arm| if cores(arm) < 0.9 * cores(take) { arm } else { take });
-    let mut text = format!("At depth {depth} take {}", take.path);
+    let mut text = format!("by IOPS at depth {depth} take {}", take.path);
     if take.path != best.path {
         text.push_str(&format!(
             " (no difference shown to {}, with {:.2} instead of {:.2} cores)",
@@ -459,6 +473,14 @@ fn advice_at(depth: u32, arms: &[ArmReport]) -> Option<String> {
     }
     if let Some(ratio) = worse.last().and_then(|arm| arm.of_best.map(|ratio| (arm, ratio))) {
         text.push_str(&format!(", {:.1}x {}", 1.0 / ratio.1.value, ratio.0.path));
+    }
+    if !unclear.is_empty() {
+        let shown = |arm: &&ArmReport| {
+            let (low, high) = arm.of_best.map_or((0.0, 0.0), |ratio| (ratio.low, ratio.high));
+            format!("{} ({low:.2}x to {high:.2}x)", arm.path)
+        };
+        let names: Vec<String> = unclear.iter().map(shown).collect();
+        text.push_str(&format!(", too noisy to tell from {}", names.join(", ")));
     }
     Some(text)
 }
@@ -491,13 +513,13 @@ mod tests {
     #[test]
     fn the_advice_names_the_best_and_what_it_gains() {
         let text = advise(vec![arm("a", 1, [20.0, 21.0, 22.0], 1.0), arm("b", 1, [10.0, 10.5, 11.0], 1.0)]);
-        assert_eq!(text, "At depth 1 take a, 2.0x b.");
+        assert_eq!(text, "By IOPS at depth 1 take a, 2.0x b.");
     }
 
     #[test]
     fn of_paths_without_a_shown_difference_the_cheaper_is_advised() {
         let text = advise(vec![arm("a", 1, [20.0, 21.0, 22.0], 2.0), arm("b", 1, [21.0, 19.0, 20.0], 1.0)]);
-        assert_eq!(text, "At depth 1 take b (no difference shown to a, with 1.00 instead of 2.00 cores).");
+        assert_eq!(text, "By IOPS at depth 1 take b (no difference shown to a, with 1.00 instead of 2.00 cores).");
     }
 
     #[test]
@@ -526,6 +548,19 @@ mod tests {
         assert_eq!((report.arms.len(), report.skipped.len()), (1, 2));
         assert!(report.skipped.iter().all(|skipped| skipped.reason.contains("interrupted")), "{:?}", report.skipped);
         assert!(report.warnings.iter().any(|warning| warning == "interrupted: 0 of 2 repeats are whole"));
+    }
+
+    #[test]
+    fn an_arm_far_below_the_best_is_not_called_its_equal() {
+        let text = advise(vec![arm("a", 1, [20.0, 20.0, 20.0], 2.0), arm("b", 1, [2.0, 4.0, 21.0], 1.0)]);
+        assert_eq!(text, "By IOPS at depth 1 take a, too noisy to tell from b (0.10x to 1.05x).");
+    }
+
+    #[test]
+    fn too_few_repeats_give_no_advice() {
+        let mut one = arm("a", 1, [1.0, 1.0, 1.0], 1.0);
+        one.iops_repeats.truncate(1);
+        assert!(advise(vec![one]).contains("No advice"));
     }
 
     #[test]

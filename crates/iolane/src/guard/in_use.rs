@@ -160,11 +160,17 @@ impl Survey {
                 None => made.may_be_made_of(concern.bytes),
             };
             let concern = self.concerns.iter().find(is_behind)?;
-            let cause = match backing {
-                Some(_) => format!("loop device {} is made of {}", made.name, concern.phrase()),
-                None => format!("loop device {} may be made of {}, by its size", made.name, concern.phrase()),
-            };
-            Some(Refusal::new(cause, format!("detach it first (losetup -d /dev/{})", made.name)))
+            let (name, phrase) = (&made.name, concern.phrase());
+            Some(match backing {
+                Some(_) => Refusal::new(
+                    format!("loop device {name} is made of {phrase}"),
+                    format!("detach it first (losetup -d /dev/{name})"),
+                ),
+                None => Refusal::new(
+                    format!("loop device {name} may be made of {phrase}, by its size"),
+                    format!("find out what it is made of (losetup -l /dev/{name}), or run as root"),
+                ),
+            })
         })
     }
 }
