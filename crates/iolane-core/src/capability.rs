@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::error::{Error, Result};
+use crate::path::IoPath;
 use crate::request::Operation;
 
 /// A set of operations a path can carry out on a target.
@@ -74,6 +76,24 @@ impl fmt::Display for Operations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.names().join(", "))
     }
+}
+
+/// Refuses a depth that a path does not take.
+///
+/// # Errors
+/// `Usage`, with what the path does take.
+pub fn check_depth(path: &IoPath, depth: u32, depth_max: u32) -> Result<()> {
+    if depth == 0 {
+        return Err(Error::usage(format!("{path}: depth 0"), "a queue has room for at least one request")
+            .remedy(format!("choose 1 to {depth_max}")));
+    }
+    if depth > depth_max {
+        let remedy =
+            if depth_max == 1 { "take more threads for more requests at once" } else { "choose a smaller depth" };
+        return Err(Error::usage(format!("{path}: depth {depth}"), format!("this path takes {depth_max} at most"))
+            .remedy(remedy));
+    }
+    Ok(())
 }
 
 /// What a path can do on a target.

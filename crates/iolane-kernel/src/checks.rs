@@ -1,4 +1,4 @@
-//! Checks that several interfaces make before they open: depth, options they do not have, access past the
+//! Checks that several interfaces make before they open: targets they reach, options they do not have, access past the
 //! page cache; and which operations a target takes.
 
 use iolane_core::{
@@ -6,17 +6,15 @@ use iolane_core::{
     TargetKind,
 };
 
-/// Refuses a depth the path does not take.
-pub(crate) fn depth(path: &IoPath, depth: u32, depth_max: u32) -> Result<()> {
-    if depth == 0 {
-        return Err(Error::usage(format!("{path}: depth 0"), "a queue has room for at least one request")
-            .remedy(format!("choose 1 to {depth_max}")));
-    }
-    if depth > depth_max {
-        let remedy =
-            if depth_max == 1 { "take more threads for more requests at once" } else { "choose a smaller depth" };
-        return Err(Error::usage(format!("{path}: depth {depth}"), format!("this path takes {depth_max} at most"))
-            .remedy(remedy));
+/// Refuses targets that take neither file nor block requests: made-up devices, and the generic device of a namespace.
+pub(crate) fn file_or_block(path: &IoPath, target: &Target) -> Result<()> {
+    target.require_fd(path.interface())?;
+    if target.kind() == TargetKind::NvmeGeneric {
+        return Err(Error::unavailable(
+            format!("{path} on {}", target.name()),
+            "a generic NVMe device takes passthrough commands alone",
+        )
+        .remedy("use its block device, or path io_uring_cmd"));
     }
     Ok(())
 }

@@ -6,8 +6,8 @@ use std::io;
 use ::io_uring::{IoUring, cqueue, opcode, squeue, types};
 
 use iolane_core::{
-    Capabilities, Error, Interface, IoError, IoPath, Operation, Operations, Queue, QueueConfig, Request, Result,
-    Target, TargetKind,
+    Capabilities, Interface, IoError, IoPath, Operation, Operations, Queue, QueueConfig, Request, Result, Target,
+    TargetKind,
 };
 
 use crate::checks;
@@ -57,14 +57,7 @@ impl Interface for IoUringInterface {
 }
 
 fn reachable(path: &IoPath, target: &Target) -> Result<()> {
-    target.require_fd(path.interface())?;
-    if target.kind() == TargetKind::NvmeGeneric {
-        return Err(Error::unavailable(
-            format!("{path} on {}", target.name()),
-            "a generic NVMe device takes passthrough commands alone",
-        )
-        .remedy("use its block device, or path io_uring_cmd"));
-    }
+    checks::file_or_block(path, target)?;
     if path.polls_completions() { checks::pollable(path, target) } else { Ok(()) }
 }
 

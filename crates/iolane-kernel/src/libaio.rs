@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::io::Errno;
 
+use iolane_core::capability::check_depth;
 use iolane_core::{
     Capabilities, Completion, Error, Interface, IoError, IoPath, Operation, Operations, Queue, QueueConfig, Request,
-    Result, Target, TargetKind,
+    Result, Target,
 };
 
 use crate::checks;
@@ -41,7 +42,7 @@ impl Interface for Libaio {
 
     fn probe(&self, path: &IoPath, target: &Target) -> Result<Capabilities> {
         self.validate(path)?;
-        reachable(path, target)?;
+        checks::file_or_block(path, target)?;
         // The kernel may be built without it (CONFIG_AIO), or the machine be out of contexts.
         Context::new(path, 1)?;
         Ok(Capabilities {
@@ -54,9 +55,9 @@ impl Interface for Libaio {
     }
 
     fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
-        checks::depth(path, config.depth, DEPTH_MAX)?;
+        check_depth(path, config.depth, DEPTH_MAX)?;
         self.validate(path)?;
-        reachable(path, target)?;
+        checks::file_or_block(path, target)?;
         let context = Context::new(path, config.depth)?;
         let event_fd = match config.event_fd {
             false => None,
@@ -79,18 +80,6 @@ impl Interface for Libaio {
             syscalls: 0,
         }))
     }
-}
-
-fn reachable(path: &IoPath, target: &Target) -> Result<()> {
-    target.require_fd(path.interface())?;
-    if target.kind() == TargetKind::NvmeGeneric {
-        return Err(Error::unavailable(
-            format!("{path} on {}", target.name()),
-            "a generic NVMe device takes passthrough commands alone",
-        )
-        .remedy("use its block device, or path io_uring_cmd"));
-    }
-    Ok(())
 }
 
 /// `struct io_event` (linux/aio_abi.h).

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use iolane_core::capability::check_depth;
 use iolane_core::{
     Capabilities, Completion, Error, Interface, IoPath, Operation, Operations, Queue, QueueConfig, Request, Result,
     Target, TargetKind,
@@ -55,7 +56,7 @@ impl Interface for Null {
     }
 
     fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
-        checks::depth(path, config.depth, self.probe(path, target)?.depth_max)?;
+        check_depth(path, config.depth, self.probe(path, target)?.depth_max)?;
         Ok(Box::new(NullQueue { depth: config.depth as usize, done: Vec::with_capacity(config.depth as usize) }))
     }
 }

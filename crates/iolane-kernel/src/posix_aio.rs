@@ -6,9 +6,10 @@ use std::os::fd::AsRawFd;
 
 use rustix::io::Errno;
 
+use iolane_core::capability::check_depth;
 use iolane_core::{
     Capabilities, Completion, Error, Interface, IoError, IoPath, Operation, Operations, Queue, QueueConfig, Request,
-    Result, Target, TargetKind,
+    Result, Target,
 };
 
 use crate::checks;
@@ -40,14 +41,7 @@ impl Interface for PosixAio {
 
     fn probe(&self, path: &IoPath, target: &Target) -> Result<Capabilities> {
         self.validate(path)?;
-        target.require_fd(self.name())?;
-        if target.kind() == TargetKind::NvmeGeneric {
-            return Err(Error::unavailable(
-                format!("{path} on {}", target.name()),
-                "a generic NVMe device takes passthrough commands alone",
-            )
-            .remedy("use its block device, or path io_uring_cmd"));
-        }
+        checks::file_or_block(path, target)?;
         Ok(Capabilities {
             depth_max: DEPTH_MAX,
             operations: Operations::ALL.without(Operations::DISCARD).without(Operations::WRITE_ZEROES),
@@ -59,7 +53,7 @@ impl Interface for PosixAio {
 
     fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
         self.probe(path, target)?;
-        checks::depth(path, config.depth, DEPTH_MAX)?;
+        check_depth(path, config.depth, DEPTH_MAX)?;
         let depth = config.depth as usize;
         Ok(Box::new(PosixAioQueue {
             target: target.clone(),

@@ -8,6 +8,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use rustix::fs::FallocateFlags;
 use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
 
+use iolane_core::capability::check_depth;
 use iolane_core::{
     Capabilities, Completion, CompletionMode, Error, Interface, IoError, IoPath, Operation, Operations, Queue,
     QueueConfig, Request, Result, Target, TargetKind,
@@ -45,14 +46,7 @@ impl Interface for Psync {
 
     fn probe(&self, path: &IoPath, target: &Target) -> Result<Capabilities> {
         self.validate(path)?;
-        target.require_fd(self.name())?;
-        if target.kind() == TargetKind::NvmeGeneric {
-            return Err(Error::unavailable(
-                format!("{path} on {}", target.name()),
-                "a generic NVMe device takes passthrough commands alone",
-            )
-            .remedy("use its block device, or path io_uring_cmd"));
-        }
+        checks::file_or_block(path, target)?;
         if path.polls_completions() {
             polled_reads(path, target)?;
         }
@@ -67,7 +61,7 @@ impl Interface for Psync {
 
     fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
         let capabilities = self.probe(path, target)?;
-        checks::depth(path, config.depth, capabilities.depth_max)?;
+        check_depth(path, config.depth, capabilities.depth_max)?;
         Ok(Box::new(PsyncQueue {
             target: target.clone(),
             hipri: path.polls_completions(),

@@ -11,6 +11,7 @@ use ::io_uring::{IoUring, cqueue, opcode, squeue, types};
 use rustix::io::Errno;
 use rustix::io_uring::{IoringEnterFlags, IoringRegisterOp, IoringSetupFlags, io_uring_params};
 
+use iolane_core::capability::check_depth;
 use iolane_core::{
     Buffer, Capabilities, Completion, CompletionMode, Error, ErrorKind, IoError, IoErrorKind, IoPath, Operations,
     Pages, Pool, Queue, QueueConfig, Request, Result, SubmissionMode, Target,
@@ -313,7 +314,7 @@ static SHARED_THREAD: Mutex<Weak<SharedThread>> = Mutex::new(Weak::new());
 
 impl<E: Encode> RingQueue<E> {
     pub(crate) fn open(path: &IoPath, target: &Target, config: &QueueConfig, encode: E) -> Result<Self> {
-        checks::depth(path, config.depth, depth_max(path))?;
+        check_depth(path, config.depth, depth_max(path))?;
         if config.spoll_cpu.is_some() && !path.polls_submissions() {
             return Err(Error::usage(
                 path.to_string(),

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use iolane_core::capability::check_depth;
 use iolane_core::{
     Capabilities, Completion, Error, Interface, IoError, IoPath, Operation, Operations, Queue, QueueConfig, Request,
     Result, Target, TargetKind, units,
@@ -118,7 +119,7 @@ impl Interface for Sim {
 
     fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
         self.validate(path)?;
-        checks::depth(path, config.depth, DEPTH_MAX)?;
+        check_depth(path, config.depth, DEPTH_MAX)?;
         device_of(path, target)?;
         let settings = target.settings().parse::<SimSettings>()?;
         Ok(Box::new(SimQueue {

@@ -7,6 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use hdrhistogram::Histogram;
+use iolane::capability::check_depth;
 use iolane::units::CpuList;
 use iolane::{Capabilities, Error, IoPath, Pages, Pool, QueueConfig, Result, Target, TargetKind};
 use rand_core::Rng;
@@ -82,13 +83,7 @@ impl RunPlan {
     /// As [`capabilities`](Self::capabilities), and `Usage` for a depth that the path does not take.
     pub fn check(&self) -> Result<Capabilities> {
         let capabilities = self.capabilities()?;
-        let (path, depth, most) = (&self.path, self.workload.depth, capabilities.depth_max);
-        if depth > most {
-            let remedy =
-                if most == 1 { "take more threads for more requests at once" } else { "choose a smaller depth" };
-            let cause = format!("this path takes {most} at most");
-            return Err(Error::usage(format!("{path}: depth {depth}"), cause).remedy(remedy));
-        }
+        check_depth(&self.path, self.workload.depth, capabilities.depth_max)?;
         Ok(capabilities)
     }
 

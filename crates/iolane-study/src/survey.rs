@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use iolane::capability::check_depth;
 use iolane::{Error, IoPath, Pages, Result, Target};
 use rand_core::Rng;
 use serde::Serialize;
@@ -174,12 +175,13 @@ impl Survey {
     fn add(&mut self, path: &IoPath) {
         for depth in self.plan.depths.clone() {
             let arm = self.arm(path, depth);
-            if let Err(error) = arm.capabilities() {
+            let capabilities = match arm.capabilities() {
+                Ok(capabilities) => capabilities,
                 // What stands in the way of a path stands in its way at every depth.
-                return self.skip(path, None, &error);
-            }
-            match arm.check() {
-                Ok(_) => self.arms.push(arm),
+                Err(error) => return self.skip(path, None, &error),
+            };
+            match check_depth(path, depth, capabilities.depth_max) {
+                Ok(()) => self.arms.push(arm),
                 Err(error) => self.skip(path, Some(depth), &error),
             }
         }
