@@ -4,9 +4,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueHint};
+use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
 use iolane::units::{Bytes, CpuList, parse_duration};
 use iolane::{Error, IoPath, Pages};
+use iolane_lab::{Backing, KernelSource};
 use iolane_study::placement::Placement;
 use iolane_study::workload::{Access, BlockSizes, OffsetPattern, Workload};
 
@@ -28,6 +29,8 @@ pub(crate) enum Command {
     Run(RunArguments),
     /// Measure every path, compare them, and say which one to take
     Study(StudyArguments),
+    /// Do any of these inside a virtual machine with NVMe drives
+    Lab(LabArguments),
     /// Print a shell's completion script
     Completions {
         /// The shell it is for
@@ -39,7 +42,7 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct ProbeArguments {
-    /// A file, a block device or /dev/ngXnY; a small scratch file here if not given
+    /// A file, a block device or /dev/ngXnY; without it, what a small scratch file here and this machine's devices offer
     #[arg(value_hint = ValueHint::AnyPath)]
     pub(crate) target: Option<OsString>,
     /// Past the page cache (O_DIRECT) or through it
@@ -115,6 +118,76 @@ pub(crate) struct StudyArguments {
     pub(crate) json: Option<PathBuf>,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct LabArguments {
+    #[command(subcommand)]
+    pub(crate) command: LabCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LabCommand {
+    /// Run an iolane command in a guest, and bring back what it prints and writes
+    Run(LabRunArguments),
+    /// Fetch kernels into the cache, so that later runs need no network
+    Fetch {
+        /// Versions, such as 5.10, 6.1, 6.12 or 7.2
+        #[arg(required = true)]
+        version: Vec<KernelSource>,
+    },
+    /// List the kernels in the cache
+    Kernels,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LabRunArguments {
+    /// A version of Debian's (5.10, 6.1, 6.12, 7.2), which is fetched once; a vmlinuz or .deb; `host`. The host's own if
+    /// it can be read, or else 6.1
+    #[arg(long)]
+    pub(crate) kernel: Option<KernelSource>,
+    /// Processors; 2, or 1 with --exact
+    #[arg(long, value_name = "N")]
+    pub(crate) cpus: Option<u32>,
+    /// Memory
+    #[arg(long, default_value = "2g", value_name = "SIZE")]
+    pub(crate) memory: Bytes,
+    /// Count instructions instead of time: a nanosecond passes with each, so that figures repeat
+    #[arg(long, conflicts_with = "accel")]
+    pub(crate) exact: bool,
+    /// What runs the guest's instructions; kvm if a guest really runs on it, or else tcg, which translates them
+    #[arg(long, value_enum)]
+    pub(crate) accel: Option<Accel>,
+    /// End the guest after so long
+    #[arg(long, default_value = "30m", value_parser = parse_runtime, value_name = "TIME")]
+    pub(crate) timeout: Duration,
+    /// NVMe drives: nvme0, nvme1 and so on
+    #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Drives")]
+    pub(crate) nvme: usize,
+    /// Size of each
+    #[arg(long, default_value = "1g", value_name = "SIZE", help_heading = "Drives")]
+    pub(crate) nvme_size: Bytes,
+    /// Logical block sizes, in turn: 512, 4k
+    #[arg(long, default_value = "512", value_delimiter = ',', value_name = "SIZE,...", help_heading = "Drives")]
+    pub(crate) nvme_block: Vec<Bytes>,
+    /// Bytes of metadata with each block
+    #[arg(long, default_value_t = 0, value_name = "N", help_heading = "Drives")]
+    pub(crate) nvme_metadata: u16,
+    /// I/O queue pairs of each, two of which the kernel keeps for polling
+    #[arg(long, default_value_t = 31, value_name = "N", help_heading = "Drives")]
+    pub(crate) nvme_queues: u16,
+    /// What holds the data: a sparse file, or nothing (`null`: reads give zeroes at once)
+    #[arg(long, default_value = "file", value_name = "file|null", help_heading = "Drives")]
+    pub(crate) nvme_backing: Backing,
+    /// An iolane command, as it would be typed here
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) words: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Accel {
+    Kvm,
+    Tcg,
+}
+
 /// What to ask of the targets.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Workload")]
@@ -171,8 +244,8 @@ impl WorkloadArguments {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Targets")]
 pub(crate) struct TargetArguments {
-    /// A file, a block device or /dev/ngXnY; may be given more than once, a thread for each. Without it a scratch file is
-    /// made here, written whole, and gone when the command ends
+    /// A file, a block device or /dev/ngXnY; may be given more than once, a thread for each. Without it the one that
+    /// IOLANE_TARGET names in the environment, or a scratch file, made here, written whole, and gone when the command ends
     #[arg(long, value_name = "TARGET", value_hint = ValueHint::AnyPath)]
     pub(crate) target: Vec<OsString>,
     /// Size of the scratch file (1g), or the part of each target to use, from its start (all of it)
@@ -233,13 +306,27 @@ fn parse_runtime(text: &str) -> iolane::Result<Duration> {
 /// The command line with what only the registry knows: the paths.
 pub(crate) fn command() -> clap::Command {
     let exits = "Exit codes: 0 done, 1 failed or interrupted, 2 wrong use, 3 the target or path cannot be had.";
-    let start = "Start with\n  iolane study                                   every path on a scratch file, compared\n  iolane probe /dev/nvme0n1                      what a drive can be reached by\n  iolane run --path io_uring --depth 32          one path, on a scratch file\n  iolane run --path psync --json - | jq .result  for scripts";
+    let start = "Start with\n  iolane study                                   every path on a scratch file, compared\n  iolane probe /dev/nvme0n1                      what a drive can be reached by\n  iolane run --path io_uring --depth 32          one path, on a scratch file\n  iolane run --path psync --json - | jq .result  for scripts\n  iolane lab run -- study                        all of it in a virtual machine with an NVMe drive";
     Cli::command()
         .after_help(format!("{start}\n\n{exits}"))
         .mut_subcommand("run", |run| run.after_help(format!("{}\n\n{exits}", paths_help())).mut_args(take_negative))
         .mut_subcommand("study", |study| study.after_help(exits).mut_args(take_negative))
         .mut_subcommand("probe", |probe| probe.after_help(exits))
+        .mut_subcommand("lab", |lab| {
+            lab.mut_subcommand("run", |run| run.after_help(format!("{}\n\n{exits}", LAB_HELP)))
+        })
 }
+
+const LAB_HELP: &str = "\
+Targets inside: nvme0 (or nvme0n1) and so on, ng0n1 for passthrough, nullb0; nvme0 where none is named. Files named in
+COMMAND are brought in; what it writes here, or under --out and --json, comes back to the same place.
+
+  iolane lab run -- probe
+  iolane lab run --nvme 2 -- study --target nvme0 --target nvme1 --out results
+  iolane lab run --kernel 5.10 -- run --target nvme0 --path psync+cpoll
+  iolane lab run --exact -- run --target nullb0 --path io_uring+cpoll,fixedbufs,fixedfiles --depth 16
+
+The exit code is the command's own; 1 if the guest fails, 3 if QEMU or the kernel cannot be had.";
 
 /// A number below 0 is taken for the option's value, so that the message names the option.
 fn take_negative(argument: clap::Arg) -> clap::Arg {

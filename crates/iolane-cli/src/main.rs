@@ -3,6 +3,7 @@
 
 mod arguments;
 mod interrupt;
+mod lab;
 mod output;
 mod probe;
 mod run;
@@ -21,9 +22,14 @@ enum Outcome {
     Done,
     /// It ended, and the answer is that something failed, or it was interrupted; it has said so itself.
     Failed,
+    /// A command in the lab ended with this exit code.
+    Code(u8),
 }
 
 fn main() -> ExitCode {
+    if iolane_lab::guest::is_inside() {
+        iolane_lab::guest::live();
+    }
     let matches = arguments::command().get_matches();
     let outcome = Cli::from_arg_matches(&matches).map_err(anyhow::Error::from).and_then(|cli| {
         interrupt::catch()?;
@@ -31,6 +37,7 @@ fn main() -> ExitCode {
             Command::Probe(arguments) => probe::probe(&arguments),
             Command::Run(arguments) => run::run(&arguments),
             Command::Study(arguments) => study::study(&arguments),
+            Command::Lab(arguments) => lab::lab(&arguments.command),
             Command::Completions { shell } => arguments::completions(shell),
             Command::Man => arguments::man_page(),
         }
@@ -38,6 +45,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Failed) => ExitCode::from(1),
+        Ok(Outcome::Code(code)) => ExitCode::from(code),
         Err(error) => {
             output::complain(&format!("iolane: {}", one_line(&error)));
             ExitCode::from(exit_code(&error))

@@ -21,6 +21,8 @@ struct ProbeReport {
 #[derive(Serialize)]
 struct ProbedPath {
     path: String,
+    /// The target on which it is, or is not, to be had.
+    target: String,
     available: bool,
     reason: Option<String>,
     remedy: Option<String>,
@@ -32,10 +34,21 @@ struct ProbedPath {
 }
 
 impl ProbedPath {
-    fn new(path: &IoPath, probed: Result<Capabilities, Error>) -> Self {
+    /// Of the first target that a path can be taken to, or else of the first one that it is meant for.
+    fn on_first_of(path: &IoPath, targets: &[Target]) -> Option<Self> {
+        let interface = iolane::interface_of(path).ok()?;
+        let meant_for = targets.iter().filter(|target| interface.reaches(target.kind()));
+        let mut probed = meant_for.map(|target| Self::new(path, target, iolane::probe(path, target)));
+        let first = probed.next()?;
+        Some(if first.available { first } else { probed.find(|other| other.available).unwrap_or(first) })
+    }
+
+    fn new(path: &IoPath, target: &Target, probed: Result<Capabilities, Error>) -> Self {
+        let target = target.name().to_owned();
         match probed {
             Ok(capabilities) => Self {
                 path: path.to_string(),
+                target,
                 available: true,
                 reason: None,
                 remedy: None,
@@ -47,6 +60,7 @@ impl ProbedPath {
             },
             Err(error) => Self {
                 path: path.to_string(),
+                target,
                 available: false,
                 reason: Some(error.cause().into()),
                 remedy: Some(error.remedy_text().into()).filter(|remedy: &String| !remedy.is_empty()),
@@ -67,20 +81,32 @@ pub(crate) fn probe(arguments: &ProbeArguments) -> anyhow::Result<Outcome> {
     if let Some(file) = &arguments.json {
         output::check_writable(file, arguments.target.as_slice())?;
     }
-    let target = match &arguments.target {
+    let named = arguments.target.clone().or_else(targets::default_target);
+    let target = match &named {
         Some(name) => Target::options().direct(arguments.direct).open(name)?,
         None => targets::scratch(iolane::units::Bytes(SCRATCH_BYTES), 1)?.open(false, arguments.direct)?,
     };
-    let paths: Vec<ProbedPath> =
-        SurveyPlan::all_paths(&target).iter().map(|path| ProbedPath::new(path, iolane::probe(path, &target))).collect();
+    // Who names no target asks what the machine offers, and some of that is on its devices alone.
+    let mut targets = vec![target];
+    if arguments.target.is_none() {
+        targets.extend(targets::special_devices());
+    }
+    let mut every_path: Vec<IoPath> = Vec::new();
+    for path in targets.iter().flat_map(SurveyPlan::all_paths) {
+        if !every_path.contains(&path) {
+            every_path.push(path);
+        }
+    }
+    let paths: Vec<ProbedPath> = every_path.iter().filter_map(|path| ProbedPath::on_first_of(path, &targets)).collect();
+    let target = &targets[0];
     if !output::json_on_stdout(arguments.json.as_deref()) {
-        output::print(&text(&target, &paths))?;
+        output::print(&text(target, &paths))?;
     }
     if let Some(file) = &arguments.json {
         let report = ProbeReport {
             schema: "iolane.probe/1",
-            target: TargetRecord::new(&target),
-            host: HostRecord::gather(Some(&target)),
+            target: TargetRecord::new(target),
+            host: HostRecord::gather(Some(target)),
             paths,
         };
         output::write_json(file, &report)?;
@@ -95,12 +121,16 @@ fn text(target: &Target, paths: &[ProbedPath]) -> String {
         .filter(|path| path.available)
         .map(|path| {
             let operations = path.operations.as_deref().unwrap_or_default().join(" ");
-            vec![path.path.clone(), path.depth_max.unwrap_or(0).to_string(), operations]
+            let elsewhere = if path.target == target.name() { "" } else { path.target.as_str() };
+            vec![path.path.clone(), path.depth_max.unwrap_or(0).to_string(), operations, elsewhere.to_owned()]
         })
         .collect();
+    let only_here = rows.iter().all(|row| row[3].is_empty());
+    let (headings, columns) = (["available", "depth to", "operations", "only on"], if only_here { 3 } else { 4 });
+    let rows: Vec<Vec<String>> = rows.into_iter().map(|row| row[..columns].to_vec()).collect();
     text.push_str(&match rows.is_empty() {
         true => "No path can be had.\n".into(),
-        false => output::table(&["available", "depth to", "operations"], &rows, CellAlignment::Left),
+        false => output::table(&headings[..columns], &rows, CellAlignment::Left),
     });
     for path in paths {
         if let Some(note) = &path.note {

@@ -1,6 +1,6 @@
 //! Opens what a command works on: the named targets, guarded before anything may be written, or a scratch file.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use iolane::guard::{self, WritePermit};
@@ -24,6 +24,30 @@ pub(crate) struct OpenTargets {
 
 const SCRATCH_BYTES: Bytes = Bytes(1 << 30);
 
+/// The target that stands in for one that is not named: `IOLANE_TARGET` in the environment. Without it that is a scratch
+/// file.
+pub(crate) fn default_target() -> Option<OsString> {
+    std::env::var_os("IOLANE_TARGET").filter(|name| !name.is_empty())
+}
+
+/// The devices of this machine on which paths can be had that no file offers: NVMe's generic devices, and block devices
+/// that complete by polling. Those that may not be opened are left out.
+pub(crate) fn special_devices() -> Vec<Target> {
+    let names_in = |folder: &str| {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+        let mut names: Vec<OsString> = entries.map(|entry| entry.file_name()).collect();
+        names.sort();
+        names
+    };
+    let polls = |disk: &OsString| {
+        let io_poll = std::fs::read_to_string(Path::new("/sys/block").join(disk).join("queue/io_poll"));
+        io_poll.is_ok_and(|io_poll| io_poll.trim() == "1")
+    };
+    let disks = names_in("/sys/block").into_iter().filter(polls);
+    let devices = names_in("/sys/class/nvme-generic").into_iter().chain(disks);
+    devices.filter_map(|name| Target::open(Path::new("/dev").join(name)).ok()).collect()
+}
+
 /// Opens the targets of a run or study that writes, or does not; `path` is the only one to be taken, if there is but one.
 pub(crate) fn open(
     arguments: &TargetArguments,
@@ -40,7 +64,10 @@ pub(crate) fn open(
         return match path.map(IoPath::interface) {
             // Made-up devices are reached by the path of their own name, and by no other.
             Some(made_up @ ("null" | "sim")) => open_named(arguments, &[OsStr::new(made_up)], writes),
-            _ => open_scratch(arguments, writes, seed),
+            _ => match default_target() {
+                Some(name) => open_named(arguments, &[&name], writes),
+                None => open_scratch(arguments, writes, seed),
+            },
         };
     }
     let names: Vec<&OsStr> = arguments.target.iter().map(AsRef::as_ref).collect();

@@ -1,0 +1,138 @@
+//! The folder in which the lab keeps what is worth keeping: kernels, the log of the last guest that failed, and whether
+//! KVM can be used. All of it can be removed at any time.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use iolane_core::{Error, Result};
+use rustix::fs::FlockOperation;
+
+use crate::files;
+
+/// A folder of the user's own, shared by all runs.
+#[derive(Debug, Clone)]
+pub struct Cache {
+    folder: PathBuf,
+}
+
+impl Cache {
+    /// `$IOLANE_LAB_CACHE`, or `iolane/lab` below `$XDG_CACHE_HOME` or `~/.cache`.
+    ///
+    /// # Errors
+    /// If none of them is set, or the folder cannot be made.
+    pub fn of_user() -> Result<Self> {
+        let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let folder = set("IOLANE_LAB_CACHE")
+            .or_else(|| set("XDG_CACHE_HOME").map(|cache| cache.join("iolane/lab")))
+            .or_else(|| set("HOME").map(|home| home.join(".cache/iolane/lab")))
+            .ok_or_else(|| {
+                Error::unavailable("the lab's cache folder", "neither HOME nor XDG_CACHE_HOME is set")
+                    .remedy("set IOLANE_LAB_CACHE to a folder")
+            })?;
+        Self::at(&folder)
+    }
+
+    /// At a place of the caller's choice.
+    ///
+    /// # Errors
+    /// If the folder cannot be made.
+    pub fn at(folder: &Path) -> Result<Self> {
+        let folder = std::path::absolute(folder).map_err(|error| Error::system(folder.display().to_string(), error))?;
+        files::make_folder(&folder)?;
+        Ok(Self { folder })
+    }
+
+    /// Where it is.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Where kernels fetched from Debian are kept.
+    pub(crate) fn kernels(&self) -> PathBuf {
+        self.folder.join("kernels")
+    }
+
+    /// A folder for work in progress, gone when it is dropped; what killed runs left is swept out first. Whoever holds
+    /// it works alone: a second run waits here.
+    pub(crate) fn workshop(&self) -> Result<Workshop> {
+        let lock_path = self.folder.join("lock");
+        let lock = File::create(&lock_path).map_err(|error| Error::system(lock_path.display().to_string(), error))?;
+        rustix::fs::flock(&lock, FlockOperation::LockExclusive)
+            .map_err(|error| Error::system(format!("lock {}", lock_path.display()), error))?;
+        let folder = self.folder.join("work");
+        let swept = match fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+            _ => fs::create_dir(&folder),
+        };
+        swept.map_err(|error| Error::system(folder.display().to_string(), error))?;
+        Ok(Workshop { folder, _lock: lock })
+    }
+
+    /// Keeps a failed guest's console, and says where; it replaces the one before.
+    pub(crate) fn keep_console(&self, console: &[u8]) -> Result<PathBuf> {
+        let path = self.folder.join("console.log");
+        files::write(&path, console)?;
+        Ok(path)
+    }
+
+    /// What is known about a fact that holds until the machine is booted again.
+    pub(crate) fn recall(&self, fact: &str) -> Option<String> {
+        let text = fs::read_to_string(self.folder.join(fact)).ok()?;
+        text.strip_prefix(&boot_id())?.strip_prefix('\n').map(str::to_owned)
+    }
+
+    /// Remembers such a fact. It only saves time, so that failing to write it is no failure.
+    pub(crate) fn remember(&self, fact: &str, value: &str) {
+        let _ = fs::write(self.folder.join(fact), format!("{}\n{value}", boot_id()));
+    }
+}
+
+fn boot_id() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
+/// A folder that is gone when this is dropped, and a lock.
+pub(crate) struct Workshop {
+    folder: PathBuf,
+    _lock: File,
+}
+
+impl Workshop {
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+}
+
+impl Drop for Workshop {
+    fn drop(&mut self) {
+        // What stays is swept out by the next run.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_killed_run_left_is_swept_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path()).unwrap();
+        fs::create_dir_all(folder.path().join("work/half/unpacked")).unwrap();
+        let workshop = cache.workshop().unwrap();
+        assert_eq!(files::list(workshop.folder()), Vec::<PathBuf>::new());
+        drop(workshop);
+        assert!(!folder.path().join("work").exists());
+    }
+
+    #[test]
+    fn a_fact_is_remembered_until_the_next_boot() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path()).unwrap();
+        assert_eq!(cache.recall("kvm"), None);
+        cache.remember("kvm", "no guest ran");
+        assert_eq!(cache.recall("kvm").as_deref(), Some("no guest ran"));
+        fs::write(folder.path().join("kvm"), "another-boot\nno guest ran").unwrap();
+        assert_eq!(cache.recall("kvm"), None);
+    }
+}

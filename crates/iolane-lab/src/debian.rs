@@ -1,0 +1,389 @@
+//! Kernels from Debian: downloaded by apt, which checks their signatures, into a state folder of our own, so that nothing
+//! on this machine is installed or changed. Of a package only the image and the modules a guest needs are kept.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use iolane_core::units::Bytes;
+use iolane_core::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::cache::Cache;
+use crate::files;
+use crate::kernel::Kernel;
+use crate::modules::{Module, WANTED};
+
+/// Which of Debian's suites has which series. Other versions are looked for in the last one's backports, which keep
+/// each kernel for a while.
+const SUITES: &[(&str, &str)] = &[("5.10", "bullseye"), ("6.1", "bookworm"), ("6.12", "trixie")];
+const BACKPORTS: &str = "trixie-backports";
+
+const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+const MIRROR: &str = "http://deb.debian.org";
+
+/// What unpacking a kernel takes for a while: the packages, the whole tree of modules, and apt's lists.
+const SPACE_BYTES_MIN: u64 = 1 << 30;
+
+/// The kernel of this version, from the cache or from Debian.
+pub(crate) fn kernel(version: &str, cache: &Cache, say: &mut dyn FnMut(&str)) -> Result<Kernel> {
+    let place = cache.kernels().join(version);
+    if let Some(kept) = load(&place)? {
+        return Ok(kept);
+    }
+    let workshop = cache.workshop()?;
+    // Another run may have fetched it while this one waited for the lock.
+    if let Some(kept) = load(&place)? {
+        return Ok(kept);
+    }
+    require_space(workshop.folder())?;
+    say(&format!("fetching Debian's kernel {version}, once (some 100 MB)"));
+    let packages = Apt::new(workshop.folder(), suite_of(version))?.download(version)?;
+    let kernel = unpack(&packages, workshop.folder())?;
+    keep(&kernel, &place, workshop.folder())?;
+    load(&place)?.ok_or_else(|| Error::failed(format!("kernel {version}"), "it was gone as soon as it was written"))
+}
+
+/// The kernel in some packages, which stays in the cache only as long as its guest needs it.
+pub(crate) fn from_packages(packages: &[PathBuf], cache: &Cache) -> Result<Kernel> {
+    let name = match packages.first() {
+        Some(first) => format!("file-{}", &files::sha256(&files::read(first)?)[..16]),
+        None => return Err(Error::usage("kernel", "no package is named")),
+    };
+    let place = cache.kernels().join(name);
+    if let Some(kept) = load(&place)? {
+        return Ok(kept);
+    }
+    let workshop = cache.workshop()?;
+    require_space(workshop.folder())?;
+    let kernel = unpack(packages, workshop.folder())?;
+    keep(&kernel, &place, workshop.folder())?;
+    load(&place)?.ok_or_else(|| Error::failed("kernel", "it was gone as soon as it was written"))
+}
+
+/// The kernels in the cache, each with the name it is kept under; those that are damaged are left out.
+pub fn kept(cache: &Cache) -> Vec<(String, Kernel)> {
+    let places = files::list(&cache.kernels());
+    let named = places.iter().filter_map(|place| Some((place.file_name()?.to_str()?.to_owned(), place)));
+    named.filter_map(|(name, place)| Some((name, load(place).ok()??))).collect()
+}
+
+fn suite_of(version: &str) -> &'static str {
+    SUITES.iter().find(|(series, _)| is_of_series(version, series)).map_or(BACKPORTS, |(_, suite)| suite)
+}
+
+/// Whether `6.1.0` is of the series `6.1`; `6.12` is not.
+fn is_of_series(version: &str, series: &str) -> bool {
+    version.strip_prefix(series).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-', '+']))
+}
+
+fn require_space(folder: &Path) -> Result<()> {
+    let found = rustix::fs::statvfs(folder).map_err(|error| Error::system(folder.display().to_string(), error))?;
+    let free = found.f_bavail * found.f_frsize;
+    if free >= SPACE_BYTES_MIN {
+        return Ok(());
+    }
+    let cause = format!("{} MiB free, and unpacking a kernel takes {}", free >> 20, Bytes(SPACE_BYTES_MIN));
+    Err(Error::exhausted(format!("folder {}", folder.display()), cause)
+        .remedy("free space, or set IOLANE_LAB_CACHE to a folder elsewhere"))
+}
+
+/// apt with lists, state and cache of its own.
+struct Apt<'a> {
+    folder: &'a Path,
+    suite: &'a str,
+}
+
+impl<'a> Apt<'a> {
+    fn new(folder: &'a Path, suite: &'a str) -> Result<Self> {
+        if !Path::new(KEYRING).exists() {
+            return Err(Error::unavailable("Debian's kernels", format!("there is no {KEYRING} to check them with"))
+                .remedy("as root: apt-get install debian-archive-keyring; or name a file, as in --kernel ./vmlinuz"));
+        }
+        for name in ["state/lists/partial", "cache/archives/partial", "packages", "empty.d"] {
+            files::make_folder(&folder.join(name))?;
+        }
+        files::write(&folder.join("status"), b"")?;
+        let release = suite.trim_end_matches("-backports");
+        let line = |place: &str, suite: &str| format!("deb [signed-by={KEYRING}] {MIRROR}/{place} {suite} main\n");
+        let mut sources = line("debian", suite);
+        if suite == release {
+            sources += &line("debian-security", &format!("{release}-security"));
+        }
+        files::write(&folder.join("sources.list"), sources.as_bytes())?;
+        let apt = Self { folder, suite };
+        apt.run("apt-get", &["update"], folder)?;
+        Ok(apt)
+    }
+
+    /// Downloads the newest kernel of a version, and gives its packages.
+    fn download(&self, version: &str) -> Result<Vec<PathBuf>> {
+        let names = self.run("apt-cache", &["pkgnames", "linux-"], self.folder)?;
+        let packages = packages_of(version, names.lines());
+        if packages.is_empty() {
+            let mut known: Vec<String> = names.lines().filter_map(|name| series_of_package(name)).collect();
+            known.sort_by_key(|series| numbers(series));
+            known.dedup();
+            let cause = format!("Debian's {} has none; it has {}", self.suite, known.join(", "));
+            return Err(Error::unavailable(format!("kernel {version}"), cause)
+                .remedy(format!("choose one of those, or one of {}", series_list())));
+        }
+        let place = self.folder.join("packages");
+        let arguments: Vec<&str> = ["download"].into_iter().chain(packages.iter().map(String::as_str)).collect();
+        self.run("apt-get", &arguments, &place)?;
+        Ok(files::list(&place))
+    }
+
+    fn run(&self, program: &str, arguments: &[&str], folder: &Path) -> Result<String> {
+        let option = |name: &str, value: &str| ["-o".to_owned(), format!("{name}={value}")];
+        let place = |name: &str| self.folder.join(name).display().to_string();
+        let mut command = Command::new(program);
+        command
+            .args(option("Dir::Etc::SourceList", &place("sources.list")))
+            .args(option("Dir::Etc::SourceParts", &place("empty.d")))
+            .args(option("Dir::State", &place("state")))
+            .args(option("Dir::State::status", &place("status")))
+            .args(option("Dir::Cache", &place("cache")))
+            .args(option("APT::Architecture", "amd64"))
+            .args(option("APT::Architectures", "amd64"))
+            .args(option("APT::Sandbox::User", ""))
+            .args(option("Acquire::Languages", "none"))
+            .args(option("Acquire::Retries", "3"))
+            .args(option("Acquire::http::Timeout", "30"))
+            .args(option("Acquire::IndexTargets::deb::DEP-11::DefaultEnabled", "false"))
+            .args(arguments)
+            .current_dir(folder);
+        run(&mut command, "Debian's kernels").map_err(|error| {
+            error.remedy(format!("is {MIRROR} reachable from here? without it name a file, as in --kernel ./vmlinuz"))
+        })
+    }
+}
+
+/// The series that are always there.
+pub(crate) fn series_list() -> String {
+    SUITES.iter().map(|(series, _)| *series).collect::<Vec<_>>().join(", ")
+}
+
+/// Runs a program for its standard output.
+fn run(command: &mut Command, what: &str) -> Result<String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command.stdin(Stdio::null()).output().map_err(|error| {
+        Error::unavailable(what, format!("cannot start {program}: {}", iolane_core::error::describe(&error)))
+    })?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    let first = complaints.lines().find(|line| line.starts_with("E:") || line.contains("error"));
+    let cause = first.or(complaints.lines().next()).unwrap_or("it failed without a word");
+    Err(Error::unavailable(what, format!("{program}: {}", cause.trim())))
+}
+
+/// The packages that make up the newest kernel of a version: one, or from 7.1 on the image and the modules apart.
+fn packages_of<'a>(version: &str, names: impl Iterator<Item = &'a str> + Clone) -> Vec<String> {
+    let of_kind = |kind: &str| {
+        let candidates = names.clone().filter_map(|name| {
+            let release = name.strip_prefix("linux-")?.strip_prefix(kind)?.strip_prefix('-')?;
+            (is_of_series(release, version) && is_plain(release)).then(|| release.to_owned())
+        });
+        candidates.max_by_key(|release| numbers(release))
+    };
+    let (binary, image) = (of_kind("binary"), of_kind("image"));
+    match (binary, image) {
+        (Some(binary), image) if image.as_ref().is_none_or(|image| numbers(image) <= numbers(&binary)) => {
+            vec![format!("linux-binary-{binary}"), format!("linux-modules-{binary}")]
+        }
+        (_, Some(image)) => vec![format!("linux-image-{image}")],
+        _ => Vec::new(),
+    }
+}
+
+/// A kernel for every PC, not one for a cloud, for real time, or without a signature.
+fn is_plain(release: &str) -> bool {
+    release.ends_with("-amd64") && !["-cloud-", "-rt-"].iter().any(|word| release.contains(word))
+}
+
+fn series_of_package(name: &str) -> Option<String> {
+    let release = name.strip_prefix("linux-image-").or_else(|| name.strip_prefix("linux-binary-"))?;
+    let mut parts = release.split('.');
+    let (major, minor) = (parts.next()?, parts.next()?);
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    (is_plain(release) && digits(major) && digits(minor)).then(|| format!("{major}.{minor}"))
+}
+
+/// The numbers in a release, by which releases are ordered.
+fn numbers(release: &str) -> Vec<u32> {
+    release.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()
+}
+
+/// Unpacks packages into a folder that is gone later, and reads what a guest needs.
+fn unpack(packages: &[PathBuf], workshop: &Path) -> Result<Kernel> {
+    let tree = workshop.join("tree");
+    files::make_folder(&tree)?;
+    let mut origins = Vec::new();
+    for package in packages {
+        let shown = package.display().to_string();
+        let in_words: [&OsStr; 3] = ["-x".as_ref(), package.as_os_str(), tree.as_os_str()];
+        run(Command::new("dpkg-deb").args(in_words), &shown)
+            .map_err(|error| error.remedy("is it whole, and a Debian package? fetch it again"))?;
+        let fields = run(Command::new("dpkg-deb").arg("-f").arg(package).arg("Package").arg("Version"), &shown)?;
+        let values: Vec<&str> = fields.lines().filter_map(|line| Some(line.split_once(": ")?.1)).collect();
+        origins.push(values.join(" "));
+    }
+    let origin = format!("Debian's {}", origins.first().map_or("", String::as_str));
+    let modules = ["lib/modules", "usr/lib/modules"].iter().flat_map(|home| files::list(&tree.join(home)));
+    let modules: Vec<PathBuf> = modules.filter(|folder| folder.join("kernel").is_dir()).collect();
+    let homes = modules.iter().map(|folder| folder.join("vmlinuz")).chain(files::list(&tree.join("boot")));
+    let image = homes.into_iter().find(|path| path.is_file() && named_vmlinuz(path));
+    match (image, modules.first()) {
+        (Some(image), Some(modules)) => Kernel::new(&image, modules, &origin),
+        _ => Err(Error::unavailable(origin, "it holds no kernel with its modules")
+            .remedy("name a package like linux-image-6.1.0-56-amd64, not a meta package")),
+    }
+}
+
+fn named_vmlinuz(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz"))
+}
+
+/// What the cache says of a kernel, beside its files.
+#[derive(Serialize, Deserialize)]
+struct Manifest {
+    release: String,
+    origin: String,
+    /// The modules this was made for; another iolane may want others.
+    wanted: Vec<String>,
+    image_sha256: String,
+    /// Name and SHA-256, in load order.
+    modules: Vec<(String, String)>,
+}
+
+fn wanted_names() -> Vec<String> {
+    WANTED.iter().map(|wanted| wanted.name.to_owned()).collect()
+}
+
+/// Writes a kernel beside its place, then moves it there, so that a kill leaves all or nothing.
+fn keep(kernel: &Kernel, place: &Path, workshop: &Path) -> Result<()> {
+    let made = workshop.join("kept");
+    files::make_folder(&made)?;
+    let image = files::read(&kernel.image)?;
+    files::write(&made.join("vmlinuz"), &image)?;
+    for module in &kernel.modules {
+        files::write(&made.join(format!("{}.ko", module.name)), &module.bytes)?;
+    }
+    let manifest = Manifest {
+        release: kernel.release.clone(),
+        origin: kernel.origin.clone(),
+        wanted: wanted_names(),
+        image_sha256: files::sha256(&image),
+        modules: kernel.modules.iter().map(|module| (module.name.clone(), files::sha256(&module.bytes))).collect(),
+    };
+    let text = serde_json::to_vec_pretty(&manifest).map_err(|error| Error::failed("kernel.json", error.to_string()))?;
+    files::write(&made.join("kernel.json"), &text)?;
+    let moved = || {
+        if place.exists() {
+            fs::remove_dir_all(place)?;
+        }
+        fs::create_dir_all(place.parent().unwrap_or(place))?;
+        fs::rename(&made, place)
+    };
+    moved().map_err(|error| Error::system(place.display().to_string(), error))
+}
+
+/// A kernel from the cache; `None` if it is not there, or was made for other modules.
+///
+/// # Errors
+/// If a file is not what was written.
+fn load(place: &Path) -> Result<Option<Kernel>> {
+    let Ok(text) = fs::read(place.join("kernel.json")) else { return Ok(None) };
+    let Ok(manifest) = serde_json::from_slice::<Manifest>(&text) else { return Ok(None) };
+    if manifest.wanted != wanted_names() {
+        return Ok(None);
+    }
+    let image = place.join("vmlinuz");
+    checked(&image, &manifest.image_sha256)?;
+    let module = |(name, sha256): &(String, String)| {
+        let bytes = checked(&place.join(format!("{name}.ko")), sha256)?;
+        Ok(Module { name: name.clone(), bytes })
+    };
+    let modules = manifest.modules.iter().map(module).collect::<Result<_>>()?;
+    Ok(Some(Kernel { release: manifest.release, origin: manifest.origin, image, modules }))
+}
+
+fn checked(path: &Path, sha256: &str) -> Result<Vec<u8>> {
+    let bytes = files::read(path)?;
+    if files::sha256(&bytes) == sha256 {
+        return Ok(bytes);
+    }
+    let folder = path.parent().unwrap_or(path);
+    Err(Error::failed(path.display().to_string(), "it is not what was stored (its SHA-256 differs)")
+        .remedy(format!("remove {}, and it is fetched again", folder.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAMES: &[&str] = &[
+        "linux-image-6.12.107+deb13-amd64",
+        "linux-image-6.12.117+deb13-amd64",
+        "linux-image-6.12.117+deb13-cloud-amd64",
+        "linux-image-6.12.117+deb13-rt-amd64",
+        "linux-image-6.1.0-56-amd64",
+        "linux-image-6.1.0-9-amd64-unsigned",
+        "linux-image-6.1.0-9-amd64",
+        "linux-binary-7.2.9+deb13-amd64",
+        "linux-binary-7.2.12+deb13-amd64",
+        "linux-image-7.2.9+deb13-amd64",
+        "linux-modules-7.2.12+deb13-amd64",
+        "linux-image-amd64",
+    ];
+
+    #[test]
+    fn the_newest_plain_kernel_of_a_version_is_taken() {
+        let packages = |version| packages_of(version, NAMES.iter().copied());
+        assert_eq!(packages("6.12"), ["linux-image-6.12.117+deb13-amd64"]);
+        assert_eq!(packages("6.12.107"), ["linux-image-6.12.107+deb13-amd64"]);
+        assert_eq!(packages("6.1"), ["linux-image-6.1.0-56-amd64"]);
+        assert_eq!(packages("7.2"), ["linux-binary-7.2.12+deb13-amd64", "linux-modules-7.2.12+deb13-amd64"]);
+        assert_eq!(packages("7.9"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn series_lead_to_their_suites() {
+        let of =
+            [("5.10", "bullseye"), ("6.1", "bookworm"), ("6.1.0", "bookworm"), ("6.12", "trixie"), ("7.2", BACKPORTS)];
+        of.iter().for_each(|(version, suite)| assert_eq!(suite_of(version), *suite, "{version}"));
+        assert_eq!(series_of_package("linux-image-6.12.117+deb13-amd64").as_deref(), Some("6.12"));
+        assert_eq!(series_of_package("linux-image-amd64"), None);
+    }
+
+    #[test]
+    fn a_kept_kernel_is_checked_when_it_is_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let image = folder.path().join("image");
+        fs::write(&image, b"an image").unwrap();
+        let module = Module { name: "nvme".into(), bytes: b"a module".into() };
+        let kernel =
+            Kernel { release: "6.1.0".into(), origin: "Debian's".into(), image, modules: vec![module.clone()] };
+        let place = folder.path().join("kernels/6.1");
+        assert!(load(&place).unwrap().is_none());
+        keep(&kernel, &place, folder.path()).unwrap();
+        let kept = load(&place).unwrap().unwrap();
+        assert_eq!((kept.release.as_str(), kept.modules), ("6.1.0", vec![module]));
+        fs::write(place.join("nvme.ko"), b"a modulE").unwrap();
+        let error = load(&place).unwrap_err();
+        assert!(error.to_string().contains("SHA-256 differs); remove "), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_is_no_package_is_refused_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let package = folder.path().join("linux.deb");
+        fs::write(&package, b"!<arch>\ntruncated").unwrap();
+        let error = unpack(&[package], folder.path()).unwrap_err();
+        assert!(error.to_string().contains("linux.deb"), "{error}");
+        assert_eq!(error.kind(), iolane_core::ErrorKind::Unavailable);
+    }
+}

@@ -1,0 +1,332 @@
+//! The inside of the lab: what runs as process 1 of a guest. It makes the machine usable, runs the commands of its job,
+//! and sends out what they say and leave. It is never called outside a guest.
+
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{CWD, FileType, Mode};
+use rustix::mount::MountFlags;
+use rustix::process::{Pid, Signal};
+
+use crate::channel::{Ended, FileHeader, Frame, PAYLOAD_BYTES_MAX, PORT_NAME};
+use crate::files;
+use crate::job::{GuestCommand, JOB_FILE, Orders};
+
+/// A command writes a line here to ask something of the host: `unplug nvme2`, `stall nvme3`.
+pub const EVENTS_FILE: &str = "/run/lab-events";
+
+/// How long drives may take to appear.
+const DRIVES_TIME_MAX: Duration = Duration::from_secs(30);
+const LOOK_INTERVAL: Duration = Duration::from_millis(2);
+
+/// Whether this process is the first one of a guest.
+pub fn is_inside() -> bool {
+    std::process::id() == 1 && std::env::args_os().next().is_some_and(|name| name == "/init")
+}
+
+/// Lives the life of process 1. Does not return: the host ends the guest.
+pub fn live() -> ! {
+    if let Err(what) = work() {
+        // To the console; the host shows its log if the channel never opened.
+        eprintln!("lab: {what}");
+    }
+    loop {
+        std::thread::park();
+    }
+}
+
+type Result<T, E = String> = std::result::Result<T, E>;
+
+/// Adds what failed to a failure.
+trait During<T> {
+    fn during(self, what: &str) -> Result<T>;
+}
+
+impl<T, E: std::fmt::Display> During<T> for std::result::Result<T, E> {
+    fn during(self, what: &str) -> Result<T> {
+        self.map_err(|error| format!("{what}: {error}"))
+    }
+}
+
+fn work() -> Result<()> {
+    mount_all()?;
+    let orders: Orders = serde_json::from_slice(&fs::read(JOB_FILE).during(JOB_FILE)?).during(JOB_FILE)?;
+    let loaded = load_modules(&orders);
+    // The modules the channel needs come first, so that it can tell of others that fail.
+    let channel = Channel::open()?;
+    match loaded.and_then(|()| prepare(&orders)) {
+        Ok(()) => channel.clone().run(&orders),
+        Err(what) => channel.send(&Frame::Trouble(what)),
+    }
+}
+
+fn mount_all() -> Result<()> {
+    let mount = |kind: &str, place: &str, data: &str| {
+        fs::create_dir_all(place).during(place)?;
+        let data = CString::new(data).during(place)?;
+        rustix::mount::mount(kind, place, kind, MountFlags::empty(), Some(data.as_c_str())).during(place)
+    };
+    mount("proc", "/proc", "")?;
+    mount("sysfs", "/sys", "")?;
+    mount("devtmpfs", "/dev", "")?;
+    mount("tmpfs", "/dev/shm", "mode=1777")?;
+    mount("tmpfs", "/tmp", "mode=1777")?;
+    mount("tmpfs", "/run", "mode=755")?;
+    // Kernels that have none count no system calls, which the commands say themselves.
+    let _ = mount("tracefs", "/sys/kernel/tracing", "");
+    Ok(())
+}
+
+/// Loads the modules in their order. NVMe controllers are handed to their driver one by one, in the order of their slots:
+/// left to itself it takes them all at once, and numbers them as they come.
+fn load_modules(orders: &Orders) -> Result<()> {
+    for (path, parameters) in &orders.modules {
+        let shown = path.display().to_string();
+        let is_nvme = path.file_stem().is_some_and(|name| name == "nvme");
+        if is_nvme {
+            fs::write("/sys/bus/pci/drivers_autoprobe", "0").during(&shown)?;
+        }
+        let module = File::open(path).during(&shown)?;
+        let parameters = CString::new(parameters.as_str()).during(&shown)?;
+        match rustix::system::finit_module(&module, &parameters, 0) {
+            // Built in, or for hardware that is not there.
+            Err(rustix::io::Errno::EXIST | rustix::io::Errno::NODEV) => {}
+            loaded => loaded.during(&shown)?,
+        }
+        if is_nvme {
+            bind_controllers()?;
+            fs::write("/sys/bus/pci/drivers_autoprobe", "1").during(&shown)?;
+        }
+    }
+    Ok(())
+}
+
+fn bind_controllers() -> Result<()> {
+    // PCI Code and ID Assignment: mass storage, non-volatile memory, NVMe I/O controller.
+    const NVME_CLASS: &str = "0x010802";
+    for device in files::list(Path::new("/sys/bus/pci/devices")) {
+        let class = fs::read_to_string(device.join("class")).unwrap_or_default();
+        if class.trim() == NVME_CLASS && !device.join("driver").exists() {
+            let slot = device.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            fs::write("/sys/bus/pci/drivers/nvme/bind", &slot).during(&format!("NVMe controller {slot}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Waits for the drives, and makes the names by which commands call them.
+fn prepare(orders: &Orders) -> Result<()> {
+    let deadline = Instant::now() + DRIVES_TIME_MAX;
+    for index in 0..orders.drives {
+        let device = format!("/dev/nvme{index}n1");
+        while !Path::new(&device).exists() {
+            if Instant::now() > deadline {
+                return Err(format!("drive nvme{index} did not appear within {DRIVES_TIME_MAX:?}"));
+            }
+            std::thread::sleep(LOOK_INTERVAL);
+        }
+    }
+    let folder = &orders.job.folder;
+    fs::create_dir_all(folder).during(&folder.display().to_string())?;
+    for (name, device) in names(&files::list(Path::new("/dev"))) {
+        // A file that was carried in goes before a name.
+        let _ = symlink(device, folder.join(name));
+    }
+    rustix::fs::mknodat(CWD, EVENTS_FILE, FileType::Fifo, Mode::from_raw_mode(0o622), 0).during(EVENTS_FILE)
+}
+
+/// Names for devices: their own, and `nvme0` for the first namespace of that controller.
+fn names(devices: &[PathBuf]) -> Vec<(String, PathBuf)> {
+    let mut names = Vec::new();
+    for device in devices {
+        let Some(name) = device.file_name().and_then(|name| name.to_str()) else { continue };
+        let is_namespace = name.starts_with("nvme") && name[4..].contains('n');
+        if is_namespace || name.starts_with("nullb") || name.starts_with("ng") {
+            names.push((name.to_owned(), device.clone()));
+        }
+        if let Some(controller) = name.strip_suffix("n1").filter(|_| is_namespace) {
+            names.push((controller.to_owned(), device.clone()));
+        }
+    }
+    names
+}
+
+/// The way out. Threads share it; each frame is written whole.
+#[derive(Clone)]
+struct Channel {
+    port: Arc<Mutex<File>>,
+    running: Arc<Mutex<Option<Pid>>>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Channel {
+    fn open() -> Result<Self> {
+        let ports = files::list(Path::new("/sys/class/virtio-ports"));
+        let ours =
+            ports.iter().find(|port| fs::read_to_string(port.join("name")).is_ok_and(|name| name.trim() == PORT_NAME));
+        let device =
+            Path::new("/dev").join(ours.and_then(|port| port.file_name()).ok_or("there is no channel to the host")?);
+        let port = File::options().read(true).write(true).open(&device).during(&device.display().to_string())?;
+        Ok(Self { port: Arc::new(Mutex::new(port)), running: Arc::default() })
+    }
+
+    fn send(&self, frame: &Frame) -> Result<()> {
+        frame.write(&mut *locked(&self.port)).during("the channel to the host")
+    }
+
+    fn run(self, orders: &Orders) -> Result<()> {
+        self.listen()?;
+        self.pass_events_on()?;
+        let release = rustix::system::uname().release().to_string_lossy().into_owned();
+        self.send(&Frame::Hello { release })?;
+        let target = if orders.drives > 0 { "nvme0" } else { "nullb0" };
+        for command in &orders.job.commands {
+            let ended = match self.run_command(command, &orders.job.folder, target) {
+                Ok(ended) => ended,
+                Err(what) => {
+                    self.send(&Frame::Stderr(format!("lab: {what}\n").into_bytes()))?;
+                    Ended::Code(127)
+                }
+            };
+            self.send(&Frame::Ended(ended))?;
+        }
+        for place in &orders.job.returns {
+            self.send_files(place)?;
+        }
+        self.send(&Frame::Done)
+    }
+
+    /// Takes what the host has to say from now on: that the command should end.
+    fn listen(&self) -> Result<()> {
+        let mut port = locked(&self.port).try_clone().during("the channel to the host")?;
+        let running = Arc::clone(&self.running);
+        std::thread::spawn(move || {
+            while let Ok(Some(frame)) = Frame::read(&mut port) {
+                if let (Frame::Interrupt, Some(group)) = (frame, *locked(&running)) {
+                    // One that has just ended cannot be interrupted, and need not be.
+                    let _ = rustix::process::kill_process_group(group, Signal::INT);
+                }
+            }
+        });
+        Ok(())
+    }
+
+    fn pass_events_on(&self) -> Result<()> {
+        // Open for writing too, so that reading waits for the next writer instead of ending with the first.
+        let mut fifo = File::options().read(true).write(true).open(EVENTS_FILE).during(EVENTS_FILE)?;
+        let channel = self.clone();
+        std::thread::spawn(move || {
+            let mut bytes = [0; 512];
+            while let Ok(length @ 1..) = fifo.read(&mut bytes) {
+                for line in String::from_utf8_lossy(&bytes[..length]).lines() {
+                    // Without a host there is nobody to tell.
+                    let _ = channel.send(&Frame::Event(line.to_owned()));
+                }
+            }
+        });
+        Ok(())
+    }
+
+    fn run_command(&self, command: &GuestCommand, folder: &Path, target: &str) -> Result<Ended> {
+        let (program, arguments) = command.words.split_first().ok_or("a command without words")?;
+        let mut child = Command::new(program)
+            .args(arguments)
+            .current_dir(folder)
+            .env_clear()
+            .envs([("PATH", "/bin"), ("HOME", "/root"), ("TMPDIR", "/tmp"), ("IOLANE_TARGET", target)])
+            .envs(command.environment.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .during(program)?;
+        let group = Pid::from_child(&child);
+        *locked(&self.running) = Some(group);
+        let output = child.stdout.take().map(|pipe| self.forward(pipe, Frame::Stdout));
+        let complaints = child.stderr.take().map(|pipe| self.forward(pipe, Frame::Stderr));
+        let status = child.wait().during(program)?;
+        *locked(&self.running) = None;
+        // What it left running would keep the pipes open.
+        let _ = rustix::process::kill_process_group(group, Signal::KILL);
+        for forwarder in [output, complaints].into_iter().flatten() {
+            forwarder.join().map_err(|_| "a forwarder panicked")?;
+        }
+        Ok(status.signal().map_or_else(|| Ended::Code(status.code().unwrap_or(1)), Ended::Signal))
+    }
+
+    fn forward(
+        &self,
+        mut pipe: impl Read + Send + 'static,
+        frame: fn(Vec<u8>) -> Frame,
+    ) -> std::thread::JoinHandle<()> {
+        let channel = self.clone();
+        std::thread::spawn(move || {
+            let mut bytes = vec![0; PAYLOAD_BYTES_MAX];
+            while let Ok(length @ 1..) = pipe.read(&mut bytes) {
+                if channel.send(&frame(bytes[..length].to_vec())).is_err() {
+                    break;
+                }
+            }
+        })
+    }
+
+    /// Sends the files at or beneath a place that were written since the guest came up: those it was born with bear the
+    /// time 0. Links and other file systems are left alone.
+    fn send_files(&self, place: &Path) -> Result<()> {
+        let Ok(found) = fs::symlink_metadata(place) else { return Ok(()) };
+        if found.is_dir() {
+            let device = found.dev();
+            return files::list(place)
+                .iter()
+                .filter(|path| fs::symlink_metadata(path).is_ok_and(|inner| inner.dev() == device))
+                .try_for_each(|path| self.send_files(path));
+        }
+        if !found.is_file() || found.mtime() == 0 {
+            return Ok(());
+        }
+        let shown = place.display().to_string();
+        let header = FileHeader { path: place.into(), mode: found.mode() & 0o777, bytes: found.len() };
+        self.send(&Frame::File(header))?;
+        // Exactly the announced length, should something still be writing to it.
+        let mut file = File::open(place).during(&shown)?.take(found.len());
+        let mut bytes = vec![0; PAYLOAD_BYTES_MAX];
+        loop {
+            match file.read(&mut bytes).during(&shown)? {
+                0 => return Ok(()),
+                length => self.send(&Frame::Data(bytes[..length].to_vec()))?,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drives_can_be_called_by_their_controller() {
+        let devices = ["/dev/ng0n1", "/dev/nullb0", "/dev/null", "/dev/nvme0", "/dev/nvme0n1", "/dev/nvme0n1p1"];
+        let names = names(&devices.map(PathBuf::from));
+        let names: Vec<(&str, &str)> =
+            names.iter().map(|(name, device)| (name.as_str(), device.to_str().unwrap())).collect();
+        let expected = [
+            ("ng0n1", "/dev/ng0n1"),
+            ("nullb0", "/dev/nullb0"),
+            ("nvme0n1", "/dev/nvme0n1"),
+            ("nvme0", "/dev/nvme0n1"),
+            ("nvme0n1p1", "/dev/nvme0n1p1"),
+        ];
+        assert_eq!(names, expected);
+    }
+}

@@ -1,0 +1,215 @@
+//! Which kernel a guest boots: the host's own, a file, or one of Debian's by its version.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use iolane_core::{Error, ErrorKind, Result};
+
+use crate::cache::Cache;
+use crate::debian;
+use crate::files;
+use crate::modules::{self, Module, WANTED};
+
+/// What people write after `--kernel`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KernelSource {
+    /// The one this machine runs.
+    Host,
+    /// One of Debian's: `6.1`, or more exactly `7.2.11`.
+    Debian(String),
+    /// A `vmlinuz`, whose modules are found by its version, or a Debian package.
+    File(PathBuf),
+}
+
+/// The kernel to boot where none is named and the host's own cannot be read.
+pub const FALLBACK_VERSION: &str = "6.1";
+
+impl FromStr for KernelSource {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let is_version = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+        match text {
+            "host" => Ok(Self::Host),
+            path if path.contains('/') || Path::new(path).is_file() => Ok(Self::File(path.into())),
+            version if version.split('.').count() >= 2 && version.split('.').all(is_version) => {
+                Ok(Self::Debian(version.into()))
+            }
+            _ => Err(Error::usage(format!("kernel `{text}`"), "neither a version, nor a file, nor `host`")
+                .remedy("write it like 6.1, ./vmlinuz or host")),
+        }
+    }
+}
+
+impl fmt::Display for KernelSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host => f.write_str("host"),
+            Self::Debian(version) => f.write_str(version),
+            Self::File(path) => path.display().fmt(f),
+        }
+    }
+}
+
+/// A kernel that can be booted, and its modules in the order in which they load.
+#[derive(Debug, Clone)]
+pub struct Kernel {
+    /// What `uname -r` will say, such as `6.1.0-56-amd64`.
+    pub release: String,
+    /// Where it comes from, for people.
+    pub origin: String,
+    pub(crate) image: PathBuf,
+    pub(crate) modules: Vec<Module>,
+}
+
+impl Kernel {
+    /// Finds it, fetching it if need be; `say` is told about what takes long.
+    ///
+    /// # Errors
+    /// Unavailable if it is not there, cannot be read or cannot be fetched; failed if what is there is damaged.
+    pub fn find(source: &KernelSource, cache: &Cache, say: &mut dyn FnMut(&str)) -> Result<Self> {
+        match source {
+            KernelSource::Host => Self::of_host(),
+            KernelSource::Debian(version) => debian::kernel(version, cache, say),
+            KernelSource::File(path) if path.extension().is_some_and(|extension| extension == "deb") => {
+                debian::from_packages(std::slice::from_ref(path), cache)
+            }
+            KernelSource::File(path) => Self::of_file(path),
+        }
+    }
+
+    /// The host's own, or the one of Debian's that stands in for it where it cannot be read; `say` is told which.
+    ///
+    /// # Errors
+    /// As [`Kernel::find`].
+    pub fn find_default(cache: &Cache, say: &mut dyn FnMut(&str)) -> Result<Self> {
+        Self::of_host().or_else(|error| {
+            say(&format!("{error}; taking Debian's {FALLBACK_VERSION}"));
+            Self::find(&KernelSource::Debian(FALLBACK_VERSION.into()), cache, say)
+        })
+    }
+
+    fn of_host() -> Result<Self> {
+        let release = rustix::system::uname().release().to_string_lossy().into_owned();
+        let folder = PathBuf::from("/lib/modules").join(&release);
+        let candidates = [PathBuf::from(format!("/boot/vmlinuz-{release}")), folder.join("vmlinuz")];
+        let Some(image) = candidates.iter().find(|image| image.exists()) else {
+            let what = format!("the host's kernel {release}");
+            return Err(Error::unavailable(what, format!("there is no {}", candidates[0].display()))
+                .remedy("name one, as in --kernel 6.1"));
+        };
+        Self::new(image, &folder, "the host's")
+    }
+
+    fn of_file(image: &Path) -> Result<Self> {
+        let release = release_of(image)?;
+        let beside = image.parent().unwrap_or(Path::new("."));
+        let homes = [beside.join("../lib/modules"), beside.join("../usr/lib/modules"), "/lib/modules".into()];
+        let folder = homes.iter().map(|home| home.join(&release)).chain([beside.to_owned()]);
+        let Some(folder) = folder.into_iter().find(|folder| folder.join("kernel").is_dir()) else {
+            let what = format!("the modules of {}", image.display());
+            let cause = format!("there is no folder lib/modules/{release} beside it or on this machine");
+            return Err(Error::unavailable(what, cause).remedy("unpack the kernel's whole package"));
+        };
+        Self::new(image, &folder, &format!("from {}", image.display()))
+    }
+
+    /// Of an image and its `lib/modules/RELEASE`.
+    pub(crate) fn new(image: &Path, modules_folder: &Path, origin: &str) -> Result<Self> {
+        let release = release_of(image)?;
+        let modules = modules::in_load_order(modules_folder, WANTED)?;
+        Ok(Self { release, origin: origin.into(), image: image.to_owned(), modules })
+    }
+
+    /// Whether the kernel is at least of this version.
+    pub fn is_at_least(&self, major: u32, minor: u32) -> bool {
+        let mut numbers = self.release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().unwrap_or(0));
+        (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (major, minor)
+    }
+}
+
+/// Offset of the magic number in an x86 boot image, and what it is: Documentation/arch/x86/boot.rst, "The Real-Mode
+/// Kernel Header".
+const MAGIC: (usize, &[u8]) = (0x202, b"HdrS");
+/// Offset of the pointer to the version's text, which counts from 0x200.
+const VERSION_POINTER: usize = 0x20e;
+
+/// The release that a `vmlinuz` names in its header.
+pub(crate) fn release_of(image: &Path) -> Result<String> {
+    let bytes = files::read(image).map_err(|error| match error.kind() {
+        ErrorKind::Unavailable => error.remedy(format!("as root: chmod a+r {}", image.display())),
+        _ => error.with_kind(ErrorKind::Unavailable).remedy("name a kernel, as in --kernel 6.1"),
+    })?;
+    parse_release(&bytes).ok_or_else(|| {
+        Error::usage(format!("kernel {}", image.display()), "not an x86 boot image (bzImage)")
+            .remedy("name a vmlinuz, not a vmlinux, or a Debian package")
+    })
+}
+
+fn parse_release(image: &[u8]) -> Option<String> {
+    let magic = image.get(MAGIC.0..MAGIC.0 + MAGIC.1.len())?;
+    let pointer = image.get(VERSION_POINTER..VERSION_POINTER + 2)?;
+    let start = usize::from(u16::from_le_bytes([pointer[0], pointer[1]])) + 0x200;
+    let text = image.get(start..)?.split(|byte| *byte == 0 || *byte == b' ').next()?;
+    let text = std::str::from_utf8(text).ok().filter(|text| !text.is_empty() && text.len() < 100)?;
+    (magic == MAGIC.1).then(|| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_kernel_is_named_by_version_file_or_host() {
+        assert_eq!("6.1".parse::<KernelSource>().unwrap(), KernelSource::Debian("6.1".into()));
+        assert_eq!("7.2.11".parse::<KernelSource>().unwrap(), KernelSource::Debian("7.2.11".into()));
+        assert_eq!("host".parse::<KernelSource>().unwrap(), KernelSource::Host);
+        assert_eq!("./vmlinuz".parse::<KernelSource>().unwrap(), KernelSource::File("./vmlinuz".into()));
+        for bad in ["", "six", "6", "6.", "6.x", "-1.2"] {
+            assert!(bad.parse::<KernelSource>().is_err(), "{bad}");
+        }
+    }
+
+    /// A boot image with nothing but a header.
+    fn image(release: &str) -> Vec<u8> {
+        let mut image = vec![0; 0x300];
+        image[0x202..0x206].copy_from_slice(b"HdrS");
+        image[0x20e..0x210].copy_from_slice(&0x80u16.to_le_bytes());
+        let text = format!("{release} (build@debian) #1 SMP\0");
+        image[0x280..0x280 + text.len()].copy_from_slice(text.as_bytes());
+        image
+    }
+
+    #[test]
+    fn the_release_stands_in_the_image() {
+        assert_eq!(parse_release(&image("6.1.0-56-amd64")).as_deref(), Some("6.1.0-56-amd64"));
+        assert_eq!(parse_release(b"MZ"), None);
+        assert_eq!(parse_release(&[0; 4096]), None);
+    }
+
+    #[test]
+    fn versions_compare_by_number() {
+        let kernel = |release: &str| Kernel {
+            release: release.into(),
+            origin: String::new(),
+            image: PathBuf::new(),
+            modules: Vec::new(),
+        };
+        assert!(kernel("6.12.3+deb13").is_at_least(6, 1));
+        assert!(!kernel("5.10.0-46-amd64").is_at_least(5, 19));
+        assert!(kernel("7.2.11").is_at_least(7, 2));
+    }
+
+    proptest! {
+        #[test]
+        fn no_image_makes_the_parser_panic(cut in 0usize..0x300, at in 0usize..0x300, byte: u8) {
+            let mut image = image("6.1.0");
+            image[at] = byte;
+            image.truncate(cut);
+            let _ = parse_release(&image);
+        }
+    }
+}

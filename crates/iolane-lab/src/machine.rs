@@ -1,0 +1,295 @@
+//! The hardware of a guest, and the words by which QEMU is asked for it. No process is started here.
+
+use std::fmt;
+use std::str::FromStr;
+
+use iolane_core::units::Bytes;
+use iolane_core::{Error, Result};
+
+/// How a guest's instructions run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Accelerator {
+    /// On the processor itself.
+    Kvm,
+    /// Translated by QEMU.
+    Tcg,
+    /// Translated, on a clock that advances one nanosecond with every instruction.
+    Exact,
+}
+
+impl fmt::Display for Accelerator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Kvm => "KVM",
+            Self::Tcg => "TCG",
+            Self::Exact => "TCG, 1 ns of virtual time an instruction",
+        })
+    }
+}
+
+/// A guest's hardware.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Machine {
+    /// Processors; an exact machine has one.
+    pub cpus: u32,
+    /// Memory in bytes.
+    pub memory: Bytes,
+    /// NVMe drives, a controller each: nvme0, nvme1 and so on.
+    pub drives: Vec<Drive>,
+    /// Whether to count instructions instead of time.
+    pub exact: bool,
+}
+
+/// An NVMe controller with one namespace.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Drive {
+    /// Size of the namespace in bytes.
+    pub bytes: Bytes,
+    /// Logical block size: 512 or 4096.
+    pub block_bytes: u32,
+    /// Metadata with each block, in bytes.
+    pub metadata_bytes: u16,
+    /// I/O queue pairs; the guest's driver takes some of them for polling.
+    pub queue_pairs: u16,
+    /// What holds the data.
+    pub backing: Backing,
+    /// Whether it sits in a slot it can be pulled from.
+    pub removable: bool,
+}
+
+impl Default for Drive {
+    fn default() -> Self {
+        Self {
+            bytes: Bytes(1 << 30),
+            block_bytes: 512,
+            metadata_bytes: 0,
+            queue_pairs: 31,
+            backing: Backing::File,
+            removable: false,
+        }
+    }
+}
+
+/// What is behind a drive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Backing {
+    /// A sparse file without a name, in the lab's cache folder.
+    File,
+    /// Nothing: reads give zeroes, writes are forgotten, both at once (QEMU's `null-co`).
+    Null,
+    /// A file on which reads and writes of 512 bytes at this place fail (QEMU's `blkdebug`).
+    MediaErrorAt(u64),
+    /// Nothing that answers: each request takes an hour, from the moment the host says so.
+    Stalls,
+}
+
+impl FromStr for Backing {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "file" => Ok(Self::File),
+            "null" => Ok(Self::Null),
+            _ => Err(Error::usage(format!("backing `{text}`"), "not one of file and null")),
+        }
+    }
+}
+
+/// The most drives a machine has slots for.
+const DRIVES_MAX: usize = 16;
+/// The most queue pairs for which the emulated controller has interrupt vectors.
+const QUEUE_PAIRS_MAX: u16 = 63;
+const MEMORY_MIN: Bytes = Bytes(512 << 20);
+/// Queue pairs that the guest's driver keeps for polling.
+pub(crate) const POLL_QUEUES: u32 = 2;
+
+impl Machine {
+    /// Whether QEMU and the guest's kernel can make it.
+    ///
+    /// # Errors
+    /// A usage error that names what cannot be.
+    pub fn check(&self) -> Result<()> {
+        let refuse = |what: String, cause: &str| Err(Error::usage(what, cause));
+        match self.cpus {
+            0 => return refuse("a guest without cpus".into(), "it needs 1 at least"),
+            2.. if self.exact => {
+                return refuse(format!("{} cpus in exact mode", self.cpus), "instructions count on 1 alone");
+            }
+            256.. => return refuse(format!("{} cpus", self.cpus), "QEMU's machine has 255 at most"),
+            _ => {}
+        }
+        if self.memory < MEMORY_MIN {
+            return refuse(format!("a guest of {}", self.memory), "its kernel and this program take 512m at least");
+        }
+        if self.drives.len() > DRIVES_MAX {
+            return refuse(format!("{} drives", self.drives.len()), "a guest has slots for 16");
+        }
+        self.drives.iter().try_for_each(Drive::check)
+    }
+
+    /// The arguments of QEMU beside those for the lab's own channels; `disks` are the paths of the drives' files, where
+    /// they have one.
+    pub(crate) fn arguments(&self, accelerator: Accelerator, disks: &[Option<String>]) -> Vec<String> {
+        let mut arguments = Words::default();
+        arguments.add("-nodefaults -no-user-config -display none -no-reboot");
+        arguments.add("-machine q35,kernel-irqchip=split,hpet=off");
+        arguments.add(match accelerator {
+            Accelerator::Kvm => "-accel kvm -cpu host",
+            Accelerator::Tcg => "-accel tcg,thread=multi -cpu max",
+            Accelerator::Exact => "-accel tcg,thread=single -icount shift=0,sleep=off -cpu max",
+        });
+        arguments.add(&format!("-smp {} -m {}b", self.cpus, self.memory.0));
+        arguments.add("-device intel-iommu,intremap=on");
+        for (index, (drive, disk)) in self.drives.iter().zip(disks).enumerate() {
+            drive.add_arguments(index, disk.as_deref(), &mut arguments);
+        }
+        arguments.0
+    }
+
+    /// The kernel's command line.
+    pub(crate) fn kernel_line(&self) -> String {
+        // The time stamp counter is sound in every one of these machines, though translated processors do not say so;
+        // without these words the guest's clock would be a device, and reading it a system call and an exit.
+        let line = "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable clocksource=tsc intel_iommu=on iommu=pt \
+                    random.trust_cpu=on rdinit=/init";
+        // The same addresses every time, so that figures repeat.
+        if self.exact { format!("{line} nokaslr") } else { line.into() }
+    }
+}
+
+impl Drive {
+    fn check(&self) -> Result<()> {
+        let refuse = |what: String, cause: &str| Err(Error::usage(what, cause));
+        if !matches!(self.block_bytes, 512 | 4096) {
+            return refuse(format!("blocks of {}", self.block_bytes), "a drive of the lab has 512 or 4096 bytes");
+        }
+        if self.bytes.0 < 1 << 20 || self.bytes.0 % u64::from(self.block_bytes) != 0 {
+            return refuse(format!("a drive of {}", self.bytes), "it has 1m at least, in whole blocks");
+        }
+        if !(3..=QUEUE_PAIRS_MAX).contains(&self.queue_pairs) {
+            return refuse(
+                format!("{} queue pairs", self.queue_pairs),
+                "a drive of the lab has 3 to 63, 2 for polling",
+            );
+        }
+        if self.metadata_bytes > 64 {
+            return refuse(format!("metadata of {} bytes", self.metadata_bytes), "a drive of the lab has 64 at most");
+        }
+        Ok(())
+    }
+
+    /// Whether its data is in a file.
+    pub(crate) fn has_file(&self) -> bool {
+        matches!(self.backing, Backing::File | Backing::MediaErrorAt(_))
+    }
+
+    fn add_arguments(&self, index: usize, disk: Option<&str>, arguments: &mut Words) {
+        let bytes = self.bytes.0;
+        let file = |prefix: &str| {
+            let disk = disk.unwrap_or("/dev/null");
+            format!("{prefix}driver=file,{prefix}filename={disk},{prefix}locking=off,{prefix}discard=unmap")
+        };
+        let node = format!("node-name=disk{index}");
+        // Nobody needs these bytes once the guest is gone, so that flushing them would be waste.
+        let volatile = "cache.no-flush=on,discard=unmap";
+        arguments.add(&match self.backing {
+            Backing::File => format!("-blockdev driver=raw,{node},{volatile},{}", file("file.")),
+            Backing::Null => format!("-blockdev driver=null-co,{node},size={bytes},read-zeroes=on"),
+            Backing::MediaErrorAt(place) => format!(
+                "-blockdev driver=blkdebug,{node},{volatile},{},{},{}",
+                injected(0, "read_aio", place),
+                injected(1, "pwritev", place),
+                file("image.")
+            ),
+            Backing::Stalls => format!(
+                "-object throttle-group,id=brake{index} \
+                 -blockdev driver=throttle,{node},throttle-group=brake{index},file.driver=null-co,file.size={bytes},file.read-zeroes=on"
+            ),
+        });
+        let mut place = String::new();
+        if self.removable {
+            arguments.add(&format!("-device pcie-root-port,id=slot{index},chassis={},slot={index}", index + 1));
+            place = format!(",bus=slot{index}");
+        }
+        let queues = self.queue_pairs;
+        let vectors = queues + 1;
+        arguments.add(&format!(
+            "-device nvme,id=nvme{index},serial=lab{index},max_ioqpairs={queues},msix_qsize={vectors}{place}"
+        ));
+        let (block, metadata) = (self.block_bytes, self.metadata_bytes);
+        arguments.add(&format!(
+            "-device nvme-ns,bus=nvme{index},drive=disk{index},nsid=1,logical_block_size={block},physical_block_size={block},ms={metadata}"
+        ));
+    }
+}
+
+/// A rule of blkdebug: errno 5 (EIO) on that event, always.
+fn injected(rule: u32, event: &str, place: u64) -> String {
+    let sector = place / 512;
+    format!(
+        "inject-error.{rule}.event={event},inject-error.{rule}.errno=5,inject-error.{rule}.sector={sector},inject-error.{rule}.once=off"
+    )
+}
+
+/// Arguments that are written together where they belong together.
+#[derive(Default)]
+struct Words(Vec<String>);
+
+impl Words {
+    fn add(&mut self, words: &str) {
+        self.0.extend(words.split_whitespace().map(str::to_owned));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine() -> Machine {
+        Machine { cpus: 2, memory: Bytes(1 << 30), drives: vec![Drive::default()], exact: false }
+    }
+
+    #[test]
+    fn what_cannot_be_is_named() {
+        let drive = |drive: Drive| Machine { drives: vec![drive], ..machine() };
+        for (machine, cause) in [
+            (Machine { cpus: 0, ..machine() }, "without cpus"),
+            (Machine { exact: true, ..machine() }, "2 cpus in exact mode"),
+            (Machine { memory: Bytes(1 << 20), ..machine() }, "a guest of 1m"),
+            (Machine { drives: vec![Drive::default(); 17], ..machine() }, "17 drives"),
+            (drive(Drive { block_bytes: 1000, ..Drive::default() }), "blocks of 1000"),
+            (drive(Drive { bytes: Bytes(4096), ..Drive::default() }), "a drive of 4k"),
+            (drive(Drive { queue_pairs: 64, ..Drive::default() }), "64 queue pairs"),
+            (drive(Drive { metadata_bytes: 65, ..Drive::default() }), "metadata of 65"),
+        ] {
+            let error = machine.check().unwrap_err().to_string();
+            assert!(error.contains(cause), "{error}");
+        }
+        machine().check().unwrap();
+    }
+
+    #[test]
+    fn each_drive_gets_its_controller_and_its_file() {
+        let drives = vec![Drive::default(), Drive { block_bytes: 4096, backing: Backing::Null, ..Drive::default() }];
+        let machine = Machine { drives, ..machine() };
+        let words = machine.arguments(Accelerator::Tcg, &[Some("/proc/self/fd/9".into()), None]).join(" ");
+        for part in [
+            "driver=raw,node-name=disk0,",
+            "file.filename=/proc/self/fd/9",
+            "driver=null-co,node-name=disk1,size=1073741824",
+            "-device nvme,id=nvme1,serial=lab1,",
+            "nvme-ns,bus=nvme1,drive=disk1,nsid=1,logical_block_size=4096",
+            "-smp 2 -m 1073741824b",
+        ] {
+            assert!(words.contains(part), "{part} is missing in {words}");
+        }
+    }
+
+    #[test]
+    fn exact_mode_counts_instructions_on_one_processor() {
+        let machine = Machine { cpus: 1, exact: true, ..machine() };
+        let words = machine.arguments(Accelerator::Exact, &[None]).join(" ");
+        assert!(words.contains("-icount shift=0,sleep=off"), "{words}");
+        assert!(machine.kernel_line().ends_with("nokaslr"));
+    }
+}

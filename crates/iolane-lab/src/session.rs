@@ -1,0 +1,456 @@
+//! One guest from its first instruction to its last: built, booted, listened to, and gone. The only loop that waits for a
+//! guest is here.
+
+use std::fs;
+use std::io::{BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use iolane_core::units::Bytes;
+use iolane_core::{Error, Result};
+
+use crate::cache::Cache;
+pub use crate::channel::Ended;
+use crate::channel::{FileHeader, Frame};
+use crate::initramfs::Initramfs;
+use crate::job::{JOB_FILE, Job, Orders, is_within};
+use crate::kernel::Kernel;
+use crate::machine::{Accelerator, Machine, POLL_QUEUES};
+use crate::qemu::{Qemu, Wires};
+use crate::qmp::Hardware;
+
+/// Where `iolane` is inside.
+pub const PROGRAM: &str = "/bin/iolane";
+
+/// A guest to be: what it is made of.
+#[derive(Debug)]
+pub struct Lab<'a> {
+    /// Its hardware.
+    pub machine: Machine,
+    /// Its kernel.
+    pub kernel: Kernel,
+    /// The `iolane` that is its process 1, and its command `/bin/iolane`.
+    pub iolane: PathBuf,
+    /// More files it has: from outside, to inside.
+    pub files: Vec<(PathBuf, PathBuf)>,
+    /// More programs, which bring their libraries.
+    pub programs: Vec<(PathBuf, PathBuf)>,
+    /// How its instructions run; the best that works if none is named.
+    pub accelerator: Option<Accelerator>,
+    /// How long it may take, from power on to its last word.
+    pub timeout: Duration,
+    /// Where its drives' files are, and its console's log if it fails.
+    pub cache: &'a Cache,
+}
+
+/// Which of a command's streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output.
+    Output,
+    /// Standard error.
+    Error,
+}
+
+/// What happens while a guest runs.
+pub trait Events {
+    /// Something a person may want to know, in a line.
+    fn note(&mut self, line: &str);
+
+    /// The guest is up, after so long, and the first command starts.
+    fn up(&mut self, release: &str, accelerator: Accelerator, took: Duration);
+
+    /// The command of that index wrote something.
+    fn output(&mut self, command: usize, stream: Stream, bytes: &[u8]);
+
+    /// The command of that index ended.
+    fn ended(&mut self, command: usize, how: Ended);
+}
+
+/// How long a guest may take to its first word: a second or two on KVM, three to five when translated.
+const KVM_UP_TIME_MAX: Duration = Duration::from_secs(4);
+const UP_TIME_MAX: Duration = Duration::from_secs(60);
+/// How long an interrupted command may take to end.
+const INTERRUPTED_TIME_MAX: Duration = Duration::from_secs(30);
+/// How often the caller's wish to stop is looked at.
+const STOP_LOOK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// What the cache calls the fact that KVM is of no use here.
+const KVM_FACT: &str = "kvm-unusable";
+
+impl Lab<'_> {
+    /// Runs all commands of a job, and brings its files back. Each way a command can end is told to `events`; it is no
+    /// error here. Once `stop` is set the running command is interrupted, and what it made comes back.
+    ///
+    /// # Errors
+    /// Usage if the machine cannot be, unavailable if QEMU is missing, failed if the guest does not come up, dies, or
+    /// takes longer than its time; the message then names the log of its console.
+    pub fn run(&self, job: &Job, events: &mut dyn Events, stop: &AtomicBool) -> Result<()> {
+        self.machine.check()?;
+        require_memory(self.machine.memory)?;
+        let initramfs = self.initramfs(job)?;
+        let mut guest = self.boot(&initramfs, events, stop)?;
+        let outcome = guest.attend(job, Instant::now() + self.timeout, events, stop);
+        outcome.map_err(|trouble| guest.explain(trouble, self.cache))
+    }
+
+    fn initramfs(&self, job: &Job) -> Result<std::fs::File> {
+        let mut archive = Initramfs::new()?;
+        archive.program(&self.iolane, Path::new(PROGRAM))?;
+        archive.link(Path::new("/init"), PROGRAM)?;
+        for (from, to) in &self.programs {
+            archive.program(from, to)?;
+        }
+        for (from, to) in &self.files {
+            archive.copy(from, to)?;
+        }
+        let mut modules = Vec::new();
+        for module in &self.kernel.modules {
+            let path = PathBuf::from(format!("/lab/modules/{}.ko", module.name));
+            archive.file(&path, 0o600, &module.bytes)?;
+            modules.push((path, parameters(&module.name, self.machine.cpus)));
+        }
+        let orders = Orders { job: job.clone(), modules, drives: self.machine.drives.len() };
+        let orders = serde_json::to_vec(&orders).map_err(|error| Error::failed("the job", error.to_string()))?;
+        archive.file(Path::new(JOB_FILE), 0o600, &orders)?;
+        archive.finish()
+    }
+
+    /// Starts the guest on the best accelerator that works, and waits for its first word.
+    fn boot(&self, initramfs: &std::fs::File, events: &mut dyn Events, stop: &AtomicBool) -> Result<Guest> {
+        let asked = if self.machine.exact { Some(Accelerator::Exact) } else { self.accelerator };
+        let boot = |accelerator, time_max, events: &mut dyn Events| {
+            let (qemu, wires) = Qemu::start(&self.machine, accelerator, &self.kernel.image, initramfs, self.cache)?;
+            let mut guest = Guest::new(qemu, wires)?;
+            let came = guest.await_hello(accelerator, Instant::now() + time_max, events, stop);
+            Ok::<_, Error>((guest, came))
+        };
+        if let Some(accelerator) = asked {
+            let (mut guest, came) = boot(accelerator, UP_TIME_MAX, events)?;
+            return came.map_err(|trouble| guest.explain(trouble, self.cache)).map(|()| guest);
+        }
+        match kvm_trouble(self.cache) {
+            Some(why) => events.note(&format!("KVM is not used: {why}")),
+            None => match boot(Accelerator::Kvm, KVM_UP_TIME_MAX, events)? {
+                (guest, Ok(())) => return Ok(guest),
+                (_, Err(Trouble::Interrupted)) => return Err(interrupted()),
+                (mut guest, Err(_)) => {
+                    let why = guest.qemu.complaint().unwrap_or_else(|| {
+                        format!("/dev/kvm is there, but no guest came up on it within {KVM_UP_TIME_MAX:?}")
+                    });
+                    self.cache.remember(KVM_FACT, &why);
+                    events.note(&format!("KVM is not used: {why}"));
+                }
+            },
+        }
+        let (mut guest, came) = boot(Accelerator::Tcg, UP_TIME_MAX, events)?;
+        came.map_err(|trouble| guest.explain(trouble, self.cache)).map(|()| guest)
+    }
+}
+
+/// What a module is loaded with.
+fn parameters(module: &str, cpus: u32) -> String {
+    match module {
+        "nvme" => format!("poll_queues={POLL_QUEUES}"),
+        // Multi-queue, as fast as it goes. Kernels below 5.13 do not know of poll queues, and say so in their log.
+        "null_blk" => format!("queue_mode=2 submit_queues={cpus} poll_queues=1"),
+        _ => String::new(),
+    }
+}
+
+/// Why KVM is of no use here, as far as can be told without trying it.
+fn kvm_trouble(cache: &Cache) -> Option<String> {
+    match fs::File::options().read(true).write(true).open("/dev/kvm") {
+        Ok(_) => cache.recall(KVM_FACT),
+        Err(error) => Some(match error.kind() {
+            std::io::ErrorKind::NotFound => "there is no /dev/kvm".into(),
+            std::io::ErrorKind::PermissionDenied => "no permission for /dev/kvm; join the group kvm".into(),
+            _ => format!("/dev/kvm: {}", iolane_core::error::describe(&error)),
+        }),
+    }
+}
+
+/// Memory that a guest may take without driving this machine into a corner.
+fn require_memory(wanted: Bytes) -> Result<()> {
+    let info = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let available = info.lines().find_map(|line| {
+        let kib = line.strip_prefix("MemAvailable:")?.trim().strip_suffix(" kB")?;
+        Some(kib.trim().parse::<u64>().ok()? << 10)
+    });
+    match available {
+        Some(available) if available < wanted.0 => {
+            let cause = format!("{} MiB are free here", available >> 20);
+            Err(Error::exhausted(format!("a guest of {wanted}"), cause).remedy("give it less by --memory"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Why a guest did not do its job.
+enum Trouble {
+    /// The channel closed, or what came is no frame.
+    Died(Option<String>),
+    /// It said itself what is wrong.
+    Told(String),
+    /// Nothing came for too long.
+    Late(Duration),
+    /// The caller wished to stop before there was anything to keep, or the command would not end.
+    Interrupted,
+    /// On our side.
+    Ours(Error),
+}
+
+fn interrupted() -> Error {
+    Error::failed("the lab", "interrupted")
+}
+
+/// A guest that runs.
+struct Guest {
+    qemu: Qemu,
+    hardware: Option<Hardware>,
+    monitor: Option<UnixStream>,
+    commands: UnixStream,
+    frames: Receiver<std::io::Result<Frame>>,
+    returning: Option<Returning>,
+    started: Instant,
+}
+
+impl Guest {
+    fn new(qemu: Qemu, wires: Wires) -> Result<Self> {
+        let commands = wires.frames.try_clone().map_err(|error| Error::system("the guest's channel", error))?;
+        let (sender, frames) = mpsc::sync_channel(64);
+        // It ends when QEMU does, which closes the other end.
+        std::thread::spawn(move || {
+            let mut from = BufReader::new(wires.frames);
+            while let Some(frame) = Frame::read(&mut from).transpose() {
+                let broken = frame.is_err();
+                if sender.send(frame).is_err() || broken {
+                    break;
+                }
+            }
+        });
+        Ok(Self {
+            qemu,
+            hardware: None,
+            monitor: Some(wires.monitor),
+            commands,
+            frames,
+            returning: None,
+            started: Instant::now(),
+        })
+    }
+
+    /// The next frame, or why there is none.
+    fn next(
+        &mut self,
+        deadline: Instant,
+        stop: &mut dyn FnMut(&mut Self) -> Result<(), Trouble>,
+    ) -> Result<Frame, Trouble> {
+        loop {
+            stop(self)?;
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.frames.recv_timeout(left.min(STOP_LOOK_INTERVAL)) {
+                Ok(Ok(frame)) => return Ok(frame),
+                Ok(Err(error)) => return Err(Trouble::Died(Some(error.to_string()))),
+                Err(RecvTimeoutError::Disconnected) => return Err(Trouble::Died(None)),
+                Err(RecvTimeoutError::Timeout) if left.is_zero() => return Err(Trouble::Late(self.started.elapsed())),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
+    fn await_hello(
+        &mut self,
+        accelerator: Accelerator,
+        deadline: Instant,
+        events: &mut dyn Events,
+        stop: &AtomicBool,
+    ) -> Result<(), Trouble> {
+        let mut look = |_: &mut Self| if stop.load(Ordering::Relaxed) { Err(Trouble::Interrupted) } else { Ok(()) };
+        match self.next(deadline, &mut look)? {
+            Frame::Hello { release } => {
+                events.up(&release, accelerator, self.started.elapsed());
+                Ok(())
+            }
+            Frame::Trouble(what) => Err(Trouble::Told(what)),
+            _ => Err(Trouble::Died(Some("it spoke out of turn".into()))),
+        }
+    }
+
+    /// Passes on what happens until all commands ended and all files are back.
+    fn attend(
+        &mut self,
+        job: &Job,
+        deadline: Instant,
+        events: &mut dyn Events,
+        stop: &AtomicBool,
+    ) -> Result<(), Trouble> {
+        let mut command = 0;
+        let mut interrupted_at: Option<Instant> = None;
+        let mut look = |guest: &mut Self| match interrupted_at {
+            None if stop.load(Ordering::Relaxed) => {
+                interrupted_at = Some(Instant::now());
+                guest.interrupt()
+            }
+            Some(at) if at.elapsed() > INTERRUPTED_TIME_MAX => return Err(Trouble::Interrupted),
+            _ => Ok(()),
+        };
+        loop {
+            match self.next(deadline, &mut look)? {
+                Frame::Stdout(bytes) => events.output(command, Stream::Output, &bytes),
+                Frame::Stderr(bytes) => events.output(command, Stream::Error, &bytes),
+                Frame::Ended(how) => {
+                    events.ended(command, how);
+                    command += 1;
+                }
+                Frame::Event(line) => {
+                    if let Err(error) = self.hardware().and_then(|hardware| hardware.obey(&line)) {
+                        events.note(&error.to_string());
+                    }
+                }
+                Frame::File(header) => self.returning = Some(Returning::begin(header, job).map_err(Trouble::Ours)?),
+                Frame::Data(bytes) => self.take_data(&bytes).map_err(Trouble::Ours)?,
+                Frame::Trouble(what) => return Err(Trouble::Told(what)),
+                Frame::Done => return Ok(()),
+                Frame::Hello { .. } | Frame::Interrupt => {
+                    return Err(Trouble::Died(Some("it spoke out of turn".into())));
+                }
+            }
+            self.finish_file().map_err(Trouble::Ours)?;
+        }
+    }
+
+    fn interrupt(&mut self) -> Result<(), Trouble> {
+        Frame::Interrupt.write(&mut self.commands).map_err(|error| Trouble::Died(Some(error.to_string())))
+    }
+
+    fn hardware(&mut self) -> Result<&mut Hardware> {
+        if let Some(monitor) = self.monitor.take() {
+            self.hardware = Some(Hardware::new(monitor)?);
+        }
+        self.hardware.as_mut().ok_or_else(|| Error::failed("QEMU's monitor", "it did not answer before"))
+    }
+
+    fn take_data(&mut self, bytes: &[u8]) -> Result<()> {
+        match &mut self.returning {
+            Some(file) => file.take(bytes),
+            None => Err(Error::failed("the guest", "it sent data of no file")),
+        }
+    }
+
+    /// Puts a file in its place once it is whole.
+    fn finish_file(&mut self) -> Result<()> {
+        match self.returning.take_if(|file| file.left == 0) {
+            Some(file) => file.finish(),
+            None => Ok(()),
+        }
+    }
+
+    /// What to tell the user, and where to look further.
+    fn explain(&mut self, trouble: Trouble, cache: &Cache) -> Error {
+        let cause = match trouble {
+            Trouble::Ours(error) => return error,
+            Trouble::Interrupted => return interrupted(),
+            Trouble::Told(what) => what,
+            Trouble::Late(after) => format!("it was not done after {:.0} s", after.as_secs_f64()),
+            Trouble::Died(why) => {
+                self.qemu.kill();
+                let console = String::from_utf8_lossy(&self.qemu.console()).into_owned();
+                last_words(&console).or_else(|| self.qemu.complaint()).or(why).unwrap_or_else(|| "it went away".into())
+            }
+        };
+        self.qemu.kill();
+        let error = Error::failed("the guest", cause);
+        match cache.keep_console(&self.qemu.console()) {
+            Ok(log) => error.remedy(format!("its console is in {}", log.display())),
+            Err(_) => error,
+        }
+    }
+}
+
+/// Why a kernel stopped, from its console.
+fn last_words(console: &str) -> Option<String> {
+    let line = console.lines().find(|line| line.contains("Kernel panic") || line.contains("Out of memory"))?;
+    let (_, words) = line.rsplit_once("] ").unwrap_or(("", line));
+    Some(words.trim().to_owned())
+}
+
+/// A file on its way back, under a name of its own until it is whole.
+struct Returning {
+    path: PathBuf,
+    mode: u32,
+    left: u64,
+    file: tempfile::NamedTempFile,
+}
+
+impl Returning {
+    fn begin(header: FileHeader, job: &Job) -> Result<Self> {
+        let shown = header.path.display().to_string();
+        if !is_within(&header.path, &job.returns) {
+            return Err(Error::failed(shown, "the guest may not write there"));
+        }
+        let folder = header.path.parent().unwrap_or(Path::new("/"));
+        let file = fs::create_dir_all(folder).and_then(|()| tempfile::NamedTempFile::new_in(folder));
+        let file = file.map_err(|error| Error::system(shown, error))?;
+        Ok(Self { path: header.path, mode: header.mode & 0o777, left: header.bytes, file })
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> Result<()> {
+        let shown = self.path.display();
+        self.left = (self.left.checked_sub(bytes.len() as u64))
+            .ok_or_else(|| Error::failed(shown.to_string(), "the guest sent more than it announced"))?;
+        self.file.write_all(bytes).map_err(|error| Error::system(shown.to_string(), error))
+    }
+
+    fn finish(self) -> Result<()> {
+        let shown = self.path.display().to_string();
+        let placed = fs::set_permissions(self.file.path(), fs::Permissions::from_mode(self.mode));
+        let placed = placed.and_then(|()| self.file.persist(&self.path).map(drop).map_err(|error| error.error));
+        placed.map_err(|error| Error::system(shown, error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(path: &Path, bytes: u64) -> FileHeader {
+        FileHeader { path: path.into(), mode: 0o644, bytes }
+    }
+
+    #[test]
+    fn a_file_appears_only_when_it_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out/study.json");
+        let job = Job { returns: vec![folder.path().join("out")], ..Job::default() };
+        let mut file = Returning::begin(header(&path, 5), &job).unwrap();
+        file.take(b"abc").unwrap();
+        assert!(!path.exists());
+        file.take(b"de").unwrap();
+        assert_eq!(file.left, 0);
+        file.finish().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"abcde");
+    }
+
+    #[test]
+    fn a_guest_cannot_write_where_it_was_not_asked_to_or_more_than_it_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let job = Job { returns: vec![folder.path().join("out")], ..Job::default() };
+        assert!(Returning::begin(header(&folder.path().join("other"), 1), &job).is_err());
+        let mut file = Returning::begin(header(&folder.path().join("out/x"), 2), &job).unwrap();
+        assert!(file.take(b"abc").is_err());
+        drop(file);
+        assert_eq!(crate::files::list(&folder.path().join("out")), Vec::<PathBuf>::new());
+    }
+
+    #[test]
+    fn a_panic_is_quoted_from_the_console() {
+        let console = "[    1.0] nvme nvme0: hello\n[    2.5] Kernel panic - not syncing: Attempted to kill init!\n";
+        assert_eq!(last_words(console).as_deref(), Some("Kernel panic - not syncing: Attempted to kill init!"));
+        assert_eq!(last_words("all is well\n"), None);
+    }
+}
