@@ -180,7 +180,8 @@ fn run(command: &mut Command, what: &str) -> Result<String> {
     Err(Error::unavailable(what, format!("{program}: {}", cause.trim())))
 }
 
-/// The packages that make up the newest kernel of a version: one, or from 7.1 on the image and the modules apart.
+/// The packages that make up the newest kernel of a version: one, or from 7.1 on the image, the modules, and the list of
+/// what is built in, apart.
 fn packages_of<'a>(version: &str, names: impl Iterator<Item = &'a str> + Clone) -> Vec<String> {
     let of_kind = |kind: &str| {
         let candidates = names.clone().filter_map(|name| {
@@ -192,7 +193,7 @@ fn packages_of<'a>(version: &str, names: impl Iterator<Item = &'a str> + Clone) 
     let (binary, image) = (of_kind("binary"), of_kind("image"));
     match (binary, image) {
         (Some(binary), image) if image.as_ref().is_none_or(|image| numbers(image) <= numbers(&binary)) => {
-            vec![format!("linux-binary-{binary}"), format!("linux-modules-{binary}")]
+            ["binary", "modules", "base"].map(|part| format!("linux-{part}-{binary}")).into()
         }
         (_, Some(image)) => vec![format!("linux-image-{image}")],
         _ => Vec::new(),
@@ -221,17 +222,15 @@ fn numbers(release: &str) -> Vec<u32> {
 fn unpack(packages: &[PathBuf], workshop: &Path) -> Result<Kernel> {
     let tree = workshop.join("tree");
     files::make_folder(&tree)?;
-    let mut origins = Vec::new();
+    let mut origin = String::new();
     for package in packages {
         let shown = package.display().to_string();
         let in_words: [&OsStr; 3] = ["-x".as_ref(), package.as_os_str(), tree.as_os_str()];
         run(Command::new("dpkg-deb").args(in_words), &shown)
             .map_err(|error| error.remedy("is it whole, and a Debian package? fetch it again"))?;
-        let fields = run(Command::new("dpkg-deb").arg("-f").arg(package).arg("Package").arg("Version"), &shown)?;
-        let values: Vec<&str> = fields.lines().filter_map(|line| Some(line.split_once(": ")?.1)).collect();
-        origins.push(values.join(" "));
+        let version = run(Command::new("dpkg-deb").arg("-f").arg(package).arg("Version"), &shown)?;
+        origin = format!("Debian {}", version.trim());
     }
-    let origin = format!("Debian's {}", origins.first().map_or("", String::as_str));
     let modules = ["lib/modules", "usr/lib/modules"].iter().flat_map(|home| files::list(&tree.join(home)));
     let modules: Vec<PathBuf> = modules.filter(|folder| folder.join("kernel").is_dir()).collect();
     let homes = modules.iter().map(|folder| folder.join("vmlinuz")).chain(files::list(&tree.join("boot")));
@@ -346,7 +345,8 @@ mod tests {
         assert_eq!(packages("6.12"), ["linux-image-6.12.117+deb13-amd64"]);
         assert_eq!(packages("6.12.107"), ["linux-image-6.12.107+deb13-amd64"]);
         assert_eq!(packages("6.1"), ["linux-image-6.1.0-56-amd64"]);
-        assert_eq!(packages("7.2"), ["linux-binary-7.2.12+deb13-amd64", "linux-modules-7.2.12+deb13-amd64"]);
+        let parts = ["binary", "modules", "base"].map(|part| format!("linux-{part}-7.2.12+deb13-amd64"));
+        assert_eq!(packages("7.2"), parts);
         assert_eq!(packages("7.9"), Vec::<String>::new());
     }
 

@@ -155,7 +155,8 @@ impl Lab<'_> {
 /// What a module is loaded with.
 fn parameters(module: &str, cpus: u32) -> String {
     match module {
-        "nvme" => format!("poll_queues={POLL_QUEUES}"),
+        // The driver refuses more of them than there are cpus.
+        "nvme" => format!("poll_queues={}", POLL_QUEUES.min(cpus)),
         // Multi-queue, as fast as it goes. Kernels below 5.13 do not know of poll queues, and say so in their log.
         "null_blk" => format!("queue_mode=2 submit_queues={cpus} poll_queues=1"),
         _ => String::new(),
