@@ -3,6 +3,7 @@
 
 mod barest;
 mod cached_file;
+mod exact;
 mod programs;
 mod report;
 mod statistics;
@@ -47,20 +48,33 @@ struct Options {
     style: Style,
     gate: bool,
     iolane: Option<PathBuf>,
+    exact: Option<Exact>,
+}
+
+/// Count instructions instead of time; what to do with the figures.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Exact {
+    /// Compare with those committed, and write nothing.
+    check: bool,
+    /// Write them even if they are worse.
+    accept: bool,
 }
 
 /// Measures and prints; `Ok(false)` if a goal was missed and `--gate` was given.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let options = Options::parse(arguments)?;
-    ensure!(
-        packages::install(&[packages::FIO]).is_empty(),
-        "fio is missing and could not be installed, see above; run `apt-get install fio` as root"
-    );
     let target_folder = target_folder()?;
     let binary = match &options.iolane {
         Some(binary) => std::path::absolute(binary).with_context(|| format!("--iolane {}", binary.display()))?,
         None => build_iolane(&target_folder)?,
     };
+    if let Some(Exact { check, accept }) = options.exact {
+        return exact::run(&binary, check, accept);
+    }
+    ensure!(
+        packages::install(&[packages::FIO]).is_empty(),
+        "fio is missing and could not be installed, see above; run `apt-get install fio` as root"
+    );
     let report = Bench::new(binary, &target_folder, options.pairs)?.measure()?;
     print!("{}", report.render(options.style));
     Ok(!options.gate || report.all_goals_reached())
@@ -68,7 +82,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
 
 impl Options {
     fn parse(arguments: &[String]) -> Result<Self> {
-        let mut options = Self { pairs: PAIRS_MIN, style: Style::Text, gate: false, iolane: None };
+        let mut options = Self { pairs: PAIRS_MIN, style: Style::Text, gate: false, iolane: None, exact: None };
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
             let mut value = || arguments.next().with_context(|| format!("{argument} needs a value"));
@@ -77,9 +91,13 @@ impl Options {
                 "--markdown" => options.style = Style::Markdown,
                 "--gate" => options.gate = true,
                 "--iolane" => options.iolane = Some(value()?.into()),
-                other => {
-                    bail!("`bench` has no option `{other}`; it takes --pairs N, --markdown, --gate, --iolane FILE")
-                }
+                "--exact" => drop(options.exact.get_or_insert_default()),
+                "--check" => options.exact.get_or_insert_default().check = true,
+                "--accept" => options.exact.get_or_insert_default().accept = true,
+                other => bail!(
+                    "`bench` has no option `{other}`; it takes --pairs N, --markdown, --gate, --iolane FILE, --exact, \
+                     --check, --accept"
+                ),
             }
         }
         Ok(options)
@@ -223,7 +241,8 @@ mod tests {
     #[test]
     fn options_are_taken_in_any_order() {
         let options = parse(&["--gate", "--pairs", "9", "--markdown", "--iolane", "x/iolane"]).unwrap();
-        let expected = Options { pairs: 9, style: Style::Markdown, gate: true, iolane: Some("x/iolane".into()) };
+        let expected =
+            Options { pairs: 9, style: Style::Markdown, gate: true, iolane: Some("x/iolane".into()), exact: None };
         assert_eq!(options, expected);
         assert_eq!(parse(&[]).unwrap().pairs, PAIRS_MIN);
     }

@@ -26,6 +26,10 @@ Usage: cargo xtask COMMAND
       --markdown       print the tables for the README
       --gate           exit with 1 if a goal is missed
       --iolane FILE    measure this binary instead of building one
+      --exact          count instructions per I/O in a virtual machine instead, and write them to docs/performance.md;
+                       exits with 1 if a path costs 2 % more than the figure there
+      --exact --check  the same, and write nothing: what CI runs
+      --exact --accept write figures that are worse, too
   capture [FILE...] run the commands that README.md shows, and put what they print in its place
   help              this text
 

@@ -23,6 +23,10 @@ pub(crate) const FOR_TESTS: [Package; 4] = [
 /// What the benchmark compares with.
 pub(crate) const FIO: Package = Package { name: "fio", program: "fio", needed_by: "the comparison with fio" };
 
+/// What the lab runs on.
+pub(crate) const QEMU: Package =
+    Package { name: "qemu-system-x86", program: "qemu-system-x86_64", needed_by: "tests in virtual machines" };
+
 /// How this user may run apt-get.
 enum Installer {
     Root,

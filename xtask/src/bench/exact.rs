@@ -1,0 +1,288 @@
+//! `cargo xtask bench --exact`: instructions per I/O of iolane and of fio, side by side in one guest whose clock advances a
+//! nanosecond with every instruction. The committed table in docs/performance.md is what the gate compares with.
+
+mod page;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use iolane_core::units::Bytes;
+use iolane_lab::cache::Cache;
+use iolane_lab::session::PROGRAM;
+use iolane_lab::{Accelerator, Ended, Events, GuestCommand, Job, Kernel, KernelSource, Lab, Machine, Stream};
+use serde_json::Value;
+
+use super::table::{Style, Table, grouped};
+use crate::child::root;
+use crate::packages;
+
+const KERNEL: &str = "6.1";
+const DEVICE: &str = "/dev/nullb0";
+const FIO: &str = "/bin/fio";
+/// How much more a path may cost than the committed figure before the gate closes.
+const WORSE_MAX: f64 = 0.02;
+
+/// A path at a depth, and what is known of it elsewhere.
+pub(crate) struct Arm {
+    path: &'static str,
+    depth: u32,
+    /// The same in fio's words.
+    fio: &'static str,
+    /// I/Os a second of virtual time that are the goal.
+    goal_iops: f64,
+    /// What fio's `t/io_uring`, which measures no latencies, reached in such a guest: the barest generator known.
+    barest_iops: f64,
+}
+
+const POLLED: &str = "io_uring+cpoll,fixedbufs,fixedfiles";
+const POLLED_FIO: &str = "--ioengine=io_uring --hipri --fixedbufs --registerfiles";
+
+pub(crate) const ARMS: [Arm; 7] = [
+    Arm { path: "psync", depth: 1, fio: "--ioengine=psync", goal_iops: 220e3, barest_iops: 207.9e3 },
+    Arm { path: "libaio", depth: 1, fio: "--ioengine=libaio", goal_iops: 148e3, barest_iops: 147.8e3 },
+    Arm { path: "libaio", depth: 16, fio: "--ioengine=libaio", goal_iops: 180e3, barest_iops: 174.9e3 },
+    Arm { path: "io_uring", depth: 1, fio: "--ioengine=io_uring", goal_iops: 168e3, barest_iops: 165.7e3 },
+    Arm { path: "io_uring", depth: 16, fio: "--ioengine=io_uring", goal_iops: 205e3, barest_iops: 198.5e3 },
+    Arm { path: POLLED, depth: 1, fio: POLLED_FIO, goal_iops: 222e3, barest_iops: 219.5e3 },
+    Arm { path: POLLED, depth: 16, fio: POLLED_FIO, goal_iops: 300e3, barest_iops: 292.6e3 },
+];
+
+/// A run that is slowed on purpose, by costly offsets: a gate that takes it for the real one measures nothing.
+const CONTROL: (&Arm, &[&str]) = (&ARMS[3], &["--offsets", "zipf:1.2"]);
+
+/// Instructions per I/O.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Figures {
+    pub(crate) path: String,
+    pub(crate) depth: u32,
+    pub(crate) iolane: f64,
+    pub(crate) fio: f64,
+}
+
+/// Where the table is committed.
+fn page_path() -> PathBuf {
+    root().join("docs/performance.md")
+}
+
+/// Measures, prints, and compares. Without `check` the table is written too, unless a path got worse.
+pub(crate) fn run(iolane: &Path, check: bool, accept: bool) -> Result<bool> {
+    for package in packages::install(&[packages::QEMU, packages::FIO]) {
+        bail!("{} is missing; as root: apt-get install {}", package.program, package.name);
+    }
+    let measured = measure(iolane)?;
+    let text = std::fs::read_to_string(page_path()).unwrap_or_default();
+    let committed = page::figures(&text);
+    print!("{}", measured.table(Style::Text));
+    let worse = worse_than(&committed, &measured.figures);
+    for line in &worse {
+        println!("WORSE: {line}");
+    }
+    let (arm, slowed) = (CONTROL.0, measured.control);
+    let plain = Figures { path: arm.path.into(), depth: arm.depth, iolane: slowed, fio: 0.0 };
+    let reference = measured.figures.iter().find(|figures| is_of(figures, arm)).cloned();
+    let noticed = !worse_than(reference.as_slice(), &[plain]).is_empty();
+    let (noticed_words, instructions) = (if noticed { "noticed" } else { "NOT NOTICED" }, grouped(slowed));
+    println!("control: {} at depth {}, slowed on purpose: {instructions}, {noticed_words}", arm.path, arm.depth);
+    ensure!(noticed, "the gate does not notice a path that is slowed on purpose; it measures nothing");
+    if check {
+        ensure!(!committed.is_empty(), "docs/performance.md has no figures; `cargo xtask bench --exact` writes them");
+        println!(
+            "gate: {}",
+            if worse.is_empty() { "no path is worse than committed by more than 2 %" } else { "closed" }
+        );
+    } else if worse.is_empty() || accept {
+        let renewed = page::renewed(&text, &measured.description(), &measured.table(Style::Markdown))?;
+        std::fs::write(page_path(), renewed).context("writing docs/performance.md")?;
+        println!("written to docs/performance.md");
+    } else {
+        println!("docs/performance.md is left as it is; `--accept` writes figures that are worse");
+    }
+    Ok(worse.is_empty() || accept)
+}
+
+fn is_of(figures: &Figures, arm: &Arm) -> bool {
+    figures.path == arm.path && figures.depth == arm.depth
+}
+
+/// Each path that costs more than it did, in words.
+fn worse_than(committed: &[Figures], measured: &[Figures]) -> Vec<String> {
+    let worse = |now: &Figures| {
+        let before = committed.iter().find(|before| before.path == now.path && before.depth == now.depth)?;
+        let by = now.iolane / before.iolane - 1.0;
+        let (from, to) = (grouped(before.iolane), grouped(now.iolane));
+        (by > WORSE_MAX).then(|| format!("{} at depth {}: {from} -> {to} ({:+.1} %)", now.path, now.depth, by * 100.0))
+    };
+    measured.iter().filter_map(worse).collect()
+}
+
+struct Measured {
+    figures: Vec<Figures>,
+    /// Of the run that is slowed on purpose.
+    control: f64,
+    kernel: String,
+    versions: String,
+}
+
+impl Measured {
+    fn table(&self, style: Style) -> String {
+        let mut table = Table::new(&["path", "depth", "iolane", "fio", "fio / iolane", "barest known", "goal"]);
+        for (figures, arm) in self.figures.iter().zip(&ARMS) {
+            table.row(vec![
+                figures.path.clone(),
+                figures.depth.to_string(),
+                grouped(figures.iolane),
+                grouped(figures.fio),
+                format!("{:.2}", figures.fio / figures.iolane),
+                grouped(1e9 / arm.barest_iops),
+                format!(
+                    "{}{}",
+                    grouped(1e9 / arm.goal_iops),
+                    if figures.iolane * arm.goal_iops <= 1e9 { "" } else { " missed" }
+                ),
+            ]);
+        }
+        table.render(style)
+    }
+
+    fn description(&self) -> String {
+        format!("Linux {}, {}", self.kernel, self.versions)
+    }
+}
+
+fn measure(iolane: &Path) -> Result<Measured> {
+    let cache = Cache::of_user()?;
+    let source: KernelSource = KERNEL.parse()?;
+    let kernel = Kernel::find(&source, &cache, &mut |line: &str| eprintln!("{line}"))?;
+    let described = format!("{} ({})", kernel.release, kernel.origin);
+    let lab = Lab {
+        machine: Machine { cpus: 1, memory: Bytes(2 << 30), drives: Vec::new(), exact: true },
+        kernel,
+        iolane: iolane.to_owned(),
+        files: Vec::new(),
+        programs: vec![(PathBuf::from("/usr/bin/fio"), PathBuf::from(FIO))],
+        accelerator: None,
+        timeout: Duration::from_secs(600),
+        cache: &cache,
+    };
+    let mut commands: Vec<GuestCommand> = Vec::new();
+    for arm in &ARMS {
+        commands.push(iolane_command(arm, &[]));
+        commands.push(fio_command(arm));
+    }
+    commands.push(iolane_command(CONTROL.0, CONTROL.1));
+    commands.push(GuestCommand::new([FIO, "--version"]));
+    let job = Job { commands, folder: "/".into(), returns: Vec::new() };
+    let mut printed = Printed { outputs: vec![String::new(); job.commands.len()], failed: None };
+    lab.run(&job, &mut printed, &AtomicBool::new(false))?;
+    if let Some(failure) = printed.failed {
+        bail!("in the guest: {failure}");
+    }
+    let mut outputs = printed.outputs.iter();
+    let mut figures = Vec::new();
+    for arm in &ARMS {
+        let mut next = || outputs.next().context("a command printed nothing");
+        let (iolane, fio) = (iolane_instructions(next()?)?, fio_instructions(next()?)?);
+        figures.push(Figures { path: arm.path.into(), depth: arm.depth, iolane, fio });
+    }
+    let control = iolane_instructions(outputs.next().context("the control printed nothing")?)?;
+    let fio_version = outputs.next().map_or("fio", |text| text.trim());
+    Ok(Measured {
+        figures,
+        control,
+        kernel: described,
+        versions: format!("{fio_version}, {DEVICE}, 4 KiB random reads"),
+    })
+}
+
+fn iolane_command(arm: &Arm, more: &[&str]) -> GuestCommand {
+    let depth = arm.depth.to_string();
+    let words = [PROGRAM, "run", "--target", DEVICE, "--path", arm.path, "--depth", &depth, "--runtime", "500ms"];
+    GuestCommand::new(words.iter().chain(&["--warmup", "50ms", "--json", "-"]).chain(more).copied())
+}
+
+fn fio_command(arm: &Arm) -> GuestCommand {
+    let job = format!(
+        "{FIO} --name=exact --filename={DEVICE} --direct=1 --rw=randread --bs=4k --iodepth={} {} \
+         --time_based --runtime=1 --output-format=json",
+        arm.depth, arm.fio
+    );
+    GuestCommand::new(job.split_whitespace())
+}
+
+/// A virtual second has a thousand million instructions.
+fn iolane_instructions(output: &str) -> Result<f64> {
+    let record: Value = serde_json::from_str(output).context("reading iolane's record")?;
+    let iops = record["result"]["iops"].as_f64().context("iolane's record has no IOPS")?;
+    Ok(1e9 / iops)
+}
+
+fn fio_instructions(output: &str) -> Result<f64> {
+    // Notes may come before the document.
+    let start = output.find('{').context("fio printed no JSON")?;
+    let report: Value = serde_json::from_str(&output[start..]).context("reading fio's report")?;
+    let iops = report["jobs"][0]["read"]["iops"].as_f64().context("fio's report has no IOPS")?;
+    ensure!(iops > 0.0, "fio made no request");
+    Ok(1e9 / iops)
+}
+
+/// Keeps what commands print, and shows how far the guest is.
+struct Printed {
+    outputs: Vec<String>,
+    failed: Option<String>,
+}
+
+impl Events for Printed {
+    fn note(&mut self, line: &str) {
+        eprintln!("{line}");
+    }
+
+    fn up(&mut self, release: &str, accelerator: Accelerator, took: Duration) {
+        eprintln!("Linux {release} on {accelerator}, up in {:.1} s", took.as_secs_f64());
+    }
+
+    fn output(&mut self, command: usize, stream: Stream, bytes: &[u8]) {
+        let text = String::from_utf8_lossy(bytes);
+        match (stream, self.outputs.get_mut(command)) {
+            (Stream::Output, Some(output)) => output.push_str(&text),
+            _ => eprint!("{text}"),
+        }
+    }
+
+    fn ended(&mut self, command: usize, how: Ended) {
+        eprintln!("  {} of {} runs", command + 1, self.outputs.len());
+        if how != Ended::Code(0) {
+            self.failed.get_or_insert(format!("run {} ended with {how:?}", command + 1));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figures(path: &str, iolane: f64) -> Figures {
+        Figures { path: path.into(), depth: 1, iolane, fio: 6000.0 }
+    }
+
+    #[test]
+    fn the_gate_closes_for_a_path_that_costs_two_percent_more() {
+        let committed = [figures("psync", 5000.0), figures("libaio", 7000.0)];
+        assert_eq!(
+            worse_than(&committed, &[figures("psync", 5099.0), figures("libaio", 6000.0)]),
+            Vec::<String>::new()
+        );
+        let worse = worse_than(&committed, &[figures("psync", 5101.0)]);
+        assert_eq!(worse, ["psync at depth 1: 5,000 -> 5,101 (+2.0 %)"]);
+        assert_eq!(worse_than(&[], &[figures("psync", 1.0)]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn figures_are_read_from_what_programs_print() {
+        assert_eq!(iolane_instructions(r#"{"result":{"iops":200000.0}}"#).unwrap(), 5000.0);
+        assert_eq!(fio_instructions("note\n{\"jobs\":[{\"read\":{\"iops\":100000.0}}]}").unwrap(), 10000.0);
+        assert!(fio_instructions("{\"jobs\":[{\"read\":{\"iops\":0.0}}]}").is_err());
+        assert!(iolane_instructions("").is_err());
+    }
+}
