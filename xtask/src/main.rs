@@ -5,8 +5,10 @@ mod bench;
 mod capture;
 mod child;
 mod fuzz;
+mod guests;
 mod lint;
 mod packages;
+mod tally;
 mod test;
 
 use std::process::ExitCode;
@@ -17,6 +19,10 @@ Usage: cargo xtask COMMAND
   test [FILTER]     build everything and run every test (or those whose name holds FILTER);
                     ends with the list of what was skipped and why, and the counts.
                     Installs what the tests need where it may (Debian packages, as root or by sudo).
+  guests [KERNEL...]
+                    the part of it that runs in virtual machines: conformance, proofs and faults on NVMe drives and
+                    null_blk, on Linux 5.10, 6.1, 6.12 and 7.2 (or those named); ends with the table of it
+      --table          print that table alone, for the docs
   lint              formatting, clippy, documentation, licences and advisories of dependencies.
                     Runs every check even if one fails, and sums up.
   fmt               format the code, the fuzz targets included
@@ -46,6 +52,7 @@ fn main() -> ExitCode {
         if arguments.iter().any(|argument| argument == "--help" || argument == "-h") { "help" } else { command };
     let outcome = match command {
         "test" => test::run(rest),
+        "guests" => guests::run(rest),
         "lint" => lint::run(rest),
         "fmt" => lint::format(rest),
         "fuzz" => fuzz::run(rest),
