@@ -149,7 +149,9 @@ impl<'a> Apt<'a> {
             .args(option("APT::Architectures", "amd64"))
             .args(option("APT::Sandbox::User", ""))
             .args(option("Acquire::Languages", "none"))
-            .args(option("Acquire::Retries", "3"))
+            // Lists that cannot be had are an error, not a warning.
+            .args(option("APT::Update::Error-Mode", "any"))
+            .args(option("Acquire::Retries", "1"))
             .args(option("Acquire::http::Timeout", "30"))
             .args(option("Acquire::IndexTargets::deb::DEP-11::DefaultEnabled", "false"))
             .args(arguments)

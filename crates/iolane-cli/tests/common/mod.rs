@@ -128,7 +128,8 @@ pub(crate) fn command_of(
     arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
 ) -> Command {
     let mut command = Command::new(program);
-    command.args(arguments).current_dir(folder.path()).env_remove("COLUMNS").stdin(Stdio::null());
+    command.args(arguments).current_dir(folder.path()).stdin(Stdio::null());
+    command.env_remove("COLUMNS").env_remove("IOLANE_TARGET");
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }

@@ -1,0 +1,392 @@
+//! `iolane lab`: commands in a guest do what they do outside, their files and exit codes come back, and however a guest
+//! ends nothing of it stays. Guests need QEMU and a kernel, which is fetched once; without them these tests are skipped.
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::sync::LazyLock;
+
+use common::{Ended, Folder, assert_valid, command, finish, has, iolane, is_root, pid, skipped, wait_until};
+use iolane_lab::cache::Cache;
+use iolane_lab::{
+    Accelerator, Ended as GuestEnded, Events, GuestCommand, Job, Kernel, KernelSource, Lab, Machine, Stream,
+};
+use rustix::process::{Signal, kill_process};
+use serde_json::Value;
+
+/// The kernel of most guests here.
+const KERNEL: &str = "6.1";
+
+/// Why no guest can be run here, if so.
+fn trouble() -> Option<&'static str> {
+    static TROUBLE: LazyLock<Option<String>> = LazyLock::new(|| {
+        if !has("qemu-system-x86_64") {
+            return Some("QEMU is not installed; as root: apt-get install qemu-system-x86".into());
+        }
+        let folder = Folder::new();
+        // Fetching takes longer than a command may in these tests.
+        let fetched = command(&folder, ["lab", "fetch", KERNEL]).output().unwrap();
+        (!fetched.status.success()).then(|| String::from_utf8_lossy(&fetched.stderr).trim().replace('\n', "; "))
+    });
+    TROUBLE.as_deref()
+}
+
+/// Runs a lab, or skips the test aloud.
+macro_rules! guest_or_skip {
+    ($test:literal) => {
+        if let Some(why) = trouble() {
+            return skipped($test, why);
+        }
+    };
+}
+
+fn lab<'a>(options: &'a [&str], inner: &'a [&str]) -> Vec<&'a str> {
+    [&["lab", "run", "--kernel", KERNEL], options, &["--"], inner].concat()
+}
+
+/// The QEMU that a lab has started.
+fn guest_of(child: &Child) -> Option<u32> {
+    let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", child.id())).ok()?;
+    let mut guests = children.split_whitespace().filter_map(|pid| pid.parse().ok());
+    guests.find(|pid| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.starts_with("qemu")))
+}
+
+/// Starts a lab, and waits until its guest is up and has been given its command.
+fn start(folder: &Folder, words: &[&str]) -> (Child, u32, BufReader<std::process::ChildStderr>) {
+    let mut child = command(folder, words).spawn().unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("; up in ") {
+        line.clear();
+        assert!(stderr.read_line(&mut line).unwrap() > 0, "it ended before its guest was up");
+    }
+    let guest = guest_of(&child).expect("QEMU runs");
+    (child, guest, stderr)
+}
+
+fn is_gone(process: u32) -> bool {
+    !Path::new(&format!("/proc/{process}")).exists()
+}
+
+/// What the cache holds beside kernels.
+fn cached_names(cache: &Path) -> Vec<String> {
+    let mut names: Vec<String> =
+        fs::read_dir(cache).unwrap().map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// A cache of one test's own, with the kernels of everybody's.
+fn own_cache(folder: &Folder) -> PathBuf {
+    let listed = iolane(folder, ["lab", "kernels"]).done().stdout;
+    let kept = listed.lines().find_map(|line| line.strip_prefix("Kept in ")).unwrap();
+    let cache = folder.join("cache");
+    fs::create_dir(&cache).unwrap();
+    std::os::unix::fs::symlink(Path::new(kept).join("kernels"), cache.join("kernels")).unwrap();
+    cache
+}
+
+#[test]
+fn probe_in_the_lab_finds_every_path_that_the_kernel_has() {
+    guest_or_skip!("probe in the lab");
+    let folder = Folder::new();
+    let document = iolane(&folder, lab(&[], &["probe", "--json", "-"])).done().json();
+    assert_valid("probe", &document);
+    let paths = document["paths"].as_array().unwrap();
+    let missing: Vec<&str> =
+        paths.iter().filter(|path| path["available"] == false).map(|path| path["path"].as_str().unwrap()).collect();
+    // What Linux 6.1 has no more, and what it does not have yet.
+    assert_eq!(missing, ["psync+cpoll", "io_uring+hybrid"], "{document:#}");
+    let on = |name: &str| paths.iter().find(|path| path["path"] == name).unwrap()["target"].clone();
+    assert_eq!((on("io_uring+cpoll"), on("io_uring_cmd+cpoll")), ("nvme0".into(), "/dev/ng0n1".into()));
+}
+
+#[test]
+fn drives_are_called_by_short_names_and_files_come_back_to_the_same_places() {
+    guest_or_skip!("names and files of the lab");
+    let folder = Folder::new();
+    let short = ["--runtime", "100ms", "--warmup", "0s", "--repeat", "1", "--depth", "1", "--path", "psync"];
+    let targets = ["--target", "nvme0", "--target", "nvme1n1", "--target", "nullb0"];
+    let words = [&["study"], &short[..], &targets, &["--out", "results/of/study", "--json=../beside.json"]].concat();
+    fs::create_dir(folder.join("here")).unwrap();
+    let mut child = command(&folder, lab(&["--nvme", "2", "--nvme-block", "512,4k"], &words));
+    let ended = finish(child.current_dir(folder.join("here")).spawn().unwrap()).done();
+    assert!(ended.stdout.contains("nvme1n1 (1g block, O_DIRECT)"), "{ended:#?}");
+    for file in ["here/results/of/study/study.json", "beside.json"] {
+        let study: Value = serde_json::from_slice(&fs::read(folder.join(file)).unwrap()).unwrap();
+        assert_valid("study", &study);
+        assert_eq!(study["targets"].as_array().unwrap().len(), 3, "{study:#}");
+    }
+    assert_eq!(folder.names(), ["beside.json", "here"]);
+}
+
+#[test]
+fn a_command_that_fails_inside_gives_its_exit_code_and_its_words() {
+    guest_or_skip!("exit codes of the lab");
+    let folder = Folder::new();
+    let ended = iolane(&folder, lab(&["--nvme", "0"], &["run", "--target", "nvme7"]));
+    assert_eq!(ended.code, Some(3), "{ended:#?}");
+    assert!(ended.stderr.ends_with("iolane: target nvme7: no such file or device; check the name\n"), "{ended:#?}");
+    assert_eq!(ended.stdout, "");
+}
+
+#[test]
+fn an_interrupted_command_keeps_what_it_measured_and_its_guest_is_gone() {
+    guest_or_skip!("interrupting the lab");
+    let folder = Folder::new();
+    let run = ["run", "--target", "nullb0", "--runtime", "3m", "--warmup", "0s", "--json", "record.json"];
+    let (child, guest, mut stderr) = start(&folder, &lab(&["--nvme", "0"], &run));
+    kill_process(pid(&child), Signal::INT).unwrap();
+    let reader = std::thread::spawn(move || stderr.read_to_end(&mut Vec::new()));
+    let ended = finish(child);
+    reader.join().unwrap().unwrap();
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    // It may have come before there was anything to keep; then nothing is written.
+    if let Ok(record) = fs::read(folder.join("record.json")) {
+        assert_valid("run", &serde_json::from_slice(&record).unwrap());
+    }
+    assert!(is_gone(guest));
+}
+
+#[test]
+fn a_killed_lab_leaves_no_process_and_no_file() {
+    guest_or_skip!("killing the lab");
+    let folder = Folder::new();
+    let cache = own_cache(&folder);
+    let run = ["run", "--target", "nvme0", "--runtime", "3m", "--json", "record.json"];
+    let mut command = command(&folder, lab(&["--accel", "tcg"], &run));
+    let mut child = command.env("IOLANE_LAB_CACHE", &cache).spawn().unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("; up in ") {
+        line.clear();
+        assert!(stderr.read_line(&mut line).unwrap() > 0, "it ended before its guest was up");
+    }
+    let guest = guest_of(&child).expect("QEMU runs");
+    kill_process(pid(&child), Signal::KILL).unwrap();
+    finish(child);
+    wait_until("the guest is gone", || is_gone(guest));
+    assert_eq!(cached_names(&cache), ["kernels"]);
+    assert_eq!(folder.names(), ["cache"]);
+}
+
+#[test]
+fn a_command_that_hangs_is_ended_and_the_console_is_kept() {
+    guest_or_skip!("the lab's time limit");
+    let folder = Folder::new();
+    let cache = own_cache(&folder);
+    let run = ["run", "--target", "nullb0", "--runtime", "10m"];
+    let mut command = command(&folder, lab(&["--nvme", "0", "--timeout", "3s", "--accel", "tcg"], &run));
+    let ended = finish(command.env("IOLANE_LAB_CACHE", &cache).spawn().unwrap());
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    let last = ended.stderr.lines().last().unwrap();
+    let log = cache.join("console.log");
+    assert!(last.starts_with("iolane: the guest: it was not done after"), "{ended:#?}");
+    assert!(last.ends_with(&format!("its console is in {}", log.display())), "{ended:#?}");
+    assert!(log.exists());
+}
+
+#[test]
+fn files_named_in_a_command_go_in() {
+    guest_or_skip!("files that go into the lab");
+    let folder = Folder::new();
+    folder.file("small", 64 << 10);
+    let run = ["run", "--target", "small", "--direct", "false", "--runtime", "50ms", "--warmup", "0s", "--json", "-"];
+    let record = iolane(&folder, lab(&["--nvme", "0"], &run)).done().json();
+    assert_eq!((record["target"]["kind"].as_str(), record["target"]["bytes"].as_u64()), (Some("file"), Some(64 << 10)));
+    assert_eq!(folder.names(), ["small"], "what only went in does not come back");
+}
+
+/// Runs a lab that cannot be, and looks at its one line.
+#[track_caller]
+fn refused(ended: Ended, code: i32, says: &[&str]) {
+    assert_eq!(ended.code, Some(code), "{ended:#?}");
+    assert_eq!(ended.stdout, "", "{ended:#?}");
+    let last = ended.stderr.lines().last().unwrap_or_default();
+    says.iter().for_each(|words| assert!(last.contains(words), "`{words}` is not in {ended:#?}"));
+}
+
+#[test]
+fn what_cannot_be_run_in_a_guest_is_refused_before_one_is_made() {
+    let folder = Folder::new();
+    for (words, code, says) in [
+        (&["lab", "run", "--", "lab", "kernels"][..], 2, &["lab run: a lab within a lab"][..]),
+        (&["lab", "run", "--cpus", "2", "--exact", "--", "probe"], 2, &["2 cpus in exact mode"]),
+        (&["lab", "run", "--memory", "1m", "--", "probe"], 2, &["a guest of 1m"]),
+        (&["lab", "run", "--nvme", "17", "--", "probe"], 2, &["17 drives", "16"]),
+        (&["lab", "run", "--nvme-block", "1k", "--", "probe"], 2, &["blocks of 1024", "512 or 4096"]),
+    ] {
+        refused(iolane(&folder, words), code, says);
+    }
+    // The command line's own refusals name the argument.
+    for (words, says) in [
+        (&["lab", "run", "--", "run", "--depth", "x"][..], "--depth"),
+        (&["lab", "run", "--kernel", "six", "--", "probe"], "kernel `six`"),
+        (&["lab", "run", "--nvme-backing", "tape", "--", "probe"], "backing `tape`"),
+        (&["lab", "run"], "<COMMAND>"),
+    ] {
+        let ended = iolane(&folder, words);
+        assert!(ended.code == Some(2) && ended.stderr.contains(says), "{ended:#?}");
+    }
+    assert!(folder.names().is_empty());
+}
+
+#[test]
+fn help_of_a_command_in_the_lab_needs_no_guest() {
+    let folder = Folder::new();
+    let ended = iolane(&folder, ["lab", "run", "--", "run", "--help"]).done();
+    assert!(ended.stdout.contains("Measure one path with one workload"), "{ended:#?}");
+}
+
+#[test]
+fn a_kernel_that_is_none_is_named() {
+    let folder = Folder::new();
+    let cache = folder.join("cache");
+    folder.file("vmlinuz", 8192);
+    fs::write(folder.join("cut.deb"), b"!<arch>\ndebian-binary").unwrap();
+    for (kernel, code, says) in [
+        ("./vmlinuz", 2, &["kernel ./vmlinuz: not an x86 boot image", "name a vmlinuz"][..]),
+        ("./nowhere", 3, &["./nowhere", "no such file"]),
+        ("./cut.deb", 3, &["cut.deb", "dpkg-deb", "fetch it again"]),
+    ] {
+        let mut command = command(&folder, ["lab", "run", "--kernel", kernel, "--", "probe"]);
+        refused(finish(command.env("IOLANE_LAB_CACHE", &cache).spawn().unwrap()), code, says);
+    }
+    assert_eq!(cached_names(&cache), ["lock"]);
+}
+
+#[test]
+fn without_a_network_the_fetch_says_so_and_leaves_nothing() {
+    let folder = Folder::new();
+    let cache = folder.join("cache");
+    let mut command = command(&folder, ["lab", "fetch", "6.1"]);
+    // Nothing listens there.
+    let nowhere = "http://127.0.0.1:9";
+    command.env("IOLANE_LAB_CACHE", &cache).env("http_proxy", nowhere).env("https_proxy", nowhere);
+    let ended = finish(command.spawn().unwrap());
+    refused(ended, 3, &["Debian's kernels", "reachable", "--kernel ./vmlinuz"]);
+    assert_eq!(cached_names(&cache), ["lock"]);
+}
+
+#[test]
+fn without_qemu_the_package_is_named() {
+    guest_or_skip!("a lab without QEMU");
+    let folder = Folder::new();
+    let ended = finish(command(&folder, lab(&[], &["probe"])).env("PATH", folder.path()).spawn().unwrap());
+    refused(ended, 3, &["qemu-system-x86_64 is not installed", "apt-get install qemu-system-x86"]);
+}
+
+#[test]
+fn a_guest_larger_than_this_machine_is_refused() {
+    guest_or_skip!("a lab that is too large");
+    let folder = Folder::new();
+    refused(
+        iolane(&folder, lab(&["--memory", "4000g"], &["probe"])),
+        1,
+        &["a guest of 4000g", "free here", "--memory"],
+    );
+}
+
+#[test]
+fn a_cache_that_is_full_or_cannot_be_written_is_named() {
+    let folder = Folder::new();
+    let full = folder.join("full");
+    fs::create_dir(&full).unwrap();
+    let mounted = is_root()
+        && std::process::Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"])
+            .arg(&full)
+            .status()
+            .is_ok_and(|status| status.success());
+    if !mounted {
+        return skipped("a cache on a full disk", "mounting takes root");
+    }
+    let run = |cache: &Path| {
+        let mut command = command(&folder, ["lab", "fetch", "6.1"]);
+        finish(command.env("IOLANE_LAB_CACHE", cache).spawn().unwrap())
+    };
+    let ended = run(&full);
+    let _ = std::process::Command::new("umount").arg(&full).status();
+    refused(ended, 1, &["unpacking a kernel takes 1g", "IOLANE_LAB_CACHE"]);
+    refused(run(Path::new("/proc/cache")), 1, &["/proc/cache"]);
+}
+
+/// What guests say that are made through the library, where more can go wrong than the command line allows.
+#[derive(Default)]
+struct Heard {
+    output: String,
+    ends: Vec<GuestEnded>,
+}
+
+impl Events for Heard {
+    fn note(&mut self, _line: &str) {}
+
+    fn up(&mut self, _release: &str, _accelerator: Accelerator, _took: std::time::Duration) {}
+
+    fn output(&mut self, command: usize, stream: Stream, bytes: &[u8]) {
+        self.output.push_str(&format!("{command} {stream:?}: {}", String::from_utf8_lossy(bytes)));
+    }
+
+    fn ended(&mut self, _command: usize, how: GuestEnded) {
+        self.ends.push(how);
+    }
+}
+
+/// Runs commands in a guest whose process 1 is the given program, with a shell.
+fn run_guest(process_1: &Path, cache: &Cache, commands: Vec<GuestCommand>) -> (iolane::Result<()>, Heard) {
+    let kernel = Kernel::find(&KernelSource::Debian(KERNEL.into()), cache, &mut |_| {}).unwrap();
+    let lab = Lab {
+        machine: Machine { cpus: 1, memory: "1g".parse().unwrap(), drives: Vec::new(), exact: false },
+        kernel,
+        iolane: process_1.into(),
+        files: Vec::new(),
+        programs: vec![("/bin/sh".into(), "/bin/sh".into())],
+        accelerator: Some(Accelerator::Tcg),
+        timeout: std::time::Duration::from_secs(60),
+        cache,
+    };
+    let mut heard = Heard::default();
+    let job = Job { commands, folder: "/".into(), returns: Vec::new() };
+    let outcome = lab.run(&job, &mut heard, &std::sync::atomic::AtomicBool::new(false));
+    (outcome, heard)
+}
+
+#[test]
+fn a_guest_that_panics_is_quoted_and_its_console_is_kept() {
+    guest_or_skip!("a guest that panics");
+    let folder = Folder::new();
+    let cache = Cache::at(&own_cache(&folder)).unwrap();
+    // A process 1 that ends takes its kernel with it.
+    let error = run_guest(Path::new("/bin/true"), &cache, Vec::new()).0.unwrap_err().to_string();
+    assert!(error.starts_with("the guest: Kernel panic - not syncing: Attempted to kill init!"), "{error}");
+    let log = cache.folder().join("console.log");
+    assert!(error.ends_with(&format!("its console is in {}", log.display())), "{error}");
+    assert!(fs::read_to_string(log).unwrap().contains("Attempted to kill init!"));
+}
+
+#[test]
+fn commands_run_one_after_the_other_however_each_one_ends() {
+    guest_or_skip!("commands in a guest");
+    let folder = Folder::new();
+    let cache = Cache::at(&own_cache(&folder)).unwrap();
+    let shell = |script: &str| GuestCommand::new(["/bin/sh", "-c", script]);
+    let commands = vec![
+        shell("echo $NAME; echo said >&2").with("NAME", "first"),
+        shell("kill -SEGV $$"),
+        GuestCommand::new(["/bin/no-such-program"]),
+        // What a command leaves running does not keep it from having ended.
+        shell("while :; do :; done & exit 7"),
+    ];
+    let (outcome, heard) = run_guest(Path::new(common::IOLANE), &cache, commands);
+    outcome.unwrap();
+    use GuestEnded::{Code, Signal};
+    assert_eq!(heard.ends, [Code(0), Signal(11), Code(127), Code(7)]);
+    for line in
+        ["0 Output: first\n", "0 Error: said\n", "2 Error: lab: /bin/no-such-program: No such file or directory"]
+    {
+        assert!(heard.output.contains(line), "{line} is not in {}", heard.output);
+    }
+}
