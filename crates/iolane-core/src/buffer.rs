@@ -325,8 +325,9 @@ impl Buffer {
     }
 
     /// The frame of its pool the buffer begins at.
+    #[inline]
     pub fn frame(&self) -> usize {
-        self.offset_in_pool() / self.memory().frame_bytes
+        (self.0.addr().get() - self.memory().slips.addr().get()) / size_of::<Slip>()
     }
 }
 

@@ -11,6 +11,7 @@ pub mod loop_device;
 pub mod path;
 pub mod request;
 pub mod target;
+pub mod tsc;
 pub mod units;
 
 pub use buffer::{Buffer, Pages, Pool};

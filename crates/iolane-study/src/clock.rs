@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use iolane::tsc::Tsc;
 
 /// A clock the engine reads once per turn of its loop; it makes no system call.
 pub(crate) trait Clock: Clone + Send {
@@ -13,28 +15,29 @@ pub(crate) trait Clock: Clone + Send {
     fn idle_until(&self, until_ns: u64);
 }
 
-/// The time stamp counter, read in user space and scaled to nanoseconds (by `quanta`, which calibrates it once).
+/// The time stamp counter, read in user space and scaled to nanoseconds; the kernel's clock where there is none.
 #[derive(Clone)]
-pub(crate) struct TscClock {
-    clock: quanta::Clock,
-    start: u64,
+pub(crate) enum RealClock {
+    Counter(Tsc),
+    Kernel(Instant),
 }
 
-impl TscClock {
+impl RealClock {
     pub(crate) fn new() -> Self {
-        let clock = quanta::Clock::new();
-        let start = clock.raw();
-        Self { clock, start }
+        Tsc::new().map_or_else(|| Self::Kernel(Instant::now()), Self::Counter)
     }
 }
 
 /// Below this a sleep would wake up too late to be of use, and the wait is spun instead.
 const SLEEP_MIN_NS: u64 = 200_000;
 
-impl Clock for TscClock {
+impl Clock for RealClock {
     #[inline]
     fn now_ns(&self) -> u64 {
-        self.clock.delta_as_nanos(self.start, self.clock.raw())
+        match self {
+            Self::Counter(tsc) => tsc.now_ns(),
+            Self::Kernel(start) => start.elapsed().as_nanos() as u64,
+        }
     }
 
     fn idle_until(&self, until_ns: u64) {

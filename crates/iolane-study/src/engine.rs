@@ -112,17 +112,17 @@ pub(crate) struct Engine<C> {
     fsync_every: Option<u32>,
     /// The book of what each block holds, with --verify; all engines on a target share it.
     book: Option<Arc<Generations>>,
-    /// Tags not in use.
-    free: Vec<u32>,
-    /// By tag: its buffer, unless it is with a request.
-    buffers: Box<[Option<Buffer>]>,
+    /// Tags not in use, with their buffers.
+    free: Vec<(u32, Buffer)>,
     depth: usize,
     /// By tag: what is in flight.
     in_flight: Box<[InFlight]>,
     requests: VecDeque<Request>,
     completions: Vec<Completion>,
+    latencies: LatencyCounts,
     writes_unsynced: u32,
-    sync_in_flight: bool,
+    /// The place that an fsync in flight has taken.
+    syncing: Option<(u32, Buffer)>,
     /// A request that was drawn and overlaps one in flight; it goes first when that has ended.
     held_back: Option<PlannedRequest>,
 }
@@ -145,8 +145,9 @@ impl<C: Clock> Engine<C> {
         threads: usize,
     ) -> Result<Self> {
         let depth = queue.depth();
-        let buffers: Box<[Option<Buffer>]> = (0..depth).map(|_| pool.take()).collect();
-        if buffers.iter().any(Option::is_none) {
+        // Reversed, so that tag 0 is given out first and a shallow load stays in few cache lines.
+        let free: Vec<_> = (0..depth as u32).rev().filter_map(|tag| Some((tag, pool.take()?))).collect();
+        if free.len() < depth {
             return Err(Error::exhausted("buffers", format!("{} for {depth} requests in flight", pool.frames())));
         }
         let nothing = PlannedRequest { is_read: true, offset: 0, block_bytes: 0 };
@@ -157,14 +158,14 @@ impl<C: Clock> Engine<C> {
             interval_ns: workload.rate.map(|rate| threads as f64 * 1e9 / rate),
             fsync_every: workload.fsync_every,
             book,
-            free: (0..depth as u32).rev().collect(),
-            buffers,
+            free,
             depth,
             in_flight: vec![InFlight { start_ns: 0, request: nothing }; depth].into(),
             requests: VecDeque::with_capacity(depth),
             completions: Vec::with_capacity(depth),
+            latencies: LatencyCounts::new(),
             writes_unsynced: 0,
-            sync_in_flight: false,
+            syncing: None,
             held_back: None,
             queue,
         })
@@ -208,6 +209,7 @@ impl<C: Clock> Engine<C> {
             now_ns = self.clock.now_ns();
             self.note_completions(now_ns, tally)?;
         }
+        self.latencies.move_to(&mut tally.latency);
         tally.window_ns = (begin_ns, now_ns);
         tally.late = schedule.map_or(0, |schedule| schedule.due(end_ns.min(now_ns)).saturating_sub(schedule.started));
         tally.syscalls = self.queue.syscalls().zip(syscalls_before).map(|(after, before)| after - before);
@@ -232,32 +234,34 @@ impl<C: Clock> Engine<C> {
     /// Puts a request into every free place; all of them start now.
     #[inline]
     fn refill(&mut self, now_ns: u64) {
-        while !self.free.is_empty() && self.prepare(now_ns) {}
+        while self.prepare(now_ns) {}
     }
 
     /// Puts the requests that are due into free places; each starts when it was due, however late that is now.
     fn refill_due(&mut self, now_ns: u64, schedule: &mut Schedule) {
-        while !self.free.is_empty() && schedule.next_ns() <= now_ns && self.prepare(schedule.next_ns()) {
+        while schedule.next_ns() <= now_ns && self.prepare(schedule.next_ns()) {
             schedule.started += 1;
         }
     }
 
-    /// Prepares one request, or says that none can be: what was drawn overlaps one in flight.
+    /// Prepares one request, or says that none can be: no place is free, or what was drawn overlaps one in flight.
     #[inline]
     fn prepare(&mut self, start_ns: u64) -> bool {
-        if self.fsync_every.is_some_and(|every| self.writes_unsynced >= every) && self.prepare_sync() {
+        let Some((tag, mut buffer)) = self.free.pop() else { return false };
+        if self.fsync_every.is_some_and(|every| self.writes_unsynced >= every) && self.syncing.is_none() {
+            self.requests.push_back(Request::fsync(tag.into()));
+            self.syncing = Some((tag, buffer));
+            self.writes_unsynced = 0;
             return true;
         }
         let planned = self.held_back.take().unwrap_or_else(|| self.generator.next_request());
-        let Some(tag) = self.free.pop() else { return false };
-        let Some(mut buffer) = self.buffers[tag as usize].take() else { return false };
         let sized = buffer.set_len(planned.block_bytes as usize);
         debug_assert!(sized.is_ok(), "the pool's buffers hold the largest block");
         if let Some(book) = &self.book
             && !claim(book, planned, &mut buffer)
         {
             self.held_back = Some(planned);
-            self.give_back(tag, buffer);
+            self.free.push((tag, buffer));
             return false;
         }
         self.in_flight[tag as usize] = InFlight { start_ns, request: planned };
@@ -272,25 +276,6 @@ impl<C: Clock> Engine<C> {
         true
     }
 
-    /// Prepares an fsync, of which one is in flight at a time.
-    fn prepare_sync(&mut self) -> bool {
-        if self.sync_in_flight {
-            return false;
-        }
-        let Some(tag) = self.free.pop() else { return false };
-        self.requests.push_back(Request::fsync(tag.into()));
-        self.sync_in_flight = true;
-        self.writes_unsynced = 0;
-        true
-    }
-
-    /// Makes a tag and its buffer free again.
-    #[inline]
-    fn give_back(&mut self, tag: u32, buffer: Buffer) {
-        self.buffers[tag as usize] = Some(buffer);
-        self.free.push(tag);
-    }
-
     fn hand_over_timed(&mut self, tally: &mut Tally) -> Result<()> {
         let before_ns = self.clock.now_ns();
         self.queue.submit(&mut self.requests);
@@ -301,40 +286,32 @@ impl<C: Clock> Engine<C> {
 
     #[inline]
     fn note_completions(&mut self, now_ns: u64, tally: &mut Tally) -> Result<()> {
-        // Taken out, so that noting one can borrow the rest of the engine; put back with its memory.
-        let mut completions = std::mem::take(&mut self.completions);
-        // Requests that started together and end together have one latency, which is recorded once for all of them.
-        let mut run = LatencyRun::default();
-        for completion in completions.drain(..) {
-            let tag = completion.tag as u32;
-            let Some(buffer) = completion.buffer else {
-                self.note_sync(tag, completion.result, tally);
+        while let Some(Completion { tag, result, buffer }) = self.completions.pop() {
+            let tag = tag as u32;
+            let Some(buffer) = buffer else {
+                self.note_sync(result, tally);
                 continue;
             };
             let InFlight { start_ns, request } = self.in_flight[tag as usize];
-            match completion.result {
+            match result {
                 Ok(bytes) => {
-                    run.add(now_ns - start_ns, tally);
+                    self.latencies.record(now_ns - start_ns);
+                    tally.ios += 1;
                     tally.bytes += u64::from(bytes);
                     tally.short += u64::from(bytes < request.block_bytes);
                 }
-                Err(error) => {
-                    tally.errors += 1;
-                    tally.first_error.get_or_insert_with(|| describe(request, error));
-                }
+                Err(error) => note_error(request, error, tally),
             }
             if let Some(book) = &self.book {
-                tally.verified += u64::from(release(book, request, completion.result, &buffer)?);
+                tally.verified += u64::from(release(book, request, result, &buffer)?);
             }
-            self.give_back(tag, buffer);
+            self.free.push((tag, buffer));
         }
-        run.end(tally);
-        self.completions = completions;
         Ok(())
     }
 
     #[cold]
-    fn note_sync(&mut self, tag: u32, result: Result<u32, IoError>, tally: &mut Tally) {
+    fn note_sync(&mut self, result: Result<u32, IoError>, tally: &mut Tally) {
         match result {
             Ok(_) => tally.syncs += 1,
             Err(error) => {
@@ -342,37 +319,51 @@ impl<C: Clock> Engine<C> {
                 tally.first_error.get_or_insert_with(|| format!("fsync: {error}"));
             }
         }
-        // Its buffer never left.
-        self.sync_in_flight = false;
-        self.free.push(tag);
+        self.free.extend(self.syncing.take());
     }
 }
 
-/// Equal latencies that follow each other, not yet recorded.
-#[derive(Default)]
-struct LatencyRun {
-    latency_ns: u64,
-    count: u64,
+/// How often each latency came, in the buckets that an HDR histogram of three digits has: 2^11 from 0 nanoseconds on, then
+/// 2^10 for every doubling. The histogram keeps totals and extremes with every value; here a value costs ten instructions.
+struct LatencyCounts(Box<[u64]>);
+
+impl LatencyCounts {
+    const SUB_BUCKET_BITS: u32 = 10;
+
+    fn new() -> Self {
+        Self(vec![0; Self::bucket(LATENCY_NS_MAX) + 1].into())
+    }
+
+    #[inline]
+    const fn bucket(latency_ns: u64) -> usize {
+        let doubling = (latency_ns | (2 << Self::SUB_BUCKET_BITS) - 1).ilog2() - Self::SUB_BUCKET_BITS;
+        ((doubling as usize) << Self::SUB_BUCKET_BITS) + (latency_ns >> doubling) as usize
+    }
+
+    /// A latency that falls into a bucket.
+    const fn latency_ns(bucket: usize) -> u64 {
+        let doubling = (bucket >> Self::SUB_BUCKET_BITS).saturating_sub(1);
+        ((bucket - (doubling << Self::SUB_BUCKET_BITS)) as u64) << doubling
+    }
+
+    #[inline]
+    fn record(&mut self, latency_ns: u64) {
+        let last = self.0.len() - 1;
+        self.0[Self::bucket(latency_ns).min(last)] += 1;
+    }
+
+    /// Moves all to a histogram.
+    fn move_to(&mut self, histogram: &mut Histogram<u64>) {
+        for (bucket, count) in self.0.iter_mut().enumerate().filter(|(_, count)| **count > 0) {
+            histogram.saturating_record_n(Self::latency_ns(bucket), std::mem::take(count));
+        }
+    }
 }
 
-impl LatencyRun {
-    #[inline]
-    fn add(&mut self, latency_ns: u64, tally: &mut Tally) {
-        if latency_ns != self.latency_ns {
-            self.end(tally);
-            self.latency_ns = latency_ns;
-        }
-        self.count += 1;
-    }
-
-    #[inline]
-    fn end(&mut self, tally: &mut Tally) {
-        if self.count > 0 {
-            tally.latency.saturating_record_n(self.latency_ns, self.count);
-            tally.ios += self.count;
-            self.count = 0;
-        }
-    }
+#[cold]
+fn note_error(request: PlannedRequest, error: IoError, tally: &mut Tally) {
+    tally.errors += 1;
+    tally.first_error.get_or_insert_with(|| describe(request, error));
 }
 
 fn describe(request: PlannedRequest, error: IoError) -> String {
@@ -426,5 +417,30 @@ impl Schedule {
     /// How many requests were due before a time.
     fn due(&self, before_ns: u64) -> u64 {
         ((before_ns - self.begin_ns) as f64 / self.interval_ns).ceil() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn latencies_fall_into_the_buckets_of_a_histogram_of_three_digits() {
+        let histogram = new_histogram();
+        let powers = (0..63).map(|power| 1u64 << power);
+        for latency_ns in
+            powers.flat_map(|power| [power - 1, power, power + power / 3]).filter(|ns| *ns < LATENCY_NS_MAX)
+        {
+            let bucket_ns = LatencyCounts::latency_ns(LatencyCounts::bucket(latency_ns));
+            assert_eq!(bucket_ns, histogram.lowest_equivalent(latency_ns), "{latency_ns} ns");
+        }
+        let mut counts = LatencyCounts::new();
+        counts.record(u64::MAX);
+        counts.record(7);
+        let mut histogram = new_histogram();
+        counts.move_to(&mut histogram);
+        counts.move_to(&mut histogram);
+        assert_eq!((histogram.len(), histogram.min()), (2, 7));
+        assert!(histogram.equivalent(histogram.max(), LATENCY_NS_MAX));
     }
 }

@@ -13,7 +13,7 @@ use iolane::{Capabilities, Error, IoPath, Pages, Pool, QueueConfig, Result, Targ
 use rand_core::Rng;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use crate::clock::{Clock, TscClock, VirtualClock};
+use crate::clock::{Clock, RealClock, VirtualClock};
 use crate::content::Generations;
 use crate::engine::{Engine, Phase, Tally};
 use crate::placement::Placement;
@@ -94,7 +94,7 @@ impl RunPlan {
     pub fn capabilities(&self) -> Result<Capabilities> {
         self.workload.validate()?;
         iolane::interface_of(&self.path)?.validate(&self.path)?;
-        let required = Engine::<TscClock>::required_operations(&self.workload);
+        let required = Engine::<RealClock>::required_operations(&self.workload);
         let mut first = None;
         for target in &self.targets {
             let bytes = self.region_bytes(target)?;
@@ -179,7 +179,7 @@ pub fn run(plan: &RunPlan, stop: &AtomicBool) -> Result<RunOutcome> {
     let capabilities = plan.check()?;
     match virtual_clock(plan)? {
         Some(clock) => run_on(plan, capabilities, &clock, stop),
-        None => run_on(plan, capabilities, &TscClock::new(), stop),
+        None => run_on(plan, capabilities, &RealClock::new(), stop),
     }
 }
 
