@@ -11,9 +11,9 @@ use iolane_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::cache::Cache;
-use crate::files;
 use crate::kernel::Kernel;
 use crate::modules::{Module, WANTED};
+use crate::{boot_image, files};
 
 /// Which of Debian's suites has which series. Other versions are looked for in the last one's backports, which keep
 /// each kernel for a while.
@@ -248,6 +248,9 @@ fn named_vmlinuz(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz"))
 }
 
+/// What the image is called in the cache.
+const IMAGE: &str = "vmlinux";
+
 /// What the cache says of a kernel, beside its files.
 #[derive(Serialize, Deserialize)]
 struct Manifest {
@@ -268,8 +271,8 @@ fn wanted_names() -> Vec<String> {
 fn keep(kernel: &Kernel, place: &Path, workshop: &Path) -> Result<()> {
     let made = workshop.join("kept");
     files::make_folder(&made)?;
-    let image = files::read(&kernel.image)?;
-    files::write(&made.join("vmlinuz"), &image)?;
+    let image = boot_image::ready_to_run(files::read(&kernel.image)?);
+    files::write(&made.join(IMAGE), &image)?;
     for module in &kernel.modules {
         files::write(&made.join(format!("{}.ko", module.name)), &module.bytes)?;
     }
@@ -302,7 +305,7 @@ fn load(place: &Path) -> Result<Option<Kernel>> {
     if manifest.wanted != wanted_names() {
         return Ok(None);
     }
-    let image = place.join("vmlinuz");
+    let image = place.join(IMAGE);
     checked(&image, &manifest.image_sha256)?;
     let module = |(name, sha256): &(String, String)| {
         let bytes = checked(&place.join(format!("{name}.ko")), sha256)?;

@@ -7,9 +7,8 @@ use std::str::FromStr;
 use iolane_core::{Error, ErrorKind, Result};
 
 use crate::cache::Cache;
-use crate::debian;
-use crate::files;
 use crate::modules::{self, Module, WANTED};
+use crate::{boot_image, debian, files};
 
 /// What people write after `--kernel`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -129,37 +128,20 @@ impl Kernel {
     }
 }
 
-/// Offset of the magic number in an x86 boot image, and what it is: Documentation/arch/x86/boot.rst, "The Real-Mode
-/// Kernel Header".
-const MAGIC: (usize, &[u8]) = (0x202, b"HdrS");
-/// Offset of the pointer to the version's text, which counts from 0x200.
-const VERSION_POINTER: usize = 0x20e;
-
 /// The release that a `vmlinuz` names in its header.
 pub(crate) fn release_of(image: &Path) -> Result<String> {
     let bytes = files::read(image).map_err(|error| match error.kind() {
         ErrorKind::Unavailable => error.remedy(format!("as root: chmod a+r {}", image.display())),
         _ => error.with_kind(ErrorKind::Unavailable).remedy("name a kernel, as in --kernel 6.1"),
     })?;
-    parse_release(&bytes).ok_or_else(|| {
+    boot_image::release(&bytes).ok_or_else(|| {
         Error::usage(format!("kernel {}", image.display()), "not an x86 boot image (bzImage)")
             .remedy("name a vmlinuz, not a vmlinux, or a Debian package")
     })
 }
 
-fn parse_release(image: &[u8]) -> Option<String> {
-    let magic = image.get(MAGIC.0..MAGIC.0 + MAGIC.1.len())?;
-    let pointer = image.get(VERSION_POINTER..VERSION_POINTER + 2)?;
-    let start = usize::from(u16::from_le_bytes([pointer[0], pointer[1]])) + 0x200;
-    let text = image.get(start..)?.split(|byte| *byte == 0 || *byte == b' ').next()?;
-    let text = std::str::from_utf8(text).ok().filter(|text| !text.is_empty() && text.len() < 100)?;
-    (magic == MAGIC.1).then(|| text.to_owned())
-}
-
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
     #[test]
@@ -173,23 +155,6 @@ mod tests {
         }
     }
 
-    /// A boot image with nothing but a header.
-    fn image(release: &str) -> Vec<u8> {
-        let mut image = vec![0; 0x300];
-        image[0x202..0x206].copy_from_slice(b"HdrS");
-        image[0x20e..0x210].copy_from_slice(&0x80u16.to_le_bytes());
-        let text = format!("{release} (build@debian) #1 SMP\0");
-        image[0x280..0x280 + text.len()].copy_from_slice(text.as_bytes());
-        image
-    }
-
-    #[test]
-    fn the_release_stands_in_the_image() {
-        assert_eq!(parse_release(&image("6.1.0-56-amd64")).as_deref(), Some("6.1.0-56-amd64"));
-        assert_eq!(parse_release(b"MZ"), None);
-        assert_eq!(parse_release(&[0; 4096]), None);
-    }
-
     #[test]
     fn versions_compare_by_number() {
         let kernel = |release: &str| Kernel {
@@ -201,15 +166,5 @@ mod tests {
         assert!(kernel("6.12.3+deb13").is_at_least(6, 1));
         assert!(!kernel("5.10.0-46-amd64").is_at_least(5, 19));
         assert!(kernel("7.2.11").is_at_least(7, 2));
-    }
-
-    proptest! {
-        #[test]
-        fn no_image_makes_the_parser_panic(cut in 0usize..0x300, at in 0usize..0x300, byte: u8) {
-            let mut image = image("6.1.0");
-            image[at] = byte;
-            image.truncate(cut);
-            let _ = parse_release(&image);
-        }
     }
 }

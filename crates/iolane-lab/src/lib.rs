@@ -6,8 +6,10 @@
 //!
 //! Nothing here measures anything, and nothing is left behind: drives, initramfs and console are files without a name.
 
+mod boot_image;
 pub mod cache;
 pub mod channel;
+mod compression;
 pub mod debian;
 mod files;
 pub mod guest;

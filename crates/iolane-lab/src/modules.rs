@@ -2,13 +2,12 @@
 //! `depmod` would have written is not in a kernel's package.
 
 use std::collections::{BTreeMap, HashSet};
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use iolane_core::{Error, Result};
 use object::{Object, ObjectSection};
 
-use crate::files;
+use crate::{compression, files};
 
 /// What a guest loads. A kernel may have any of them built in, or be too old for one that is optional.
 pub(crate) struct Wanted {
@@ -117,17 +116,10 @@ fn module_name(path: &Path) -> Option<String> {
 
 fn decompressed(path: &Path) -> Result<Vec<u8>> {
     let bytes = files::read(path)?;
-    let mut module = Vec::new();
-    let read = match path.extension().and_then(|extension| extension.to_str()) {
-        Some("xz") => lzma_rust2::XzReader::new(bytes.as_slice(), true).read_to_end(&mut module),
-        Some("gz") => flate2::read::MultiGzDecoder::new(bytes.as_slice()).read_to_end(&mut module),
-        Some("zst") => ruzstd::decoding::StreamingDecoder::new(bytes.as_slice())
-            .map_err(std::io::Error::other)
-            .and_then(|mut decoder| decoder.read_to_end(&mut module)),
-        _ => return Ok(bytes),
-    };
-    read.map_err(|error| damaged(path, &error.to_string()))?;
-    Ok(module)
+    match compression::of(&bytes) {
+        Some(compression) => compression.undo(&bytes).map_err(|error| damaged(path, &error.to_string())),
+        None => Ok(bytes),
+    }
 }
 
 /// The names after `depends=` in the `.modinfo` section; `None` if that cannot be read.

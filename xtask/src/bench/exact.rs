@@ -205,7 +205,7 @@ fn iolane_command(arm: &Arm, more: &[&str]) -> GuestCommand {
 fn fio_command(arm: &Arm) -> GuestCommand {
     let job = format!(
         "{FIO} --name=exact --filename={DEVICE} --direct=1 --rw=randread --bs=4k --iodepth={} {} \
-         --time_based --runtime=1 --output-format=json",
+         --norandommap --time_based --runtime=1 --output-format=json",
         arm.depth, arm.fio
     );
     GuestCommand::new(job.split_whitespace())
