@@ -11,6 +11,7 @@ use iolane_core::{
 };
 
 use crate::checks;
+use crate::one_command::OneCommand;
 use crate::ring::{self, Encode, RingFile, RingQueue, with_file};
 
 pub(crate) struct IoUringCmd;
@@ -56,6 +57,8 @@ struct Commands {
     /// (drivers/nvme/host/ioctl.c, nvme_cmd_allowed); iolane does not.
     writable: bool,
     block_shift: u32,
+    /// What a command may move; a passthrough command is not split, and the kernel refuses a larger one.
+    bytes_max: Option<u64>,
 }
 
 /// `NVME_IOCTL_ID` (linux/nvme_ioctl.h): `_IO('N', 0x40)`, which answers with the namespace identifier.
@@ -92,6 +95,7 @@ impl Commands {
             namespace: namespace as u32,
             writable: target.writable(),
             block_shift: target.block_bytes().trailing_zeros(),
+            bytes_max: OneCommand::of(target).map(|limits| limits.bytes_max),
         })
     }
 
@@ -141,6 +145,10 @@ impl Encode for Commands {
             true => always,
             false => always.with(Operations::FSYNC).with(Operations::FDATASYNC).with(Operations::WRITE_ZEROES),
         }
+    }
+
+    fn request_bytes_max(&self) -> Option<u64> {
+        self.bytes_max
     }
 
     #[inline]
@@ -233,7 +241,7 @@ mod tests {
     proptest! {
         #[test]
         fn ranges_are_whole_blocks_or_invalid(shift in 9u32..16, offset in 0u64..1 << 44, bytes in 0u64..1 << 32) {
-            let commands = Commands { namespace: 1, writable: false, block_shift: shift };
+            let commands = Commands { namespace: 1, writable: false, block_shift: shift, bytes_max: None };
             let size = 1u64 << shift;
             match commands.blocks(offset, bytes) {
                 Ok((first, count)) => prop_assert_eq!((first * size, u64::from(count) * size), (offset, bytes)),
@@ -247,7 +255,7 @@ mod tests {
 
     #[test]
     fn a_target_opened_for_reading_is_not_written_even_where_the_kernel_would() {
-        let commands = Commands { namespace: 1, writable: false, block_shift: 9 };
+        let commands = Commands { namespace: 1, writable: false, block_shift: 9, bytes_max: None };
         let buffer = Pool::new(1, 4096, Pages::Base).unwrap().take().unwrap();
         for request in [Request::write(0, 0, buffer), Request::write_zeroes(0, 0, 4096)] {
             let refused = commands.encode(&request, RingFile::Descriptor(0), None);
@@ -257,7 +265,7 @@ mod tests {
 
     #[test]
     fn a_range_that_is_not_whole_blocks_is_refused_before_it_reaches_the_device() {
-        let commands = Commands { namespace: 1, writable: false, block_shift: 12 };
+        let commands = Commands { namespace: 1, writable: false, block_shift: 12, bytes_max: None };
         let buffer = Pool::new(1, 4096, Pages::Base).unwrap().take().unwrap();
         let refused = commands.encode(&Request::read(0, 512, buffer), RingFile::Descriptor(0), None);
         assert_eq!(refused.err(), Some(IoError::INVALID));

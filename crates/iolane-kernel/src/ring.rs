@@ -66,6 +66,9 @@ pub(crate) trait Encode: Sized + 'static {
     /// What this kind of ring can do on the target with this path.
     fn operations(path: &IoPath, target: &Target) -> Operations;
 
+    /// Largest read or write in bytes, if it is not the kernel that sees to larger ones.
+    fn request_bytes_max(&self) -> Option<u64>;
+
     /// The entry for a request, or the error it completes with if the path has no such entry.
     fn encode(&self, request: &Request, file: RingFile, buffer_index: Option<u16>)
     -> Result<Self::Submission, IoError>;
@@ -217,6 +220,7 @@ pub(crate) fn validate(path: &IoPath) -> Result<()> {
 pub(crate) fn probe<E: Encode>(path: &IoPath, target: &Target, encode: E) -> Result<Capabilities> {
     let pool = Pool::new(1, (target.block_bytes() as usize).max(4096), Pages::Base)?;
     let config = QueueConfig::new(1).pool(&pool);
+    let request_bytes_max = encode.request_bytes_max();
     let mut queue = RingQueue::open(path, target, &config, encode)?;
     let mut buffer = pool.take().ok_or_else(|| Error::failed(path.to_string(), "the probe's buffer is gone"))?;
     buffer.set_len((target.block_bytes() as usize).max(512).min(target.bytes() as usize))?;
@@ -228,6 +232,7 @@ pub(crate) fn probe<E: Encode>(path: &IoPath, target: &Target, encode: E) -> Res
         Some(Ok(_)) => Ok(Capabilities {
             depth_max: depth_max(path),
             operations: E::operations(path, target),
+            request_bytes_max,
             event_fd: offers_event_fd(path),
             unregistered_memory: (!path.options.fixed_buffers)
                 .then_some("pages are pinned for each request with O_DIRECT, which fixedbufs does once"),
