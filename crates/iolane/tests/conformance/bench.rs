@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::Result;
-use iolane::{Capabilities, ErrorKind, IoPath, Pages, Pool, Queue, QueueConfig, Target, TargetKind};
+use iolane::{Capabilities, ErrorKind, IoPath, Pages, Pool, Queue, QueueConfig, Target};
 
 use crate::drive;
 use crate::paths;
@@ -89,7 +89,15 @@ fn pair<'a>(place: &'a Place, target: &Target, path: IoPath) -> Option<Pair<'a>>
 impl Pair<'_> {
     /// Whether what was written can be read back.
     pub(crate) fn moves_data(&self) -> bool {
-        self.target.kind() != TargetKind::Null
+        self.place.keeps_data()
+    }
+
+    /// The size of a request: the one wanted, or the largest power of two below it that the path carries here.
+    pub(crate) fn request_bytes(&self, wanted: usize) -> usize {
+        match self.capabilities.request_bytes_max {
+            Some(most) if most < wanted as u64 => 1 << most.ilog2(),
+            _ => wanted,
+        }
     }
 
     /// The unit of offsets and lengths in bytes.
