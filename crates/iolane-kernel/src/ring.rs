@@ -51,7 +51,7 @@ const fn depth_max(path: &IoPath) -> u32 {
 }
 
 /// A registered buffer is 1 GiB at most (io_uring_register(2), IORING_REGISTER_BUFFERS).
-const REGISTERED_BYTES_MAX: usize = 1 << 30;
+pub(crate) const REGISTERED_BYTES_MAX: usize = 1 << 30;
 
 /// How an interface on a ring turns requests into submission entries and completion entries into results.
 pub(crate) trait Encode: Sized + 'static {
@@ -68,6 +68,11 @@ pub(crate) trait Encode: Sized + 'static {
 
     /// Largest read or write in bytes, if it is not the kernel that sees to larger ones.
     fn request_bytes_max(&self) -> Option<u64>;
+
+    /// Most bytes of a pool to register as one buffer; a pool that is larger is registered as several.
+    fn registered_bytes_max(&self) -> usize {
+        REGISTERED_BYTES_MAX
+    }
 
     /// The entry for a request, or the error it completes with if the path has no such entry.
     fn encode(&self, request: &Request, file: RingFile, buffer_index: Option<u16>)
@@ -287,28 +292,27 @@ fn from_user_data(user_data: u64) -> (u64, Option<IoError>) {
     (user_data & u64::from(u32::MAX), (errno != 0).then(|| IoError::from_errno(errno)))
 }
 
-/// A pool registered with the ring, as one buffer or, above 1 GiB, several.
+/// A pool registered with the ring, as one buffer or, where that would be too large, several.
 struct RegisteredPool {
     pool: Pool,
     first_index: u16,
-    /// Bytes of the pool that each registered buffer covers.
+    /// Bytes of the pool from one registered buffer to the next: whole frames.
     piece_bytes: usize,
+    /// Bytes from there that are registered: all, unless a frame alone is too large.
+    covered_bytes: usize,
 }
 
 impl RegisteredPool {
-    /// The registered buffer that covers all of `buffer`.
+    /// The registered buffer that covers all of `buffer`, which is one of the pool's.
     #[inline]
     fn index_of(&self, buffer: &Buffer) -> Option<u16> {
-        if !self.pool.owns(buffer) {
-            return None;
-        }
         let start = buffer.offset_in_pool();
-        if self.pool.span().1 <= self.piece_bytes {
+        if self.pool.span().1 <= self.covered_bytes {
             return Some(self.first_index);
         }
         let piece = start / self.piece_bytes;
-        let last = (start + buffer.len().max(1) - 1) / self.piece_bytes;
-        (piece == last).then_some(self.first_index + piece as u16)
+        let end = start + buffer.len();
+        (end <= piece * self.piece_bytes + self.covered_bytes).then_some(self.first_index + piece as u16)
     }
 }
 
@@ -390,11 +394,14 @@ impl<E: Encode> RingQueue<E> {
         let mut vectors = Vec::new();
         for pool in pools {
             let (base, bytes) = pool.span();
-            let piece_bytes = REGISTERED_BYTES_MAX / pool.frame_bytes() * pool.frame_bytes();
-            self.registered.push(RegisteredPool { pool: pool.clone(), first_index: vectors.len() as u16, piece_bytes });
+            let most = self.encode.registered_bytes_max();
+            let piece_bytes = (most / pool.frame_bytes()).max(1) * pool.frame_bytes();
+            let covered_bytes = piece_bytes.min(most);
+            let first_index = vectors.len() as u16;
+            self.registered.push(RegisteredPool { pool: pool.clone(), first_index, piece_bytes, covered_bytes });
             vectors.extend((0..bytes).step_by(piece_bytes).map(|start| libc::iovec {
                 iov_base: base.as_ptr().wrapping_add(start).cast(),
-                iov_len: piece_bytes.min(bytes - start),
+                iov_len: covered_bytes.min(bytes - start),
             }));
         }
         // SAFETY: the pools' memory outlives the registration: `self.registered` holds them until after the ring is
@@ -481,8 +488,9 @@ impl<E: Encode> RingQueue<E> {
         use iolane_core::Operation::{Read, Write};
         match &request.operation {
             Read(buffer) | Write(buffer) if !registered.is_empty() => {
-                let index = registered.iter().find_map(|pool| pool.index_of(buffer));
-                index.map(Some).ok_or(IoError::NOT_REGISTERED)
+                let pool = registered.iter().find(|pool| pool.pool.owns(buffer)).ok_or(IoError::NOT_REGISTERED)?;
+                // A buffer that lies across two registered ones is used as memory that is not registered.
+                Ok(pool.index_of(buffer))
             }
             _ => Ok(None),
         }
