@@ -23,6 +23,12 @@ pub(crate) struct Bench {
     _turn: MutexGuard<'static, ()>,
 }
 
+/// How often something is repeated: fewer times with `IOLANE_CONFORMANCE_BRIEF=1`, for a machine that is emulated.
+pub(crate) fn times(usual: usize, brief: usize) -> usize {
+    let is_brief = std::env::var("IOLANE_CONFORMANCE_BRIEF").is_ok_and(|text| text == "1");
+    if is_brief { brief } else { usual }
+}
+
 /// Waits until no other test runs.
 pub(crate) fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
@@ -168,7 +174,8 @@ pub(crate) fn check_each<'a>(pairs: &[Pair<'a>], mut check: impl FnMut(&Pair<'a>
     let mut failures: Vec<(String, Vec<&Pair<'_>>)> = Vec::new();
     for pair in pairs {
         let (path, column, label) = (pair.path.to_string(), &pair.place.column, &pair.place.label);
-        let outcome = within(HANG, &format!("{path} on {label} ({caller})"), || {
+        let hangs = || report::failed(&path, column, &format!("not done after {} s ({caller})", HANG.as_secs()));
+        let outcome = within(HANG, &format!("{path} on {label} ({caller})"), hangs, || {
             catch_unwind(AssertUnwindSafe(|| check(pair))).unwrap_or_else(|panic| {
                 let text = panic.downcast_ref::<String>().cloned();
                 let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
@@ -180,8 +187,8 @@ pub(crate) fn check_each<'a>(pairs: &[Pair<'a>], mut check: impl FnMut(&Pair<'a>
             Err(error) => match error.downcast_ref::<Skip>() {
                 Some(skip) => report::skipped(&path, column, label, skip),
                 None => {
-                    report::failed(&path, column);
                     let said = format!("{error:#}");
+                    report::failed(&path, column, &format!("{said} ({caller})"));
                     match failures.iter_mut().find(|(known, _)| *known == said) {
                         Some((_, pairs)) => pairs.push(pair),
                         None => failures.push((said, vec![pair])),
@@ -206,11 +213,12 @@ fn names(pairs: &[&Pair<'_>]) -> String {
 }
 
 /// Runs it; if it takes longer than it may, says so and ends the process, for a blocked thread cannot be ended alone.
-fn within<T>(limit: Duration, what: &str, run: impl FnOnce() -> T) -> T {
+fn within<T>(limit: Duration, what: &str, hangs: impl FnOnce() + Send, run: impl FnOnce() -> T) -> T {
     let (done, waiting) = channel::<()>();
     std::thread::scope(|scope| {
         scope.spawn(move || {
             if waiting.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+                hangs();
                 report::say(&format!("HANGS conformance {what}: not done after {} s", limit.as_secs()));
                 std::process::exit(101);
             }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use iolane::{Buffer, Pages, Pool, Queue, Request};
 
-use crate::bench::{Bench, Pair, check_each, pairs_on, pool, turn};
+use crate::bench::{Bench, Pair, check_each, pairs_on, pool, times, turn};
 use crate::content::{self, ensure_same};
 use crate::fixtures::{StoppableDevice, wait_until};
 use crate::places::{PLACE_BYTES, Place};
@@ -133,7 +133,7 @@ fn memory_of_a_dropped_queue_is_its_new_owners_alone() {
     let bench = Bench::everywhere();
     check_each(&bench.pairs(), |pair| {
         let cold = if pair.moves_data() { pair.place.plain()? } else { None };
-        for round in 0..ROUNDS {
+        for round in 0..times(ROUNDS, 3) {
             drop_with_reads_in_flight(pair, cold.as_ref(), round).with_context(|| format!("round {round}"))?;
         }
         Ok(())
