@@ -103,6 +103,8 @@ pub struct Capabilities {
     pub depth_max: u32,
     /// What requests may ask for.
     pub operations: Operations,
+    /// Largest read or write in bytes, where nothing splits what is larger than the device takes in one command.
+    pub request_bytes_max: Option<u64>,
     /// Whether the queue offers a descriptor to wait on.
     pub event_fd: bool,
     /// What it costs to use memory that was not registered with the queue; `None` if it makes no difference.

@@ -116,7 +116,8 @@ pub enum IoErrorKind {
     Media,
     /// No space left, or a limit of the file (ENOSPC, EDQUOT, EFBIG).
     NoSpace,
-    /// Offset, length or buffer not aligned as the target needs, or a range it does not have (EINVAL).
+    /// Offset, length or buffer not aligned as the target needs, a range it does not have (EINVAL), or a request larger
+    /// than the path carries here (E2BIG).
     Invalid,
     /// The path or target cannot do this operation (EOPNOTSUPP, ENOSYS).
     NotSupported,
@@ -141,6 +142,8 @@ impl IoError {
     pub const INVALID: Self = Self::from_errno(libc::EINVAL);
     /// The buffer belongs to no pool registered with this queue.
     pub const NOT_REGISTERED: Self = Self::from_errno(NOT_REGISTERED);
+    /// The request is larger than the path carries here.
+    pub const TOO_LARGE: Self = Self::from_errno(libc::E2BIG);
     /// The target was opened for reading alone.
     pub const READ_ONLY: Self = Self::from_errno(libc::EBADF);
 
@@ -168,7 +171,7 @@ impl IoError {
         match self.errno {
             libc::EIO | libc::ENODATA | libc::EILSEQ | libc::EREMOTEIO => IoErrorKind::Media,
             libc::ENOSPC | libc::EDQUOT | libc::EFBIG => IoErrorKind::NoSpace,
-            libc::EINVAL => IoErrorKind::Invalid,
+            libc::EINVAL | libc::E2BIG => IoErrorKind::Invalid,
             libc::EOPNOTSUPP | libc::ENOSYS => IoErrorKind::NotSupported,
             NOT_REGISTERED => IoErrorKind::NotRegistered,
             libc::ECANCELED => IoErrorKind::Cancelled,
@@ -185,6 +188,9 @@ impl fmt::Display for IoError {
         let likely = match self.kind() {
             IoErrorKind::Media => "the device could not read or write the data",
             IoErrorKind::NoSpace => "no space is left on the target",
+            IoErrorKind::Invalid if *self == Self::TOO_LARGE => {
+                "the request is larger than this path carries on this kernel and device; probe says how large it may be"
+            }
             IoErrorKind::Invalid => {
                 "offset, length or buffer is not aligned to the target's block size, or out of its range"
             }

@@ -11,6 +11,8 @@ use iolane_core::{
 };
 
 use crate::checks;
+use crate::kernel::Release;
+use crate::one_command::OneCommand;
 use crate::ring::{self, Encode, RingFile, RingQueue, SetupFlags, with_file};
 
 pub(crate) struct IoUringInterface;
@@ -46,13 +48,17 @@ impl Interface for IoUringInterface {
     fn probe(&self, path: &IoPath, target: &Target) -> Result<Capabilities> {
         self.validate(path)?;
         reachable(path, target)?;
-        ring::probe(path, target, Entries)
+        let capabilities = ring::probe(path, target, Entries::on(path, target))?;
+        let note = capabilities.request_bytes_max.map(|bytes| {
+            format!("requests of more than {bytes} bytes are refused: Linux before 6.5 may never end such a polled one")
+        });
+        Ok(Capabilities { note, ..capabilities })
     }
 
     fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
         self.validate(path)?;
         reachable(path, target)?;
-        Ok(Box::new(RingQueue::open(path, target, config, Entries)?))
+        Ok(Box::new(RingQueue::open(path, target, config, Entries::on(path, target))?))
     }
 }
 
@@ -61,7 +67,18 @@ fn reachable(path: &IoPath, target: &Target) -> Result<()> {
     if path.polls_completions() { checks::pollable(path, target) } else { Ok(()) }
 }
 
-struct Entries;
+/// Makes entries for one target.
+struct Entries {
+    /// What must not be asked for, where the kernel would never end it.
+    unsplit: Option<OneCommand>,
+}
+
+impl Entries {
+    fn on(path: &IoPath, target: &Target) -> Self {
+        let splits = !path.polls_completions() || Release::current().splits_polled_requests();
+        Self { unsplit: if splits { None } else { OneCommand::of(target) } }
+    }
+}
 
 impl Encode for Entries {
     type Submission = squeue::Entry;
@@ -86,9 +103,18 @@ impl Encode for Entries {
         if zeroes_by_device { Operations::ALL } else { Operations::ALL.without(Operations::DISCARD) }
     }
 
+    fn request_bytes_max(&self) -> Option<u64> {
+        self.unsplit.as_ref().map(|limits| limits.bytes_max)
+    }
+
     #[inline]
     fn encode(&self, request: &Request, file: RingFile, buffer_index: Option<u16>) -> Result<squeue::Entry, IoError> {
         let offset = request.offset;
+        if let (Some(limits), Operation::Read(buffer) | Operation::Write(buffer)) = (&self.unsplit, &request.operation)
+            && !limits.holds(offset, buffer.len() as u64)
+        {
+            return Err(IoError::TOO_LARGE);
+        }
         Ok(match (&request.operation, buffer_index) {
             // The kernel takes -1 for the file's own position (io_uring_enter(2)), which no request means.
             (Operation::Read(_) | Operation::Write(_), _) if offset == u64::MAX => return Err(IoError::INVALID),

@@ -11,6 +11,8 @@ use iolane_core::{
 };
 
 use crate::checks;
+use crate::kernel::Release;
+use crate::one_command::OneCommand;
 use crate::ring::{self, Encode, RingFile, RingQueue, with_file};
 
 pub(crate) struct IoUringCmd;
@@ -56,6 +58,9 @@ struct Commands {
     /// (drivers/nvme/host/ioctl.c, nvme_cmd_allowed); iolane does not.
     writable: bool,
     block_shift: u32,
+    /// What a command may move; a passthrough command is not split, and the kernel refuses a larger one.
+    bytes_max: Option<u64>,
+    registered_bytes_max: usize,
 }
 
 /// `NVME_IOCTL_ID` (linux/nvme_ioctl.h): `_IO('N', 0x40)`, which answers with the namespace identifier.
@@ -68,6 +73,15 @@ const FLUSH: u8 = 0x00;
 const WRITE: u8 = 0x01;
 const READ: u8 = 0x02;
 const WRITE_ZEROES: u8 = 0x08;
+
+/// Before Linux 6.12 a passthrough command is refused with EINVAL if the registered buffer it uses has more pages from
+/// there to its end than a command has segments (block/blk-map.c, blk_rq_map_user_bvec, until commit be0e822bb3f5).
+fn registered_bytes_max(target: &Target) -> usize {
+    match target.device_attribute("queue/max_segments") {
+        Some(segments) if !Release::current().at_least(6, 12) => segments as usize * rustix::param::page_size(),
+        _ => ring::REGISTERED_BYTES_MAX,
+    }
+}
 
 impl Commands {
     fn for_target(path: &IoPath, target: &Target) -> Result<Self> {
@@ -92,6 +106,8 @@ impl Commands {
             namespace: namespace as u32,
             writable: target.writable(),
             block_shift: target.block_bytes().trailing_zeros(),
+            bytes_max: OneCommand::of(target).map(|limits| limits.bytes_max),
+            registered_bytes_max: registered_bytes_max(target),
         })
     }
 
@@ -141,6 +157,14 @@ impl Encode for Commands {
             true => always,
             false => always.with(Operations::FSYNC).with(Operations::FDATASYNC).with(Operations::WRITE_ZEROES),
         }
+    }
+
+    fn request_bytes_max(&self) -> Option<u64> {
+        self.bytes_max
+    }
+
+    fn registered_bytes_max(&self) -> usize {
+        self.registered_bytes_max
     }
 
     #[inline]
@@ -230,10 +254,15 @@ mod tests {
         assert_eq!((bytes[40], bytes[44], bytes[48]), (5, 6, 7));
     }
 
+    fn commands(block_shift: u32) -> Commands {
+        let registered_bytes_max = ring::REGISTERED_BYTES_MAX;
+        Commands { namespace: 1, writable: false, block_shift, bytes_max: None, registered_bytes_max }
+    }
+
     proptest! {
         #[test]
         fn ranges_are_whole_blocks_or_invalid(shift in 9u32..16, offset in 0u64..1 << 44, bytes in 0u64..1 << 32) {
-            let commands = Commands { namespace: 1, writable: false, block_shift: shift };
+            let commands = commands(shift);
             let size = 1u64 << shift;
             match commands.blocks(offset, bytes) {
                 Ok((first, count)) => prop_assert_eq!((first * size, u64::from(count) * size), (offset, bytes)),
@@ -247,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_target_opened_for_reading_is_not_written_even_where_the_kernel_would() {
-        let commands = Commands { namespace: 1, writable: false, block_shift: 9 };
+        let commands = commands(9);
         let buffer = Pool::new(1, 4096, Pages::Base).unwrap().take().unwrap();
         for request in [Request::write(0, 0, buffer), Request::write_zeroes(0, 0, 4096)] {
             let refused = commands.encode(&request, RingFile::Descriptor(0), None);
@@ -257,7 +286,7 @@ mod tests {
 
     #[test]
     fn a_range_that_is_not_whole_blocks_is_refused_before_it_reaches_the_device() {
-        let commands = Commands { namespace: 1, writable: false, block_shift: 12 };
+        let commands = commands(12);
         let buffer = Pool::new(1, 4096, Pages::Base).unwrap().take().unwrap();
         let refused = commands.encode(&Request::read(0, 512, buffer), RingFile::Descriptor(0), None);
         assert_eq!(refused.err(), Some(IoError::INVALID));

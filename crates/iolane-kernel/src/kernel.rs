@@ -42,6 +42,16 @@ impl Release {
             None => !self.at_least(5, 19),
         }
     }
+
+    /// Whether a polled request that is larger than a device's largest command ends.
+    ///
+    /// From Linux 6.2 (commit 9cea62b2cbab, carried back to 5.15 and 6.1) until 6.5 (commit 2bc057692599) it does not:
+    /// the block layer marks polled requests as not to wait, and ends those it would have to split with EAGAIN, on which
+    /// io_uring's worker tries again, for ever, at the cost of a whole core. Seen on Debian's 6.1.192; Red Hat's 5.14
+    /// counts among them because it carries much of those years. Seen to end on 5.10.262 and 6.12.117.
+    pub(crate) fn splits_polled_requests(&self) -> bool {
+        !self.at_least(5, 14) || self.at_least(6, 5)
+    }
 }
 
 /// The locked-memory limit in words, for errors that it causes.
@@ -62,6 +72,13 @@ mod tests {
         assert!(polls("5.10.0-33-amd64") && polls("5.18.19") && polls("5.14.0-70.13.1.el9_0.x86_64"));
         assert!(!polls("5.19.0") && !polls("6.1.0-18-amd64") && !polls("6.18.44"));
         assert!(!polls("5.14.0-162.6.1.el9_1.x86_64") && polls("5.14.0-1-amd64"));
+    }
+
+    #[test]
+    fn polled_requests_are_split_before_5_14_and_since_6_5() {
+        let splits = |text: &str| Release::parse(text).splits_polled_requests();
+        assert!(splits("5.10.0-46-amd64") && splits("6.5.0") && splits("6.12.117+deb13-amd64"));
+        assert!(!splits("5.15.0-100-generic") && !splits("6.1.0-56-amd64") && !splits("6.4.16"));
     }
 
     #[test]

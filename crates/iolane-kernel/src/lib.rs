@@ -8,6 +8,7 @@ mod io_uring_cmd;
 mod kernel;
 mod libaio;
 mod null;
+mod one_command;
 #[cfg(target_env = "gnu")]
 mod posix_aio;
 mod psync;

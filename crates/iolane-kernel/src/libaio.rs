@@ -48,6 +48,7 @@ impl Interface for Libaio {
         Ok(Capabilities {
             depth_max: DEPTH_MAX,
             operations: Operations::ALL.without(Operations::DISCARD).without(Operations::WRITE_ZEROES),
+            request_bytes_max: None,
             event_fd: true,
             unregistered_memory: None,
             note: (!target.direct()).then(|| "without O_DIRECT io_submit blocks until the data is there".into()),

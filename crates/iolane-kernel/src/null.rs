@@ -49,6 +49,7 @@ impl Interface for Null {
         Ok(Capabilities {
             depth_max: DEPTH_MAX,
             operations: Operations::ALL,
+            request_bytes_max: None,
             event_fd: false,
             unregistered_memory: None,
             note: Some("moves no data".into()),

@@ -45,6 +45,7 @@ impl Interface for PosixAio {
         Ok(Capabilities {
             depth_max: DEPTH_MAX,
             operations: Operations::ALL.without(Operations::DISCARD).without(Operations::WRITE_ZEROES),
+            request_bytes_max: None,
             event_fd: false,
             unregistered_memory: None,
             note: Some("glibc serves one descriptor with one thread at a time".into()),

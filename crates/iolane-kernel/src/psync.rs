@@ -56,7 +56,14 @@ impl Interface for Psync {
             _ if target.device_attribute("queue/discard_max_bytes").unwrap_or(0) > 0 => Operations::ALL,
             _ => Operations::ALL.without(Operations::DISCARD),
         };
-        Ok(Capabilities { depth_max: 1, operations, event_fd: false, unregistered_memory: None, note: None })
+        Ok(Capabilities {
+            depth_max: 1,
+            operations,
+            request_bytes_max: None,
+            event_fd: false,
+            unregistered_memory: None,
+            note: None,
+        })
     }
 
     fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {

@@ -51,7 +51,7 @@ const fn depth_max(path: &IoPath) -> u32 {
 }
 
 /// A registered buffer is 1 GiB at most (io_uring_register(2), IORING_REGISTER_BUFFERS).
-const REGISTERED_BYTES_MAX: usize = 1 << 30;
+pub(crate) const REGISTERED_BYTES_MAX: usize = 1 << 30;
 
 /// How many frames are registered each by itself; the kernel takes 16384 buffers, pieces included
 /// (io_uring/rsrc.c, IORING_MAX_REG_BUFFERS).
@@ -69,6 +69,14 @@ pub(crate) trait Encode: Sized + 'static {
 
     /// What this kind of ring can do on the target with this path.
     fn operations(path: &IoPath, target: &Target) -> Operations;
+
+    /// Largest read or write in bytes, if it is not the kernel that sees to larger ones.
+    fn request_bytes_max(&self) -> Option<u64>;
+
+    /// Most bytes of a pool to register as one buffer; a pool that is larger is registered as several.
+    fn registered_bytes_max(&self) -> usize {
+        REGISTERED_BYTES_MAX
+    }
 
     /// The entry for a request, or the error it completes with if the path has no such entry.
     fn encode(&self, request: &Request, file: RingFile, buffer_index: Option<u16>)
@@ -221,6 +229,7 @@ pub(crate) fn validate(path: &IoPath) -> Result<()> {
 pub(crate) fn probe<E: Encode>(path: &IoPath, target: &Target, encode: E) -> Result<Capabilities> {
     let pool = Pool::new(1, (target.block_bytes() as usize).max(4096), Pages::Base)?;
     let config = QueueConfig::new(1).pool(&pool);
+    let request_bytes_max = encode.request_bytes_max();
     let mut queue = RingQueue::open(path, target, &config, encode)?;
     let mut buffer = pool.take().ok_or_else(|| Error::failed(path.to_string(), "the probe's buffer is gone"))?;
     buffer.set_len((target.block_bytes() as usize).max(512).min(target.bytes() as usize))?;
@@ -232,6 +241,7 @@ pub(crate) fn probe<E: Encode>(path: &IoPath, target: &Target, encode: E) -> Res
         Some(Ok(_)) => Ok(Capabilities {
             depth_max: depth_max(path),
             operations: E::operations(path, target),
+            request_bytes_max,
             event_fd: offers_event_fd(path),
             unregistered_memory: (!path.options.fixed_buffers)
                 .then_some("pages are pinned for each request with O_DIRECT, which fixedbufs does once"),
@@ -286,24 +296,23 @@ fn from_user_data(user_data: u64) -> (u64, Option<IoError>) {
     (user_data & u64::from(u32::MAX), (errno != 0).then(|| IoError::from_errno(errno)))
 }
 
-/// A pool registered with the ring: whole, in pieces of 1 GiB at most, and where there is room each frame by itself.
+/// A pool registered with the ring: whole or in pieces, and where there is room each frame by itself.
 struct RegisteredPool {
     pool: Pool,
     first_piece: u16,
-    /// Bytes of the pool that each piece covers.
+    /// Bytes of the pool from one piece to the next: whole frames.
     piece_bytes: usize,
+    /// Bytes from there that are registered: all, unless a frame alone is too large.
+    covered_bytes: usize,
     /// The kernel finds its way to the pages of a buffer that is registered by itself in some 140 instructions less, as
     /// it need not look whether they lie side by side (block/blk-merge.c, bio_may_exceed_limits).
     first_frame: Option<u16>,
 }
 
 impl RegisteredPool {
-    /// The registered buffer that covers all of `buffer`.
+    /// The registered buffer that covers all of `buffer`, which is one of the pool's.
     #[inline]
     fn index_of(&self, buffer: &Buffer) -> Option<u16> {
-        if !self.pool.owns(buffer) {
-            return None;
-        }
         match self.first_frame {
             Some(first) if buffer.len() <= self.pool.frame_bytes() => Some(first + buffer.frame() as u16),
             _ => self.piece_of(buffer),
@@ -313,31 +322,34 @@ impl RegisteredPool {
     fn piece_of(&self, buffer: &Buffer) -> Option<u16> {
         let start = buffer.offset_in_pool();
         let piece = start / self.piece_bytes;
-        let last = (start + buffer.len().max(1) - 1) / self.piece_bytes;
-        (piece == last).then_some(self.first_piece + piece as u16)
+        let end = start + buffer.len();
+        (end <= piece * self.piece_bytes + self.covered_bytes).then_some(self.first_piece + piece as u16)
     }
 }
 
-/// What to register for the pools, and where in it each will be found.
-fn registration(pools: &[Pool], by_frame: bool) -> (Vec<libc::iovec>, Vec<RegisteredPool>) {
+/// What to register for the pools, `bytes_max` at most as one buffer, and where in it each will be found.
+fn registration(pools: &[Pool], bytes_max: usize, by_frame: bool) -> (Vec<libc::iovec>, Vec<RegisteredPool>) {
     let mut vectors = Vec::new();
     let registered = pools.iter().map(|pool| {
-        let piece_bytes = REGISTERED_BYTES_MAX / pool.frame_bytes() * pool.frame_bytes();
-        let first_piece = add_pieces(&mut vectors, pool, piece_bytes);
-        let first_frame = by_frame.then(|| add_pieces(&mut vectors, pool, pool.frame_bytes()));
-        RegisteredPool { pool: pool.clone(), first_piece, piece_bytes, first_frame }
+        let frame_bytes = pool.frame_bytes();
+        let piece_bytes = (bytes_max / frame_bytes).max(1) * frame_bytes;
+        let covered_bytes = piece_bytes.min(bytes_max);
+        let first_piece = add_pieces(&mut vectors, pool, piece_bytes, covered_bytes);
+        let by_frame = by_frame && frame_bytes <= bytes_max;
+        let first_frame = by_frame.then(|| add_pieces(&mut vectors, pool, frame_bytes, frame_bytes));
+        RegisteredPool { pool: pool.clone(), first_piece, piece_bytes, covered_bytes, first_frame }
     });
     let registered = registered.collect();
     (vectors, registered)
 }
 
 /// Adds a pool, cut into pieces, and says where the first of them is.
-fn add_pieces(vectors: &mut Vec<libc::iovec>, pool: &Pool, piece_bytes: usize) -> u16 {
+fn add_pieces(vectors: &mut Vec<libc::iovec>, pool: &Pool, piece_bytes: usize, covered_bytes: usize) -> u16 {
     let first = vectors.len() as u16;
     let (base, bytes) = pool.span();
     vectors.extend((0..bytes).step_by(piece_bytes).map(|start| libc::iovec {
         iov_base: base.as_ptr().wrapping_add(start).cast(),
-        iov_len: piece_bytes.min(bytes - start),
+        iov_len: covered_bytes.min(bytes - start),
     }));
     first
 }
@@ -421,7 +433,7 @@ impl<E: Encode> RingQueue<E> {
         let mut outcome = Ok(());
         // Each frame beside the whole counts twice against the limit of locked memory; it is done without if need be.
         for by_frame in [frames <= REGISTERED_FRAMES_MAX, false] {
-            let (vectors, registered) = registration(pools, by_frame);
+            let (vectors, registered) = registration(pools, self.encode.registered_bytes_max(), by_frame);
             // SAFETY: the pools' memory outlives the registration: `registered` holds them, and is kept until after the ring
             // is dropped. The kernel touches it only for requests, which own their buffer.
             outcome = unsafe { self.ring.submitter().register_buffers(&vectors) };
@@ -514,8 +526,9 @@ impl<E: Encode> RingQueue<E> {
         checks::supported(self.operations, request)?;
         let index = match &request.operation {
             Read(buffer) | Write(buffer) if !self.registered.is_empty() => {
-                let index = self.registered.iter().find_map(|pool| pool.index_of(buffer));
-                Some(index.ok_or(IoError::NOT_REGISTERED)?)
+                let pool = self.registered.iter().find(|pool| pool.pool.owns(buffer)).ok_or(IoError::NOT_REGISTERED)?;
+                // A buffer that lies across two registered ones is used as memory that is not registered.
+                pool.index_of(buffer)
             }
             _ => None,
         };

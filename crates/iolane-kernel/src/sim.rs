@@ -111,6 +111,7 @@ impl Interface for Sim {
         Ok(Capabilities {
             depth_max: DEPTH_MAX,
             operations: Operations::ALL,
+            request_bytes_max: None,
             event_fd: false,
             unregistered_memory: None,
             note: Some("virtual time: its figures say nothing about a real device".into()),

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::Result;
-use iolane::{Capabilities, ErrorKind, IoPath, Pages, Pool, Queue, QueueConfig, Target, TargetKind};
+use iolane::{Capabilities, ErrorKind, IoPath, Pages, Pool, Queue, QueueConfig, Target};
 
 use crate::drive;
 use crate::paths;
@@ -21,6 +21,12 @@ const HANG: Duration = Duration::from_secs(100);
 pub(crate) struct Bench {
     places: Vec<Place>,
     _turn: MutexGuard<'static, ()>,
+}
+
+/// How often something is repeated: fewer times with `IOLANE_CONFORMANCE_BRIEF=1`, for a machine that is emulated.
+pub(crate) fn times(usual: usize, brief: usize) -> usize {
+    let is_brief = std::env::var("IOLANE_CONFORMANCE_BRIEF").is_ok_and(|text| text == "1");
+    if is_brief { brief } else { usual }
 }
 
 /// Waits until no other test runs.
@@ -89,7 +95,15 @@ fn pair<'a>(place: &'a Place, target: &Target, path: IoPath) -> Option<Pair<'a>>
 impl Pair<'_> {
     /// Whether what was written can be read back.
     pub(crate) fn moves_data(&self) -> bool {
-        self.target.kind() != TargetKind::Null
+        self.place.keeps_data()
+    }
+
+    /// The size of a request: the one wanted, or the largest power of two below it that the path carries here.
+    pub(crate) fn request_bytes(&self, wanted: usize) -> usize {
+        match self.capabilities.request_bytes_max {
+            Some(most) if most < wanted as u64 => 1 << most.ilog2(),
+            _ => wanted,
+        }
     }
 
     /// The unit of offsets and lengths in bytes.
@@ -160,7 +174,8 @@ pub(crate) fn check_each<'a>(pairs: &[Pair<'a>], mut check: impl FnMut(&Pair<'a>
     let mut failures: Vec<(String, Vec<&Pair<'_>>)> = Vec::new();
     for pair in pairs {
         let (path, column, label) = (pair.path.to_string(), &pair.place.column, &pair.place.label);
-        let outcome = within(HANG, &format!("{path} on {label} ({caller})"), || {
+        let hangs = || report::failed(&path, column, &format!("not done after {} s ({caller})", HANG.as_secs()));
+        let outcome = within(HANG, &format!("{path} on {label} ({caller})"), hangs, || {
             catch_unwind(AssertUnwindSafe(|| check(pair))).unwrap_or_else(|panic| {
                 let text = panic.downcast_ref::<String>().cloned();
                 let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
@@ -172,8 +187,8 @@ pub(crate) fn check_each<'a>(pairs: &[Pair<'a>], mut check: impl FnMut(&Pair<'a>
             Err(error) => match error.downcast_ref::<Skip>() {
                 Some(skip) => report::skipped(&path, column, label, skip),
                 None => {
-                    report::failed(&path, column);
                     let said = format!("{error:#}");
+                    report::failed(&path, column, &format!("{said} ({caller})"));
                     match failures.iter_mut().find(|(known, _)| *known == said) {
                         Some((_, pairs)) => pairs.push(pair),
                         None => failures.push((said, vec![pair])),
@@ -198,11 +213,12 @@ fn names(pairs: &[&Pair<'_>]) -> String {
 }
 
 /// Runs it; if it takes longer than it may, says so and ends the process, for a blocked thread cannot be ended alone.
-fn within<T>(limit: Duration, what: &str, run: impl FnOnce() -> T) -> T {
+fn within<T>(limit: Duration, what: &str, hangs: impl FnOnce() + Send, run: impl FnOnce() -> T) -> T {
     let (done, waiting) = channel::<()>();
     std::thread::scope(|scope| {
         scope.spawn(move || {
             if waiting.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+                hangs();
                 report::say(&format!("HANGS conformance {what}: not done after {} s", limit.as_secs()));
                 std::process::exit(101);
             }

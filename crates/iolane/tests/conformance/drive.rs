@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::unix::fs::FileExt;
 
 use anyhow::{Context, Result, ensure};
-use iolane::{Completion, IoError, IoPath, Pages, Pool, Queue, QueueConfig, Request, Target, TargetKind};
+use iolane::{Buffer, Completion, IoError, IoPath, Pages, Pool, Queue, QueueConfig, Request, Target, TargetKind};
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -69,6 +69,12 @@ pub(crate) fn results(completions: &[Completion]) -> HashMap<u64, Result<u32, Io
 /// Writes by other means than the path under test: the standard library, or a queue of its own on a made-up device.
 pub(crate) fn put(place: &Place, target: &Target, offset: u64, bytes: &[u8]) -> Result<()> {
     match place.plain()? {
+        Some(file) if place.is_device() => {
+            // Aligned, as O_DIRECT needs it.
+            let mut aligned = aligned(bytes.len())?;
+            aligned.copy_from_slice(bytes);
+            Ok(file.write_all_at(&aligned, offset)?)
+        }
         Some(file) => {
             file.write_all_at(bytes, offset)?;
             Ok(file.sync_all()?)
@@ -85,6 +91,11 @@ pub(crate) fn put(place: &Place, target: &Target, offset: u64, bytes: &[u8]) -> 
 /// Reads by other means than the path under test.
 pub(crate) fn get(place: &Place, target: &Target, offset: u64, bytes: usize) -> Result<Vec<u8>> {
     match place.plain()? {
+        Some(file) if place.is_device() => {
+            let mut aligned = aligned(bytes)?;
+            file.read_exact_at(&mut aligned, offset)?;
+            Ok(aligned.to_vec())
+        }
         Some(file) => {
             let mut found = vec![0; bytes];
             file.read_exact_at(&mut found, offset)?;
@@ -94,12 +105,19 @@ pub(crate) fn get(place: &Place, target: &Target, offset: u64, bytes: usize) -> 
     }
 }
 
+fn aligned(bytes: usize) -> Result<Buffer> {
+    let pool = Pool::new(1, bytes.next_multiple_of(4096), Pages::Base)?;
+    let mut buffer = pool.take().context("a new pool has its frame")?;
+    buffer.set_len(bytes)?;
+    Ok(buffer)
+}
+
 /// Moves a range of a made-up device through a queue of its own, in pieces whose tags count up.
 fn move_made_up(
     target: &Target,
     offset: u64,
     bytes: usize,
-    mut request: impl FnMut(u64, u64, iolane::Buffer, std::ops::Range<usize>) -> Request,
+    mut request: impl FnMut(u64, u64, Buffer, std::ops::Range<usize>) -> Request,
 ) -> Result<Vec<u8>> {
     const PIECE_BYTES: usize = 128 << 10;
     let pool = Pool::new(bytes.div_ceil(PIECE_BYTES).max(1), PIECE_BYTES, Pages::Base)?;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use iolane::{Buffer, Pages, Pool, Queue, Request};
 
-use crate::bench::{Bench, Pair, check_each, pairs_on, pool, turn};
+use crate::bench::{Bench, Pair, check_each, pairs_on, pool, times, turn};
 use crate::content::{self, ensure_same};
 use crate::fixtures::{StoppableDevice, wait_until};
 use crate::places::{PLACE_BYTES, Place};
@@ -133,7 +133,7 @@ fn memory_of_a_dropped_queue_is_its_new_owners_alone() {
     let bench = Bench::everywhere();
     check_each(&bench.pairs(), |pair| {
         let cold = if pair.moves_data() { pair.place.plain()? } else { None };
-        for round in 0..ROUNDS {
+        for round in 0..times(ROUNDS, 3) {
             drop_with_reads_in_flight(pair, cold.as_ref(), round).with_context(|| format!("round {round}"))?;
         }
         Ok(())
@@ -142,18 +142,18 @@ fn memory_of_a_dropped_queue_is_its_new_owners_alone() {
 
 /// Reads large pieces, not in the page cache if that can be helped, and drops the queue at once.
 fn drop_with_reads_in_flight(pair: &Pair<'_>, cold: Option<&File>, round: usize) -> Result<()> {
-    const LARGE_BYTES: usize = 128 << 10;
+    let large_bytes = pair.request_bytes(128 << 10);
     if let Some(file) = cold {
         rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed)?;
     }
     let depth = pair.depth(24);
-    let first = pool(depth as usize, LARGE_BYTES)?;
+    let first = pool(depth as usize, large_bytes)?;
     let mut queue = pair.queue(depth, &first)?;
-    let places = PLACE_BYTES.min(pair.target.bytes()) / LARGE_BYTES as u64;
+    let places = PLACE_BYTES.min(pair.target.bytes()) / large_bytes as u64;
     let mut reads = VecDeque::new();
     while let Some(buffer) = first.take() {
         let tag = reads.len() as u64;
-        reads.push_back(Request::read(tag, (7 * tag + round as u64) % places * LARGE_BYTES as u64, buffer));
+        reads.push_back(Request::read(tag, (7 * tag + round as u64) % places * large_bytes as u64, buffer));
     }
     let mut unflushed = reads.split_off(reads.len() * 2 / 3);
     queue.submit(&mut reads);
@@ -166,7 +166,7 @@ fn drop_with_reads_in_flight(pair: &Pair<'_>, cold: Option<&File>, round: usize)
     ensure_untouched(&memory)?;
     // The memory goes back to the kernel and comes again as other mappings, mostly at the same addresses.
     drop((memory, first));
-    let second = Pool::new(depth as usize, LARGE_BYTES, Pages::Base)?;
+    let second = Pool::new(depth as usize, large_bytes, Pages::Base)?;
     let memory = take_over(&second)?;
     std::thread::sleep(Duration::from_micros(200));
     ensure_untouched(&memory)

@@ -123,13 +123,22 @@ fn odd_requests_end_on_every_path_as_psync_ends_them() {
         let ends = ends_of(pair, &pair.path, &requests)?;
         let mut differing = Vec::new();
         for (odd, (end, expected)) in requests.iter().zip(ends.iter().zip(expected)) {
-            if end != expected {
+            if end != expected && !registered_in_pieces(pair, odd, end, expected) {
                 differing.push(format!("{odd:?} gave {end:?}, and by psync {expected:?}"));
             }
         }
         ensure!(differing.is_empty(), "{}", differing.join("; "));
         Ok(())
     });
+}
+
+/// Whether the kernel may refuse a request for being one to registered memory. It sees such memory page by page, and
+/// wants whole blocks from each (block/fops.c, blkdev_dio_unaligned; lib/iov_iter.c, iov_iter_aligned_bvec), where other
+/// memory need only be aligned as the device's DMA needs it.
+fn registered_in_pieces(pair: &Pair<'_>, odd: &Odd, end: &End, expected: &End) -> bool {
+    let begins_in_a_block = !odd.misplaced_by.is_multiple_of(pair.block_bytes());
+    let (refused, carried) = (end.0 == Err(libc::EINVAL), expected.0.is_ok());
+    pair.path.options.fixed_buffers && begins_in_a_block && refused && carried
 }
 
 fn ends_by_psync(pair: &Pair<'_>, requests: &[Odd]) -> Result<Vec<End>> {

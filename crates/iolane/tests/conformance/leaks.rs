@@ -6,19 +6,21 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use iolane::{QueueConfig, Request};
 
-use crate::bench::{Bench, Pair, check_each, one_each, pool};
+use crate::bench::{Bench, Pair, check_each, one_each, pool, times};
 use crate::fixtures::wait_until;
 use crate::report;
 
 /// Queues opened on each path, and on a path whose queues bring a kernel thread each.
 const QUEUES: usize = 10_000;
 const QUEUES_WITH_THREAD: usize = 1000;
+/// On an emulated machine; a leak of one mapping each shows all the same, for it is more than is spared.
+const QUEUES_BRIEF: usize = 320;
 
 /// Threads that open them, for paths whose closing waits for the kernel's grace periods, which all share.
 const OPENERS: usize = 16;
 
 /// Mappings may come and go for the allocator's own reasons: glibc makes up to eight arenas per cpu, two mappings each,
-/// as threads happen to meet in it, and keeps stacks of ended threads. A leak would show a thousand at least.
+/// as threads happen to meet in it, and keeps stacks of ended threads. A leak would show hundreds at least.
 const MAPPINGS_SPARE: usize = 64;
 
 /// What the process holds.
@@ -50,7 +52,8 @@ fn thousands_of_queues_leave_no_descriptor_mapping_or_thread() {
     let bench = Bench::everywhere();
     check_each(&one_each(bench.pairs()), |pair| {
         let start = Instant::now();
-        let queues = if pair.path.polls_submissions() { QUEUES_WITH_THREAD } else { QUEUES };
+        let usual = if pair.path.polls_submissions() { QUEUES_WITH_THREAD } else { QUEUES };
+        let queues = times(usual, QUEUES_BRIEF);
         // What is made once and stays, such as the allocator's arenas, is made before the count.
         open_and_close(pair, 4 * OPENERS)?;
         let before = settled()?;
@@ -62,8 +65,9 @@ fn thousands_of_queues_leave_no_descriptor_mapping_or_thread() {
         if queues < QUEUES {
             let path = &pair.path;
             report::say(&format!(
-                "REDUCED conformance {path}: {queues} queues opened and closed, not {QUEUES}, in {:.1} s: each brings a kernel thread",
-                start.elapsed().as_secs_f64()
+                "REDUCED conformance {path}: {queues} queues opened and closed, not {QUEUES}, in {:.1} s: {}",
+                start.elapsed().as_secs_f64(),
+                if queues == usual { "each brings a kernel thread" } else { "IOLANE_CONFORMANCE_BRIEF" },
             ));
         }
         Ok(())

@@ -22,6 +22,7 @@ mod integrity;
 mod leaks;
 mod operations;
 mod order;
+mod proofs;
 mod regions;
 mod signals;
 mod threads;

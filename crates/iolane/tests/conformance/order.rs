@@ -1,9 +1,10 @@
-//! Completions may come in any order: what belongs together is told by the tag.
+//! Completions may come in any order: what belongs together is told by the tag. Requests may have any size: what a device
+//! does not take in one command the kernel splits, or the path refuses.
 
 use anyhow::{Context, Result, ensure};
-use iolane::{Buffer, Completion, Request, TargetKind};
+use iolane::{Buffer, Completion, IoErrorKind, Request, TargetKind};
 
-use crate::bench::{Bench, Pair, check_each, pool};
+use crate::bench::{Bench, Pair, check_each, pool, times};
 use crate::content::{self, ensure_same};
 use crate::drive;
 
@@ -14,8 +15,8 @@ const SMALL: usize = 63;
 fn small_requests_may_overtake_a_big_one_and_each_gets_its_own_data() {
     let bench = Bench::everywhere();
     check_each(&bench.pairs(), |pair| {
-        for round in 0..4 {
-            let big_bytes = big_bytes(pair);
+        for round in 0..times(4, 2) as u64 {
+            let big_bytes = pair.request_bytes(2 << 20);
             let whole = content::content(big_bytes + SMALL * SMALL_BYTES, 0, 100 + round);
             pair.put(0, &whole)?;
             let ended = big_and_small(pair, big_bytes)?;
@@ -27,11 +28,6 @@ fn small_requests_may_overtake_a_big_one_and_each_gets_its_own_data() {
         }
         Ok(())
     });
-}
-
-/// A passthrough command is not split, and drives take no more than this in one.
-fn big_bytes(pair: &Pair<'_>) -> usize {
-    if pair.target.kind() == TargetKind::NvmeGeneric { 128 << 10 } else { 2 << 20 }
 }
 
 /// Tag 0 is the big read, the others are small ones of what lies behind it.
@@ -57,4 +53,55 @@ fn right_data(pair: &Pair<'_>, completion: &Completion, big_bytes: usize, whole:
     ensure!(completion.result == Ok(range.len() as u32), "{what}: {:?}", completion.result);
     let buffer = completion.buffer.as_ref().with_context(|| format!("{what}: no buffer"))?;
     if pair.moves_data() { ensure_same(&what, &whole[range], buffer) } else { Ok(()) }
+}
+
+#[test]
+fn requests_larger_than_a_command_of_the_device_end_or_are_refused() {
+    let bench = Bench::everywhere();
+    check_each(&bench.pairs(), |pair| {
+        // Around the limits of one command: 127 pages and 512 KiB on drives that QEMU emulates, 127 KiB on null_blk, 1 MiB.
+        let all = [124, 128, 508, 512, 1024, 2048, 64, 132, 252, 504, 516, 1020, 1028];
+        for kib in all.into_iter().take(times(all.len(), 6)) {
+            large(pair, kib << 10).with_context(|| format!("requests of {kib} KiB"))?;
+        }
+        Ok(())
+    });
+}
+
+/// Three writes and as many reads, in flight together.
+fn large(pair: &Pair<'_>, bytes: usize) -> Result<()> {
+    const COUNT: usize = 3;
+    let pool = pool(COUNT, bytes)?;
+    let mut queue = pair.queue(pair.depth(COUNT as u32), &pool)?;
+    let most = pair.capabilities.request_bytes_max;
+    let right = |completion: &Completion| match completion.result {
+        Ok(moved) => moved as usize == bytes,
+        Err(error) => error.kind() == IoErrorKind::Invalid && most.is_some_and(|most| bytes as u64 > most),
+    };
+    let mut written = Vec::new();
+    for tag in 0..COUNT {
+        let (mut buffer, offset) = (pool.take().context("a frame each")?, (tag * bytes) as u64);
+        buffer.set_len(bytes)?;
+        content::fill(&mut buffer, offset, bytes as u64);
+        written.push(Request::write(tag as u64, offset, buffer));
+    }
+    let mut reads = Vec::new();
+    for completion in drive::run(&mut *queue, written)? {
+        ensure!(right(&completion), "write {}: {:?}", completion.tag, completion.result);
+        let mut buffer = completion.buffer.context("a buffer each")?;
+        buffer.fill(0);
+        reads.push((completion.result.is_ok(), completion.tag, buffer));
+    }
+    let refused = reads.iter().filter(|(written, ..)| !written).count();
+    ensure!(refused == 0 || refused == COUNT, "{refused} of {COUNT} writes are refused");
+    let reads = reads.into_iter().map(|(_, tag, buffer)| Request::read(tag, tag * bytes as u64, buffer));
+    for completion in drive::run(&mut *queue, reads)? {
+        let what = format!("read {}", completion.tag);
+        ensure!(right(&completion) && completion.result.is_ok() == (refused == 0), "{what}: {:?}", completion.result);
+        if completion.result.is_ok() && pair.moves_data() {
+            let expected = content::content(bytes, completion.tag * bytes as u64, bytes as u64);
+            ensure_same(&what, &expected, &completion.buffer.context("a buffer each")?)?;
+        }
+    }
+    Ok(())
 }

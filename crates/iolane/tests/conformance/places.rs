@@ -2,15 +2,20 @@
 //! and devices named by `IOLANE_CONFORMANCE_TARGETS`, which are overwritten.
 
 use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use iolane::{Target, TargetOptions};
 
+use crate::content;
+use crate::drive;
 use crate::fixtures::{LoopDevice, ScratchFile, StoppableDevice};
 use crate::report::{self, Skip};
 
 /// Size of the targets that the suite makes itself.
 pub(crate) const PLACE_BYTES: u64 = 16 << 20;
+
+const FORGETS_REMEDY: &str = "load it with memory_backed=1, or configure one so";
 
 /// Something to open targets on; it is gone when this is dropped.
 pub(crate) struct Place {
@@ -20,6 +25,7 @@ pub(crate) struct Place {
     pub(crate) column: String,
     name: PathBuf,
     direct: bool,
+    keeps_data: bool,
     holds: Holds,
 }
 
@@ -44,6 +50,7 @@ impl Place {
             column: column.into(),
             name: file.path(),
             direct,
+            keeps_data: true,
             holds: Holds::File { _file: file, folder: folder.into() },
         })
     }
@@ -57,6 +64,7 @@ impl Place {
             column: column.into(),
             name: device.path.clone(),
             direct: true,
+            keeps_data: true,
             holds: Holds::Loop(device),
         })
     }
@@ -64,15 +72,37 @@ impl Place {
     /// The device that can be stopped, which the caller holds.
     pub(crate) fn stoppable(device: &StoppableDevice) -> Self {
         let name = device.device.path.clone();
-        Self { label: "loop512 (stopped)".into(), column: "loop512".into(), name, direct: true, holds: Holds::Device }
+        let (label, column) = ("loop512 (stopped)".into(), "loop512".into());
+        Self { label, column, name, direct: true, keeps_data: true, holds: Holds::Device }
     }
 
     fn device(name: &str) -> Self {
-        Self { label: name.into(), column: name.into(), name: name.into(), direct: true, holds: Holds::Device }
+        let (label, column) = (name.into(), name.into());
+        let mut place = Self { label, column, name: name.into(), direct: true, keeps_data: true, holds: Holds::Device };
+        if name.starts_with("/dev/nullb") && place.forgets() {
+            report::skipped_everywhere(
+                &format!("the data of {name}"),
+                &Skip::new("null_blk keeps none, so that counts, tags and errors are checked there", FORGETS_REMEDY),
+            );
+            place.keeps_data = false;
+        }
+        place
     }
 
     fn made_up(column: &str, name: &str) -> Self {
-        Self { label: column.into(), column: column.into(), name: name.into(), direct: true, holds: Holds::MadeUp }
+        let (label, column) = (column.into(), column.into());
+        let keeps_data = name != "null";
+        Self { label, column, name: name.into(), direct: true, keeps_data, holds: Holds::MadeUp }
+    }
+
+    /// Whether a block that was written reads as something else.
+    fn forgets(&self) -> bool {
+        let written = content::content(4096, 0, 99);
+        let moved = self.open().map_err(anyhow::Error::from).and_then(|target| {
+            drive::put(self, &target, 0, &written)?;
+            drive::get(self, &target, 0, written.len())
+        });
+        moved.is_ok_and(|found| found != written)
     }
 
     /// Calls it something else in messages.
@@ -103,14 +133,37 @@ impl Place {
     }
 
     /// The same bytes through the standard library, to write before and look after; `None` for made-up devices. A generic
-    /// NVMe device has its block device beside it.
+    /// NVMe device has its block device beside it. Devices are opened past the page cache, which does not learn what
+    /// passthrough writes.
     pub(crate) fn plain(&self) -> std::io::Result<Option<File>> {
         if matches!(self.holds, Holds::MadeUp) {
             return Ok(None);
         }
-        let name = self.name.to_string_lossy();
-        let block_device = name.strip_prefix("/dev/ng").map(|rest| PathBuf::from(format!("/dev/nvme{rest}")));
-        OpenOptions::new().read(true).write(true).open(block_device.as_ref().unwrap_or(&self.name)).map(Some)
+        let flags = if self.is_device() { libc::O_DIRECT } else { 0 };
+        OpenOptions::new().read(true).write(true).custom_flags(flags).open(self.block_device()).map(Some)
+    }
+
+    /// The name, or that of the block device of a generic NVMe device.
+    fn block_device(&self) -> PathBuf {
+        match self.name.to_string_lossy().strip_prefix("/dev/ng") {
+            Some(rest) => format!("/dev/nvme{rest}").into(),
+            None => self.name.clone(),
+        }
+    }
+
+    /// What holds the data; places that share it have the same.
+    pub(crate) fn storage(&self) -> String {
+        if self.is_device() { self.block_device().to_string_lossy().into_owned() } else { self.label.clone() }
+    }
+
+    /// Whether what was written can be read back.
+    pub(crate) fn keeps_data(&self) -> bool {
+        self.keeps_data
+    }
+
+    /// Whether it is a device that was not made here.
+    pub(crate) fn is_device(&self) -> bool {
+        matches!(self.holds, Holds::Device)
     }
 
     /// The loop device, where it is one.
@@ -132,6 +185,27 @@ impl Place {
 
 /// Every place there is here; those that cannot be had are skipped aloud.
 pub(crate) fn everywhere() -> Vec<Place> {
+    let mut places = if only_named() { Vec::new() } else { made_here() };
+    places.push(Place::made_up("sim", "sim:16m"));
+    places.push(Place::made_up("null", "null"));
+    let named = std::env::var("IOLANE_CONFORMANCE_TARGETS").unwrap_or_default();
+    places.extend(named.split_whitespace().map(Place::device));
+    places.iter().for_each(|place| report::column(&place.column));
+    places
+}
+
+/// Whether files and loop devices of the suite's own are left out.
+fn only_named() -> bool {
+    let only = std::env::var("IOLANE_CONFORMANCE_ONLY_NAMED").is_ok_and(|text| text == "1");
+    if only {
+        let skip = Skip::new("just named targets were asked for", "unset IOLANE_CONFORMANCE_ONLY_NAMED");
+        report::skipped_everywhere("files, tmpfs and loop devices", &skip);
+    }
+    only
+}
+
+/// Files and loop devices.
+fn made_here() -> Vec<Place> {
     let folder = std::env::temp_dir();
     let mut places = Vec::new();
     for (name, made) in [
@@ -146,11 +220,6 @@ pub(crate) fn everywhere() -> Vec<Place> {
             Err(skip) => report::skipped_everywhere(name, &skip),
         }
     }
-    places.push(Place::made_up("sim", "sim:16m"));
-    places.push(Place::made_up("null", "null"));
-    let named = std::env::var("IOLANE_CONFORMANCE_TARGETS").unwrap_or_default();
-    places.extend(named.split_whitespace().map(Place::device));
-    places.iter().for_each(|place| report::column(&place.column));
     places
 }
 

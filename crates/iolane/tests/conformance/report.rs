@@ -6,6 +6,8 @@ use std::fmt;
 use std::io::Write;
 use std::sync::{LazyLock, Mutex, MutexGuard, Once, PoisonError};
 
+use serde_json::json;
+
 use crate::paths;
 
 /// A check that cannot be made here: why, and what would make it possible. An error, so that `?` carries it out.
@@ -50,6 +52,7 @@ struct Report {
     cells: HashMap<(String, String), Cell>,
     reasons: Vec<String>,
     lines: HashSet<String>,
+    failures: Vec<String>,
 }
 
 static REPORT: LazyLock<Mutex<Report>> = LazyLock::new(|| Mutex::new(Report::new()));
@@ -64,8 +67,13 @@ fn report() -> MutexGuard<'static, Report> {
 }
 
 extern "C" fn print_table() {
-    let table = REPORT.lock().unwrap_or_else(PoisonError::into_inner).to_string();
-    say(&table);
+    let report = REPORT.lock().unwrap_or_else(PoisonError::into_inner);
+    say(&report.to_string());
+    if let Some(file) = std::env::var_os("IOLANE_CONFORMANCE_RECORD")
+        && let Err(error) = std::fs::write(&file, report.record())
+    {
+        say(&format!("the record {}: {error}", file.display()));
+    }
 }
 
 /// Writes a line past the harness's capture.
@@ -82,8 +90,10 @@ pub(crate) fn passed(path: &str, column: &str) {
     report().cell(path, column).passed += 1;
 }
 
-pub(crate) fn failed(path: &str, column: &str) {
-    report().cell(path, column).failed += 1;
+pub(crate) fn failed(path: &str, column: &str, said: &str) {
+    let mut report = report();
+    report.cell(path, column).failed += 1;
+    report.failures.push(format!("{path} on {column}: {said}"));
 }
 
 /// Says, the first time, that a path is not checked on a target, and notes it for the table.
@@ -127,6 +137,20 @@ impl Report {
             self.reasons.push(text);
             self.reasons.len() - 1
         })
+    }
+
+    /// All of it for programs, as one JSON object.
+    fn record(&self) -> String {
+        let in_order = self.paths.iter().flat_map(|path| self.columns.iter().map(move |column| (path, column)));
+        let row = |(path, device): (&String, &String)| {
+            let cell = self.cells.get(&(path.clone(), device.clone()))?;
+            let skipped: Vec<_> = cell.skipped.iter().map(|index| &self.reasons[*index]).collect();
+            let (passed, failed) = (cell.passed, cell.failed);
+            Some(json!({"path": path, "device": device, "passed": passed, "failed": failed, "skipped": skipped}))
+        };
+        let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
+        let rows: Vec<_> = in_order.filter_map(row).collect();
+        json!({"kernel": kernel, "rows": rows, "failures": self.failures}).to_string()
     }
 
     fn cell_text(&self, path: &str, column: &str) -> String {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use iolane::{Completion, Pool, Queue, Request};
 
-use crate::bench::{Bench, Pair, check_each, pairs_on, pool, turn};
+use crate::bench::{Bench, Pair, check_each, pairs_on, pool, times, turn};
 use crate::content::{self, ensure_same};
 use crate::drive;
 use crate::fixtures::{StoppableDevice, wait_until};
@@ -80,7 +80,7 @@ fn signals_in_the_middle_lose_nothing_and_double_nothing() {
         let (rounds, signals) = under_fire(Duration::from_micros(20), || {
             let mut rounds = 0;
             let start = DELIVERED.load(Ordering::Relaxed);
-            while rounds < 20 || DELIVERED.load(Ordering::Relaxed) - start < SIGNALS {
+            while rounds < times(20, 5) as u64 || DELIVERED.load(Ordering::Relaxed) - start < SIGNALS {
                 write_and_read_back(pair, &pool, rounds)?;
                 rounds += 1;
             }

@@ -8,14 +8,14 @@ use anyhow::{Context, Result, ensure};
 use iolane::{IoErrorKind, Operations, Pool, Queue, QueueConfig, Request};
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use crate::bench::{Bench, Pair, check_each, pairs_on, pool, turn};
+use crate::bench::{Bench, Pair, check_each, pairs_on, pool, times, turn};
 use crate::drive;
 use crate::fixtures::StoppableDevice;
 use crate::places::Place;
 use crate::report;
 
 const BLOCK_BYTES: usize = 4096;
-const ROUNDS: u64 = 100;
+const ROUNDS: usize = 100;
 
 /// Whether it becomes readable within so many milliseconds. A wake-up that is lost shows as one that comes when the time
 /// is over, for poll(2) looks once more then; it counts as none.
@@ -45,7 +45,7 @@ fn the_descriptor_to_wait_on_is_readable_just_when_completions_wait() {
             return Ok(());
         }
         ensure!(!is_readable(&*queue, 20)?, "a new queue has something to reap");
-        for round in 0..ROUNDS {
+        for round in 0..times(ROUNDS, 20) as u64 {
             event_loop(&mut *queue, &pool, 1 + round % 16).with_context(|| format!("round {round}"))?;
         }
         ensure!(idle(&mut *queue)?, "readable with nothing in flight");

@@ -1,0 +1,253 @@
+//! Each path does what its name says, by the kernel's own evidence: a path that polls takes no interrupt of the drive, one
+//! that does not takes some; with a submission thread a busy queue makes no system call; and the count of system calls that
+//! a queue gives is the kernel's. Interrupts are those of an NVMe controller's queues; other devices give no such evidence.
+
+use std::collections::VecDeque;
+use std::io::IoSliceMut;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use iolane::{Completion, ErrorKind, IoPath, Pages, Pool, Queue, Request, Target, TargetKind};
+use iolane_study::telemetry::SyscallCounter;
+use rustix::io::ReadWriteFlags;
+
+use crate::bench::{Bench, Pair, check_each, pool};
+use crate::places::PLACE_BYTES;
+use crate::report::{self, Skip};
+
+const BLOCK_BYTES: usize = 4096;
+const READS: u64 = 200;
+const DEPTH: u32 = 8;
+
+/// What the kernel counts of one NVMe namespace.
+struct Evidence {
+    /// `nvme0q`, as the interrupts of its controller's queues begin.
+    queues: String,
+    /// The `stat` file of its block device.
+    stat: String,
+}
+
+/// The counts at one time.
+#[derive(Debug, Clone, Copy)]
+struct Counted {
+    /// Interrupts of the controller's queues, that of administration left out.
+    interrupts: u64,
+    reads: u64,
+}
+
+impl Evidence {
+    fn of(target: &Target) -> Result<Self, Skip> {
+        let none = |why: &str| Skip::new(format!("no evidence of polling: {why}"), "name an NVMe drive");
+        let (major, minor) = target.device().ok_or_else(|| none("it is made up"))?;
+        let folder = format!("/sys/dev/block/{major}:{minor}");
+        // .../nvme/nvme0/nvme0n1; a namespace that controllers share lies elsewhere.
+        let device = std::fs::canonicalize(&folder).map_err(|_| none("it is on no block device"))?;
+        let controller = device.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
+        if !controller.starts_with("nvme") || controller.starts_with("nvme-") {
+            return Err(none("/proc/interrupts has no lines of its device"));
+        }
+        let evidence = Self { queues: format!("{controller}q"), stat: format!("{folder}/stat") };
+        if evidence.lines().is_empty() {
+            return Err(none("/proc/interrupts has no lines of its controller"));
+        }
+        Ok(evidence)
+    }
+
+    /// The interrupts of each queue.
+    fn lines(&self) -> Vec<u64> {
+        let text = std::fs::read_to_string("/proc/interrupts").unwrap_or_default();
+        let cpus = text.lines().next().map_or(0, |line| line.split_whitespace().count());
+        let count = |line: &str| {
+            let number = line.split_whitespace().last()?.strip_prefix(&self.queues)?;
+            let is_data = number.parse::<u32>().is_ok_and(|number| number > 0);
+            let counts = line.split_whitespace().skip(1).take(cpus);
+            is_data.then(|| counts.map(|count| count.parse().unwrap_or(0)).sum())
+        };
+        text.lines().filter_map(count).collect()
+    }
+
+    fn now(&self) -> Result<Counted> {
+        let stat = std::fs::read_to_string(&self.stat)?;
+        let reads = stat.split_whitespace().next().and_then(|text| text.parse().ok()).context("the first is reads")?;
+        Ok(Counted { interrupts: self.lines().into_iter().sum(), reads })
+    }
+
+    /// What was counted while it ran.
+    fn while_running(&self, run: impl FnOnce() -> Result<()>) -> Result<Counted> {
+        let before = self.now()?;
+        run()?;
+        let after = self.now()?;
+        Ok(Counted { interrupts: after.interrupts - before.interrupts, reads: after.reads - before.reads })
+    }
+}
+
+/// Offsets no two of which are neighbours, so that no two reads become one.
+fn offset(number: u64) -> u64 {
+    number * (64 << 10) % PLACE_BYTES
+}
+
+/// A queue kept busy by its own thread; all is allocated before, so that what is counted is the queue's doing.
+struct Load {
+    queue: Box<dyn Queue>,
+    waiting: VecDeque<Request>,
+    ended: Vec<Completion>,
+    next: u64,
+    _pool: Pool,
+}
+
+impl Load {
+    fn start(pair: &Pair<'_>) -> Result<Self> {
+        let depth = pair.depth(DEPTH);
+        let pool = pool(depth as usize, BLOCK_BYTES)?;
+        let queue = pair.queue(depth, &pool)?;
+        let mut load =
+            Self { queue, waiting: VecDeque::with_capacity(64), ended: Vec::with_capacity(64), next: 0, _pool: pool };
+        for _ in 0..depth {
+            let buffer = load._pool.take().context("a frame each")?;
+            load.again(buffer);
+        }
+        Ok(load)
+    }
+
+    fn again(&mut self, buffer: iolane::Buffer) {
+        self.waiting.push_back(Request::read(self.next, offset(self.next), buffer));
+        self.next += 1;
+    }
+
+    /// Carries so many reads out, as many in flight as there can be.
+    fn run(&mut self, reads: u64) -> Result<()> {
+        let mut done = 0;
+        while done < reads {
+            self.queue.submit(&mut self.waiting);
+            done += self.queue.reap(1, &mut self.ended)? as u64;
+            while let Some(completion) = self.ended.pop() {
+                ensure!(completion.result == Ok(BLOCK_BYTES as u32), "{completion:?}");
+                self.again(completion.buffer.context("a buffer each")?);
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        Ok(self.queue.drain(&mut self.ended)?)
+    }
+}
+
+#[test]
+fn a_path_that_polls_takes_no_interrupt_of_the_drive_and_another_takes_some() {
+    let bench = Bench::everywhere();
+    let on_device = |pair: &Pair<'_>| matches!(pair.target.kind(), TargetKind::Block | TargetKind::NvmeGeneric);
+    let pairs: Vec<_> = bench.pairs().into_iter().filter(on_device).collect();
+    check_each(&pairs, |pair| {
+        let evidence = Evidence::of(&pair.target)?;
+        let mut load = Load::start(pair)?;
+        let counted = evidence.while_running(|| {
+            load.run(READS)?;
+            load.finish()
+        })?;
+        // The kernel counts passthrough commands where it was told to (queue/iostats_passthrough, Linux 6.13).
+        if pair.target.kind() == TargetKind::Block {
+            ensure!(counted.reads >= READS, "the drive was asked for {} of {READS} reads", counted.reads);
+        }
+        match pair.path.polls_completions() {
+            true => ensure!(counted.interrupts == 0, "{READS} polled reads, and {counted:?}"),
+            false => ensure!(counted.interrupts > 0, "{READS} reads without polling, and no interrupt"),
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn the_polling_flag_of_blocking_reads_polls_just_where_probe_says_so() {
+    let bench = Bench::everywhere();
+    let path = IoPath::new("psync");
+    let on_block_device = |pair: &Pair<'_>| pair.path == path && pair.target.kind() == TargetKind::Block;
+    let pairs: Vec<_> = bench.pairs().into_iter().filter(on_block_device).collect();
+    check_each(&pairs, |pair| {
+        let evidence = Evidence::of(&pair.target)?;
+        let polled = pair.path.clone().cpoll();
+        let said = iolane::probe(&polled, &pair.target);
+        let is_ignored = match &said {
+            Ok(_) => false,
+            Err(error)
+                if error.kind() == ErrorKind::Unavailable && error.cause().starts_with("accepted, not polled") =>
+            {
+                true
+            }
+            Err(error) => return Err(Skip::from(error).into()),
+        };
+        let counted = evidence.while_running(|| read_with_flag(&pair.target))?;
+        ensure!(counted.reads >= READS, "the drive was asked for {} of {READS} reads", counted.reads);
+        match is_ignored {
+            true => ensure!(counted.interrupts > 0, "probe calls the flag ignored, and it took no interrupt"),
+            false => ensure!(counted.interrupts == 0, "probe calls the flag honoured, and {counted:?}"),
+        }
+        Ok(())
+    });
+}
+
+/// Reads by preadv2(2) with RWF_HIPRI, whatever the kernel makes of it.
+fn read_with_flag(target: &Target) -> Result<()> {
+    let fd = target.fd().context("a block device has a descriptor")?;
+    let mut buffer = Pool::new(1, BLOCK_BYTES, Pages::Base)?.take().context("a new pool has its frame")?;
+    for number in 0..READS {
+        let mut into = [IoSliceMut::new(&mut buffer)];
+        let bytes = rustix::io::preadv2(fd, &mut into, offset(number), ReadWriteFlags::HIPRI)?;
+        ensure!(bytes == BLOCK_BYTES, "{bytes} bytes at {}", offset(number));
+    }
+    Ok(())
+}
+
+/// Tries before the counts are held to differ, or a queue with a submission thread to have made system calls: that thread
+/// sleeps when it had nothing to do for a while, as on a busy machine that lets us wait, and has then to be woken.
+const TRIES: usize = 8;
+
+#[test]
+fn system_calls_are_those_the_kernel_counts_and_none_with_a_busy_submission_thread() {
+    let bench = Bench::everywhere();
+    let mut counter = SyscallCounter::open();
+    if let Err(why) = &counter {
+        report::skipped_everywhere("the kernel's count of system calls", &Skip::new(&why.reason, &why.remedy));
+    }
+    check_each(&bench.pairs(), |pair| {
+        let mut load = Load::start(pair)?;
+        if load.queue.syscalls().is_none() {
+            return Err(Skip::new("its system calls are made out of sight", "none is needed").into());
+        }
+        load.run(20)?;
+        let (mut fewest, mut agreed) = (u64::MAX, false);
+        for _ in 0..TRIES {
+            let (own, kernels) = count(&mut load, counter.as_mut().ok())?;
+            let kernels = kernels.unwrap_or(own);
+            ensure!(own <= kernels, "the queue counts {own} system calls, and the kernel {kernels}");
+            fewest = fewest.min(own);
+            agreed |= own == kernels;
+            if agreed && (fewest == 0 || !pair.path.polls_submissions()) {
+                break;
+            }
+        }
+        ensure!(agreed, "the kernel counts more system calls than the queue, each time");
+        load.finish()?;
+        if pair.path.polls_submissions() {
+            ensure!(fewest == 0, "{fewest} system calls for {READS} reads at best");
+        } else if !pair.place.is_made_up() {
+            ensure!(fewest > 0, "{READS} reads without a system call");
+        }
+        Ok(())
+    });
+}
+
+/// The system calls of so many reads, by the queue's count and by the kernel's. The kernel's may be higher: it has those of
+/// the thread that watches over the check, which begins and ends beside it.
+fn count(load: &mut Load, counter: Option<&mut SyscallCounter>) -> Result<(u64, Option<u64>)> {
+    let own = |load: &Load| load.queue.syscalls().unwrap_or(0);
+    let before = own(load);
+    let Some(counter) = counter else {
+        load.run(READS)?;
+        return Ok((own(load) - before, None));
+    };
+    counter.start()?;
+    load.run(READS)?;
+    let kernels = counter.stop()?;
+    Ok((own(load) - before, Some(kernels)))
+}
