@@ -140,8 +140,8 @@ pub(crate) enum LabCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct LabRunArguments {
-    /// A version of Debian's (5.10, 6.1, 6.12, 7.2), which is fetched once; a vmlinuz or .deb; `host`. The host's own if
-    /// it can be read, or else 6.1
+    /// A version of Debian's (5.10, 6.1, 6.12, 7.2), a vmlinuz or .deb, or `host`, which it is if the host's own can be
+    /// read, or else 6.1
     #[arg(long)]
     pub(crate) kernel: Option<KernelSource>,
     /// Processors; 2, or 1 with --exact
@@ -312,19 +312,18 @@ pub(crate) fn command() -> clap::Command {
         .mut_subcommand("run", |run| run.after_help(format!("{}\n\n{exits}", paths_help())).mut_args(take_negative))
         .mut_subcommand("study", |study| study.after_help(exits).mut_args(take_negative))
         .mut_subcommand("probe", |probe| probe.after_help(exits))
-        .mut_subcommand("lab", |lab| {
-            lab.mut_subcommand("run", |run| run.after_help(format!("{}\n\n{exits}", LAB_HELP)))
-        })
+        .mut_subcommand("lab", |lab| lab.mut_subcommand("run", |run| run.after_help(LAB_HELP)))
 }
 
 const LAB_HELP: &str = "\
-Targets inside: nvme0 (or nvme0n1) and so on, ng0n1 for passthrough, nullb0; nvme0 where none is named. Files named in
-COMMAND are brought in; what it writes here, or under --out and --json, comes back to the same place.
+Targets inside: nvme0 (or nvme0n1) and so on, ng0n1 for passthrough, nullb0; nvme0 where none is
+named. Files named in COMMAND are brought in; what it writes here, or under --out and --json,
+comes back to the same place. A kernel of Debian's is fetched once and kept.
 
   iolane lab run -- probe
   iolane lab run --nvme 2 -- study --target nvme0 --target nvme1 --out results
   iolane lab run --kernel 5.10 -- run --target nvme0 --path psync+cpoll
-  iolane lab run --exact -- run --target nullb0 --path io_uring+cpoll,fixedbufs,fixedfiles --depth 16
+  iolane lab run --exact -- run --target nullb0 --path io_uring+cpoll --depth 16
 
 The exit code is the command's own; 1 if the guest fails, 3 if QEMU or the kernel cannot be had.";
 

@@ -13,6 +13,7 @@ fn every_help_text_is_as_it_was_and_fits_100_columns() {
         ("probe", &["probe", "--help"]),
         ("run", &["run", "--help"]),
         ("study", &["study", "--help"]),
+        ("lab_run", &["lab", "run", "--help"]),
     ] {
         let ended = iolane(&folder, arguments).done();
         assert!(ended.stdout.lines().all(|line| line.chars().count() <= 100), "{}", ended.stdout);
@@ -35,7 +36,7 @@ fn the_manual_page_and_the_completions_name_every_command() {
         texts.push(iolane(&folder, ["completions", shell]).done().stdout);
     }
     for text in texts {
-        for command in ["probe", "run", "study", "completions"] {
+        for command in ["probe", "run", "study", "lab", "completions"] {
             assert!(text.contains(command), "{command}: {text}");
         }
     }
