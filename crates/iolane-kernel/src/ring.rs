@@ -329,6 +329,11 @@ impl RegisteredPool {
     }
 }
 
+#[cold]
+fn enter_failed(errno: Errno) -> Error {
+    Error::system("io_uring_enter", errno)
+}
+
 /// What to register for the pools, and where in it each will be found.
 fn registration(pools: &[Pool], by_frame: bool) -> (Vec<libc::iovec>, Vec<RegisteredPool>) {
     let mut vectors = Vec::new();
@@ -481,7 +486,7 @@ impl<E: Encode> RingQueue<E> {
             Err(Errno::INTR) => Ok(()),
             // No memory for the request, or completions to be read first: those in flight will help.
             Err(Errno::AGAIN | Errno::BUSY) if self.in_kernel() > 0 => Ok(()),
-            Err(errno) => Err(Error::system("io_uring_enter", errno)),
+            Err(errno) => Err(enter_failed(errno)),
         }
     }
 
@@ -498,6 +503,7 @@ impl<E: Encode> RingQueue<E> {
     }
 
     /// Wakes the kernel's submission thread if it sleeps.
+    #[inline(never)]
     fn wake(&mut self) -> Result<()> {
         self.unsubmitted = 0;
         if !self.ring.submission().need_wakeup() {
@@ -529,6 +535,24 @@ impl<E: Encode> RingQueue<E> {
         }
         count
     }
+
+    /// Submits what is neither read nor written, and ends what has no entry. Apart from the loop in `submit`, which is
+    /// short without it.
+    #[inline(never)]
+    fn submit_rare(&mut self, request: Request) {
+        let index = match &request.operation {
+            Operation::Read(buffer) | Operation::Write(buffer) => RegisteredPool::find(&self.registered, buffer),
+            operation => checks::supported(self.operations, operation).map(|()| None),
+        };
+        let (entry, refusal) = match index.and_then(|index| self.encode.encode(&request, self.file, index)) {
+            Ok(entry) => (entry, None),
+            // An event loop sleeps until the ring's descriptor is readable; an entry that does nothing makes it so.
+            Err(error) if self.event_fd => (opcode::Nop::new().build().into(), Some(error)),
+            Err(error) => return self.refused.push(request.complete(Err(error))),
+        };
+        push::<E>(&mut self.ring.submission(), &mut self.slots, entry, request, refusal);
+        self.unsubmitted += 1;
+    }
 }
 
 #[inline(always)]
@@ -556,36 +580,16 @@ impl<E: Encode> Queue for RingQueue<E> {
         while count < room {
             let Some(request) = requests.pop_front() else { break };
             count += 1;
-            // Every ring reads and writes; the rest depends. The two are encoded apart, so that what is common comes
-            // without the detours of what is rare.
-            let refusal = if let Operation::Read(buffer) | Operation::Write(buffer) = &request.operation {
-                let index = RegisteredPool::find(&self.registered, buffer);
-                match index.and_then(|index| self.encode.encode(&request, self.file, index)) {
-                    Ok(entry) => {
-                        push::<E>(&mut submission, &mut self.slots, entry, request, None);
-                        self.unsubmitted += 1;
-                        continue;
-                    }
-                    Err(error) => error,
-                }
-            } else {
-                let supported = checks::supported(self.operations, &request.operation);
-                match supported.and_then(|()| self.encode.encode(&request, self.file, None)) {
-                    Ok(entry) => {
-                        push::<E>(&mut submission, &mut self.slots, entry, request, None);
-                        self.unsubmitted += 1;
-                        continue;
-                    }
-                    Err(error) => error,
-                }
-            };
-            if self.event_fd {
-                // An event loop sleeps until the ring's descriptor is readable; an entry that does nothing makes it so.
-                let nothing = opcode::Nop::new().build().into();
-                push::<E>(&mut submission, &mut self.slots, nothing, request, Some(refusal));
+            if let Operation::Read(buffer) | Operation::Write(buffer) = &request.operation
+                && let Ok(index) = RegisteredPool::find(&self.registered, buffer)
+                && let Ok(entry) = self.encode.encode(&request, self.file, index)
+            {
+                push::<E>(&mut submission, &mut self.slots, entry, request, None);
                 self.unsubmitted += 1;
             } else {
-                self.refused.push(request.complete(Err(refusal)));
+                drop(submission);
+                self.submit_rare(request);
+                submission = self.ring.submission();
             }
         }
         count
