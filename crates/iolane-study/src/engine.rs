@@ -347,7 +347,7 @@ impl LatencyCounts {
 
     #[inline]
     const fn bucket(latency_ns: u64) -> usize {
-        let doubling = (latency_ns | (2 << Self::SUB_BUCKET_BITS) - 1).ilog2() - Self::SUB_BUCKET_BITS;
+        let doubling = (latency_ns | ((2 << Self::SUB_BUCKET_BITS) - 1)).ilog2() - Self::SUB_BUCKET_BITS;
         ((doubling as usize) << Self::SUB_BUCKET_BITS) + (latency_ns >> doubling) as usize
     }
 
