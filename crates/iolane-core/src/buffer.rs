@@ -63,6 +63,8 @@ struct Slip {
     start: NonNull<u8>,
     /// A counted reference (`Arc::into_raw`) that the buffer owns.
     memory: *const Memory,
+    /// The first of its frames.
+    frame: usize,
     len: u32,
     capacity: u32,
 }
@@ -196,7 +198,13 @@ impl Pool {
         unsafe {
             let start = self.0.base.add(first * self.0.frame_bytes);
             let slip = self.0.slips.add(first);
-            slip.write(Slip { start, memory: Arc::into_raw(self.0.clone()), len: bytes, capacity: bytes });
+            slip.write(Slip {
+                start,
+                memory: Arc::into_raw(self.0.clone()),
+                frame: first,
+                len: bytes,
+                capacity: bytes,
+            });
             Buffer(slip)
         }
     }
@@ -304,12 +312,16 @@ impl Buffer {
     #[inline]
     pub fn set_len(&mut self, bytes: usize) -> Result<()> {
         if bytes > self.capacity() {
-            let cause = format!("it holds {}", self.capacity());
-            return Err(Error::usage(format!("{bytes} bytes in a buffer"), cause));
+            return Err(self.too_small(bytes));
         }
         // SAFETY: as in `slip`, and `&mut self` makes the access exclusive.
         unsafe { self.0.as_mut() }.len = bytes as u32;
         Ok(())
+    }
+
+    #[cold]
+    fn too_small(&self, bytes: usize) -> Error {
+        Error::usage(format!("{bytes} bytes in a buffer"), format!("it holds {}", self.capacity()))
     }
 
     /// The address of the first byte, for a queue to hand to the kernel or a device.
@@ -327,7 +339,7 @@ impl Buffer {
     /// The frame of its pool the buffer begins at.
     #[inline]
     pub fn frame(&self) -> usize {
-        (self.0.addr().get() - self.memory().slips.addr().get()) / size_of::<Slip>()
+        self.slip().frame
     }
 }
 

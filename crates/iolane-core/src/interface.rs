@@ -117,6 +117,20 @@ pub trait Queue {
     /// A failure of the queue itself; requests' own failures are in their completions.
     fn reap(&mut self, min: usize, completions: &mut Vec<Completion>) -> Result<usize>;
 
+    /// Submits and reaps: what a loop that keeps a queue busy does once per turn, in one dynamic dispatch.
+    ///
+    /// # Errors
+    /// As [`reap`](Self::reap).
+    fn turn(
+        &mut self,
+        requests: &mut VecDeque<Request>,
+        min: usize,
+        completions: &mut Vec<Completion>,
+    ) -> Result<usize> {
+        self.submit(requests);
+        self.reap(min, completions)
+    }
+
     /// Waits for everything in flight.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 //! page cache; and which operations a target takes.
 
 use iolane_core::{
-    CompletionMode, Error, IoError, IoPath, Operations, PathOptions, Request, Result, SubmissionMode, Target,
+    CompletionMode, Error, IoError, IoPath, Operation, Operations, PathOptions, Result, SubmissionMode, Target,
     TargetKind,
 };
 
@@ -22,8 +22,8 @@ pub(crate) fn file_or_block(path: &IoPath, target: &Target) -> Result<()> {
 /// Refuses a request for an operation that the probe did not name: what one kernel or file system makes of it is not for
 /// the caller to find out.
 #[inline]
-pub(crate) fn supported(operations: Operations, request: &Request) -> Result<(), IoError> {
-    if operations.contains(Operations::of(&request.operation)) { Ok(()) } else { Err(IoError::NOT_SUPPORTED) }
+pub(crate) fn supported(operations: Operations, operation: &Operation) -> Result<(), IoError> {
+    if operations.contains(Operations::of(operation)) { Ok(()) } else { Err(IoError::NOT_SUPPORTED) }
 }
 
 /// What fallocate(2) can do with ranges of a file. It cannot be asked without doing it, so the answer is that of the file

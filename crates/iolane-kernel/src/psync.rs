@@ -113,44 +113,47 @@ enum State {
 
 impl PsyncQueue {
     /// Carries the request out, however long it blocks.
-    #[inline]
+    #[inline(always)]
     fn perform(&mut self, mut request: Request) -> Completion {
-        if let Err(error) = checks::supported(self.operations, &request) {
+        if !matches!(request.operation, Operation::Read(_) | Operation::Write(_))
+            && let Err(error) = checks::supported(self.operations, &request.operation)
+        {
             return request.complete(Err(error));
         }
         self.syscalls += 1;
         let Some(fd) = self.target.fd() else {
             return request.complete(Err(IoError::NOT_SUPPORTED));
         };
-        let result = blocking_call(fd, self.target.kind(), self.hipri, &mut request);
-        request.complete(result.map_err(IoError::from))
+        let offset = request.offset;
+        let result = match &mut request.operation {
+            Operation::Read(buffer) if !self.hipri => retry_on_intr(|| rustix::io::pread(fd, &mut buffer[..], offset)),
+            Operation::Write(buffer) if !self.hipri => retry_on_intr(|| rustix::io::pwrite(fd, buffer, offset)),
+            operation => rare_call(fd, self.target.kind(), offset, operation),
+        };
+        request.complete(result.map(|bytes| bytes as u32).map_err(IoError::from))
     }
 }
 
-fn blocking_call(fd: BorrowedFd<'_>, kind: TargetKind, hipri: bool, request: &mut Request) -> Result<u32, Errno> {
-    let offset = request.offset;
-    let bytes = match &mut request.operation {
-        Operation::Read(buffer) if hipri => {
-            retry_on_intr(|| rustix::io::preadv2(fd, &mut [IoSliceMut::new(buffer)], offset, ReadWriteFlags::HIPRI))?
+/// Everything but plain reads and writes.
+#[inline(never)]
+fn rare_call(fd: BorrowedFd<'_>, kind: TargetKind, offset: u64, operation: &mut Operation) -> Result<usize, Errno> {
+    retry_on_intr(|| match operation {
+        Operation::Read(buffer) => {
+            rustix::io::preadv2(fd, &mut [IoSliceMut::new(buffer)], offset, ReadWriteFlags::HIPRI)
         }
-        Operation::Write(buffer) if hipri => {
-            retry_on_intr(|| rustix::io::pwritev2(fd, &[IoSlice::new(buffer)], offset, ReadWriteFlags::HIPRI))?
-        }
-        Operation::Read(buffer) => retry_on_intr(|| rustix::io::pread(fd, &mut buffer[..], offset))?,
-        Operation::Write(buffer) => retry_on_intr(|| rustix::io::pwrite(fd, buffer, offset))?,
-        Operation::Fsync => retry_on_intr(|| rustix::fs::fsync(fd)).map(|()| 0)?,
-        Operation::Fdatasync => retry_on_intr(|| rustix::fs::fdatasync(fd)).map(|()| 0)?,
-        Operation::Discard { bytes } if kind == TargetKind::Block => discard(fd, offset, *bytes).map(|()| 0)?,
+        Operation::Write(buffer) => rustix::io::pwritev2(fd, &[IoSlice::new(buffer)], offset, ReadWriteFlags::HIPRI),
+        Operation::Fsync => rustix::fs::fsync(fd).map(|()| 0),
+        Operation::Fdatasync => rustix::fs::fdatasync(fd).map(|()| 0),
+        Operation::Discard { bytes } if kind == TargetKind::Block => discard(fd, offset, *bytes).map(|()| 0),
         Operation::Discard { bytes } => {
             rustix::fs::fallocate(fd, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, *bytes)
-                .map(|()| 0)?
+                .map(|()| 0)
         }
         Operation::WriteZeroes { bytes } => {
             rustix::fs::fallocate(fd, FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE, offset, *bytes)
-                .map(|()| 0)?
+                .map(|()| 0)
         }
-    };
-    Ok(bytes as u32)
+    })
 }
 
 /// BLKDISCARD (linux/fs.h): `_IO(0x12, 119)`, with offset and length in bytes.
@@ -195,6 +198,21 @@ impl Queue for PsyncQueue {
             State::Done(completion) => completion,
         };
         completions.push(completion);
+        Ok(1)
+    }
+
+    /// Without a stay in between, where nothing waits already.
+    fn turn(
+        &mut self,
+        requests: &mut VecDeque<Request>,
+        min: usize,
+        completions: &mut Vec<Completion>,
+    ) -> Result<usize> {
+        if !matches!(self.state, State::Idle) {
+            return self.reap(min, completions);
+        }
+        let Some(request) = requests.pop_front() else { return Ok(0) };
+        completions.push(self.perform(request));
         Ok(1)
     }
 

@@ -13,8 +13,8 @@ use rustix::io_uring::{IoringEnterFlags, IoringRegisterOp, IoringSetupFlags, io_
 
 use iolane_core::capability::check_depth;
 use iolane_core::{
-    Buffer, Capabilities, Completion, CompletionMode, Error, ErrorKind, IoError, IoErrorKind, IoPath, Operations,
-    Pages, Pool, Queue, QueueConfig, Request, Result, SubmissionMode, Target,
+    Buffer, Capabilities, Completion, CompletionMode, Error, ErrorKind, IoError, IoErrorKind, IoPath, Operation,
+    Operations, Pages, Pool, Queue, QueueConfig, Request, Result, SubmissionMode, Target,
 };
 
 use crate::checks;
@@ -271,6 +271,9 @@ pub(crate) struct RingQueue<E: Encode> {
     registered: Vec<RegisteredPool>,
     /// The ring's number in the thread's table of registered rings, which saves the kernel a look-up per call.
     registered_ring: Option<u32>,
+    /// What the kernel is entered with: that number and a flag that says so, or the ring's descriptor.
+    enter_number: RawFd,
+    enter_flags: IoringEnterFlags,
     polls_submissions: bool,
     polls_completions: bool,
     event_fd: bool,
@@ -289,11 +292,11 @@ fn to_user_data(slot: u32, refusal: Option<IoError>) -> u64 {
     u64::from(errno) << 32 | u64::from(slot)
 }
 
-/// The slot, and the refusal if there was one.
-#[inline]
-fn from_user_data(user_data: u64) -> (u64, Option<IoError>) {
-    let errno = (user_data >> 32) as i32;
-    (user_data & u64::from(u32::MAX), (errno != 0).then(|| IoError::from_errno(errno)))
+/// The end of a request that was refused; its user data is larger than any slot.
+#[cold]
+fn take_refused(slots: &mut Slots, user_data: u64) -> Option<Completion> {
+    let request = slots.take(user_data & u64::from(u32::MAX))?;
+    Some(request.complete(Err(IoError::from_errno((user_data >> 32) as i32))))
 }
 
 /// A pool registered with the ring: whole or in pieces, and where there is room each frame by itself.
@@ -310,6 +313,16 @@ struct RegisteredPool {
 }
 
 impl RegisteredPool {
+    /// The registered buffer for `buffer`, if any are registered. One that lies across two registered ones has none, and
+    /// is used as memory that is not registered.
+    #[inline(always)]
+    fn find(pools: &[Self], buffer: &Buffer) -> Result<Option<u16>, IoError> {
+        let Some((first, others)) = pools.split_first() else { return Ok(None) };
+        let owner =
+            if first.pool.owns(buffer) { Some(first) } else { others.iter().find(|pool| pool.pool.owns(buffer)) };
+        owner.map(|pool| pool.index_of(buffer)).ok_or(IoError::NOT_REGISTERED)
+    }
+
     /// The registered buffer that covers all of `buffer`, which is one of the pool's.
     #[inline]
     fn index_of(&self, buffer: &Buffer) -> Option<u16> {
@@ -325,6 +338,11 @@ impl RegisteredPool {
         let end = start + buffer.len();
         (end <= piece * self.piece_bytes + self.covered_bytes).then_some(self.first_piece + piece as u16)
     }
+}
+
+#[cold]
+fn enter_failed(errno: Errno) -> Error {
+    Error::system("io_uring_enter", errno)
 }
 
 /// What to register for the pools, `bytes_max` at most as one buffer, and where in it each will be found.
@@ -392,6 +410,8 @@ impl<E: Encode> RingQueue<E> {
             operations: E::operations(path, target),
             refused: Vec::new(),
             registered_ring: None,
+            enter_number: ring.as_raw_fd(),
+            enter_flags: IoringEnterFlags::empty(),
             polls_submissions: path.polls_submissions(),
             polls_completions: path.polls_completions(),
             event_fd: config.event_fd && offers_event_fd(path),
@@ -416,6 +436,9 @@ impl<E: Encode> RingQueue<E> {
         }
         if !path.options.plain && !path.polls_submissions() {
             queue.registered_ring = register_ring(&queue.ring);
+        }
+        if let Some(index) = queue.registered_ring {
+            (queue.enter_number, queue.enter_flags) = (index as RawFd, IoringEnterFlags::REGISTERED_RING);
         }
         Ok(queue)
     }
@@ -452,12 +475,10 @@ impl<E: Encode> RingQueue<E> {
         })
     }
 
+    #[inline(always)]
     fn enter(&mut self, to_submit: u32, min_complete: u32, flags: IoringEnterFlags) -> Result<u32, Errno> {
         self.syscalls += 1;
-        let (number, flags) = match self.registered_ring {
-            Some(index) => (index as RawFd, flags | IoringEnterFlags::REGISTERED_RING),
-            None => (self.ring.as_raw_fd(), flags),
-        };
+        let (number, flags) = (self.enter_number, flags | self.enter_flags);
         // SAFETY: the number is our ring's descriptor, open as long as `self.ring`, or its index in this thread's table,
         // which the flag tells the kernel to use. The entries in the ring point to buffers and a file that `self` keeps.
         unsafe { rustix::io_uring::io_uring_enter(BorrowedFd::borrow_raw(number), to_submit, min_complete, flags) }
@@ -465,6 +486,7 @@ impl<E: Encode> RingQueue<E> {
 
     /// Hands over what was submitted, and waits until `min` completions are in the ring (or looks for some, if the ring
     /// needs a call for that).
+    #[inline(always)]
     fn enter_for(&mut self, min: usize) -> Result<()> {
         let mut flags = IoringEnterFlags::empty();
         if min > 0 || self.polls_completions || self.has_deferred_work() {
@@ -478,7 +500,7 @@ impl<E: Encode> RingQueue<E> {
             Err(Errno::INTR) => Ok(()),
             // No memory for the request, or completions to be read first: those in flight will help.
             Err(Errno::AGAIN | Errno::BUSY) if self.in_kernel() > 0 => Ok(()),
-            Err(errno) => Err(Error::system("io_uring_enter", errno)),
+            Err(errno) => Err(enter_failed(errno)),
         }
     }
 
@@ -495,6 +517,7 @@ impl<E: Encode> RingQueue<E> {
     }
 
     /// Wakes the kernel's submission thread if it sleeps.
+    #[inline(never)]
     fn wake(&mut self) -> Result<()> {
         self.unsubmitted = 0;
         if !self.ring.submission().need_wakeup() {
@@ -506,67 +529,81 @@ impl<E: Encode> RingQueue<E> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn take_completions(&mut self, completions: &mut Vec<Completion>) -> usize {
         let mut count = 0;
         for entry in self.ring.completion() {
-            let (slot, refusal) = from_user_data(E::user_data(&entry));
-            if let Some(request) = self.slots.take(slot) {
-                let result = refusal.map_or_else(|| E::result(&entry, &request), Err);
-                completions.push(request.complete(result));
-                count += 1;
-            }
+            let user_data = E::user_data(&entry);
+            let completion = match self.slots.take(user_data) {
+                Some(request) => {
+                    let result = E::result(&entry, &request);
+                    request.complete(result)
+                }
+                None => match take_refused(&mut self.slots, user_data) {
+                    Some(completion) => completion,
+                    None => continue,
+                },
+            };
+            completions.push(completion);
+            count += 1;
         }
         count
     }
 
-    #[inline]
-    fn encode(&self, request: &Request) -> Result<E::Submission, IoError> {
-        use iolane_core::Operation::{Read, Write};
-        checks::supported(self.operations, request)?;
+    /// Submits what is neither read nor written, and ends what has no entry. Apart from the loop in `submit`, which is
+    /// short without it.
+    #[inline(never)]
+    fn submit_rare(&mut self, request: Request) {
         let index = match &request.operation {
-            Read(buffer) | Write(buffer) if !self.registered.is_empty() => {
-                let pool = self.registered.iter().find(|pool| pool.pool.owns(buffer)).ok_or(IoError::NOT_REGISTERED)?;
-                // A buffer that lies across two registered ones is used as memory that is not registered.
-                pool.index_of(buffer)
-            }
-            _ => None,
+            Operation::Read(buffer) | Operation::Write(buffer) => RegisteredPool::find(&self.registered, buffer),
+            operation => checks::supported(self.operations, operation).map(|()| None),
         };
-        self.encode.encode(request, self.file, index)
-    }
-
-    #[inline]
-    fn push(&mut self, mut entry: E::Submission, request: Request, refusal: Option<IoError>) {
-        let slot = self.slots.insert(request);
-        squeue::EntryMarker::set_user_data(&mut entry, to_user_data(slot, refusal));
-        // SAFETY: the entry points to a buffer in `self.slots` and to a file that `self` keeps open; both stay until
-        // the completion is taken, and `Drop` waits for it.
-        let pushed = unsafe { self.ring.submission().push(&entry) };
-        debug_assert!(pushed.is_ok(), "the ring has at least as many entries as there are slots");
-        self.unsubmitted += 1;
-    }
-
-    /// Ends a request that the kernel has no entry for.
-    #[cold]
-    fn refuse(&mut self, request: Request, error: IoError) {
-        match self.event_fd {
+        let (entry, refusal) = match index.and_then(|index| self.encode.encode(&request, self.file, index)) {
+            Ok(entry) => (entry, None),
             // An event loop sleeps until the ring's descriptor is readable; an entry that does nothing makes it so.
-            true => self.push(opcode::Nop::new().build().into(), request, Some(error)),
-            false => self.refused.push(request.complete(Err(error))),
-        }
+            Err(error) if self.event_fd => (opcode::Nop::new().build().into(), Some(error)),
+            Err(error) => return self.refused.push(request.complete(Err(error))),
+        };
+        push::<E>(&mut self.ring.submission(), &mut self.slots, entry, request, refusal);
+        self.unsubmitted += 1;
     }
 }
 
+#[inline(always)]
+fn push<E: Encode>(
+    submission: &mut squeue::SubmissionQueue<'_, E::Submission>,
+    slots: &mut Slots,
+    mut entry: E::Submission,
+    request: Request,
+    refusal: Option<IoError>,
+) {
+    let slot = slots.insert(request);
+    squeue::EntryMarker::set_user_data(&mut entry, to_user_data(slot, refusal));
+    // SAFETY: the entry points to a buffer in the queue's slots and to a file that it keeps open; both stay until the
+    // completion is taken, and the queue's `Drop` waits for it.
+    let pushed = unsafe { submission.push(&entry) };
+    debug_assert!(pushed.is_ok(), "the ring has at least as many entries as there are slots");
+}
+
 impl<E: Encode> Queue for RingQueue<E> {
+    #[inline(always)]
     fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize {
-        let mut count = 0;
         let room = self.slots.depth() - self.in_flight();
+        let mut count = 0;
+        let mut submission = self.ring.submission();
         while count < room {
             let Some(request) = requests.pop_front() else { break };
             count += 1;
-            match self.encode(&request) {
-                Ok(entry) => self.push(entry, request, None),
-                Err(error) => self.refuse(request, error),
+            if let Operation::Read(buffer) | Operation::Write(buffer) = &request.operation
+                && let Ok(index) = RegisteredPool::find(&self.registered, buffer)
+                && let Ok(entry) = self.encode.encode(&request, self.file, index)
+            {
+                push::<E>(&mut submission, &mut self.slots, entry, request, None);
+                self.unsubmitted += 1;
+            } else {
+                drop(submission);
+                self.submit_rare(request);
+                submission = self.ring.submission();
             }
         }
         count
@@ -588,33 +625,33 @@ impl<E: Encode> Queue for RingQueue<E> {
         Ok(())
     }
 
+    #[inline(always)]
     fn reap(&mut self, min: usize, completions: &mut Vec<Completion>) -> Result<usize> {
         let min = min.min(self.in_flight());
         let mut count = self.refused.len();
-        completions.append(&mut self.refused);
-        if self.polls_submissions {
-            if self.unsubmitted > 0 {
-                self.wake()?;
-            }
-            // The kernel's threads do the rest; entering it to wait would be the system call this path is there to avoid.
-            loop {
-                count += self.take_completions(completions);
-                if count >= min {
-                    return Ok(count);
-                }
-                std::hint::spin_loop();
-            }
+        if count > 0 {
+            completions.append(&mut self.refused);
         }
-        let looks_by_call = self.in_kernel() > 0 && (self.polls_completions || self.has_deferred_work());
-        if self.unsubmitted > 0 || looks_by_call {
-            self.enter_for(min.saturating_sub(count).min(self.slots.in_flight()))?;
+        let by_call = !self.polls_submissions;
+        if !by_call && self.unsubmitted > 0 {
+            self.wake()?;
         }
+        // Entered before the ring is looked at if there is something to hand over, or the kernel must be asked to look.
+        let mut enters = by_call
+            && (self.unsubmitted > 0 || self.in_kernel() > 0 && (self.polls_completions || self.has_deferred_work()));
         loop {
+            if enters {
+                self.enter_for(min.saturating_sub(count))?;
+            }
             count += self.take_completions(completions);
             if count >= min {
                 return Ok(count);
             }
-            self.enter_for((min - count).min(self.slots.in_flight()))?;
+            // Where kernel threads do the rest, entering to wait would be the system call that the path is there to avoid.
+            enters = by_call;
+            if !by_call {
+                std::hint::spin_loop();
+            }
         }
     }
 

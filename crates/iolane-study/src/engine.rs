@@ -200,16 +200,15 @@ impl<C: Clock> Engine<C> {
             }
             if phase == Phase::TimeSubmission && !self.requests.is_empty() {
                 self.hand_over_timed(tally)?;
-            } else {
-                self.queue.submit(&mut self.requests);
             }
             // With a rate, waiting would keep requests from starting when they are due.
             let min = if schedule.is_some() && goes_on { 0 } else { self.batch };
-            self.queue.reap(min, &mut self.completions)?;
+            self.queue.turn(&mut self.requests, min, &mut self.completions)?;
             now_ns = self.clock.now_ns();
             self.note_completions(now_ns, tally)?;
         }
         self.latencies.move_to(&mut tally.latency);
+        tally.ios = tally.latency.len();
         tally.window_ns = (begin_ns, now_ns);
         tally.late = schedule.map_or(0, |schedule| schedule.due(end_ns.min(now_ns)).saturating_sub(schedule.started));
         tally.syscalls = self.queue.syscalls().zip(syscalls_before).map(|(after, before)| after - before);
@@ -232,22 +231,29 @@ impl<C: Clock> Engine<C> {
     }
 
     /// Puts a request into every free place; all of them start now.
-    #[inline]
+    #[inline(always)]
     fn refill(&mut self, now_ns: u64) {
-        while self.prepare(now_ns) {}
+        if self.fsync_every.is_some() || self.book.is_some() {
+            while !self.free.is_empty() && self.prepare(now_ns) {}
+            return;
+        }
+        while let Some((tag, buffer)) = self.free.pop() {
+            let planned = self.generator.next_request();
+            self.place(tag, sized(buffer, planned), now_ns, planned);
+        }
     }
 
     /// Puts the requests that are due into free places; each starts when it was due, however late that is now.
     fn refill_due(&mut self, now_ns: u64, schedule: &mut Schedule) {
-        while schedule.next_ns() <= now_ns && self.prepare(schedule.next_ns()) {
+        while !self.free.is_empty() && schedule.next_ns() <= now_ns && self.prepare(schedule.next_ns()) {
             schedule.started += 1;
         }
     }
 
     /// Prepares one request, or says that none can be: no place is free, or what was drawn overlaps one in flight.
-    #[inline]
+    #[inline(never)]
     fn prepare(&mut self, start_ns: u64) -> bool {
-        let Some((tag, mut buffer)) = self.free.pop() else { return false };
+        let Some((tag, buffer)) = self.free.pop() else { return false };
         if self.fsync_every.is_some_and(|every| self.writes_unsynced >= every) && self.syncing.is_none() {
             self.requests.push_back(Request::fsync(tag.into()));
             self.syncing = Some((tag, buffer));
@@ -255,8 +261,7 @@ impl<C: Clock> Engine<C> {
             return true;
         }
         let planned = self.held_back.take().unwrap_or_else(|| self.generator.next_request());
-        let sized = buffer.set_len(planned.block_bytes as usize);
-        debug_assert!(sized.is_ok(), "the pool's buffers hold the largest block");
+        let mut buffer = sized(buffer, planned);
         if let Some(book) = &self.book
             && !claim(book, planned, &mut buffer)
         {
@@ -264,16 +269,22 @@ impl<C: Clock> Engine<C> {
             self.free.push((tag, buffer));
             return false;
         }
+        self.writes_unsynced += u32::from(!planned.is_read);
+        self.place(tag, buffer, start_ns, planned);
+        true
+    }
+
+    #[inline(always)]
+    fn place(&mut self, tag: u32, buffer: Buffer, start_ns: u64, planned: PlannedRequest) {
+        let PlannedRequest { is_read, offset, .. } = planned;
         self.in_flight[tag as usize] = InFlight { start_ns, request: planned };
         // Each arm pushes for itself: one request made in two ways would be put together in memory and copied from there,
         // and the processor waits where it reads back in wide words what it has just written in narrow ones.
-        if planned.is_read {
-            self.requests.push_back(Request::read(tag.into(), planned.offset, buffer));
+        if is_read {
+            self.requests.push_back(Request::read(tag.into(), offset, buffer));
         } else {
-            self.writes_unsynced += 1;
-            self.requests.push_back(Request::write(tag.into(), planned.offset, buffer));
+            self.requests.push_back(Request::write(tag.into(), offset, buffer));
         }
-        true
     }
 
     fn hand_over_timed(&mut self, tally: &mut Tally) -> Result<()> {
@@ -284,7 +295,7 @@ impl<C: Clock> Engine<C> {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn note_completions(&mut self, now_ns: u64, tally: &mut Tally) -> Result<()> {
         while let Some(Completion { tag, result, buffer }) = self.completions.pop() {
             let tag = tag as u32;
@@ -292,18 +303,17 @@ impl<C: Clock> Engine<C> {
                 self.note_sync(result, tally);
                 continue;
             };
-            let InFlight { start_ns, request } = self.in_flight[tag as usize];
+            let begun = &self.in_flight[tag as usize];
             match result {
                 Ok(bytes) => {
-                    self.latencies.record(now_ns - start_ns);
-                    tally.ios += 1;
+                    self.latencies.record(now_ns - begun.start_ns);
                     tally.bytes += u64::from(bytes);
-                    tally.short += u64::from(bytes < request.block_bytes);
+                    tally.short += u64::from(bytes < begun.request.block_bytes);
                 }
-                Err(error) => note_error(request, error, tally),
+                Err(error) => note_error(begun.request, error, tally),
             }
             if let Some(book) = &self.book {
-                tally.verified += u64::from(release(book, request, result, &buffer)?);
+                tally.verified += u64::from(release(book, begun.request, result, &buffer)?);
             }
             self.free.push((tag, buffer));
         }
@@ -325,18 +335,19 @@ impl<C: Clock> Engine<C> {
 
 /// How often each latency came, in the buckets that an HDR histogram of three digits has: 2^11 from 0 nanoseconds on, then
 /// 2^10 for every doubling. The histogram keeps totals and extremes with every value; here a value costs ten instructions.
-struct LatencyCounts(Box<[u64]>);
+struct LatencyCounts(Box<[u64; Self::BUCKETS]>);
 
 impl LatencyCounts {
     const SUB_BUCKET_BITS: u32 = 10;
+    const BUCKETS: usize = Self::bucket(LATENCY_NS_MAX) + 1;
 
     fn new() -> Self {
-        Self(vec![0; Self::bucket(LATENCY_NS_MAX) + 1].into())
+        Self(vec![0; Self::BUCKETS].try_into().expect("of that length"))
     }
 
     #[inline]
     const fn bucket(latency_ns: u64) -> usize {
-        let doubling = (latency_ns | (2 << Self::SUB_BUCKET_BITS) - 1).ilog2() - Self::SUB_BUCKET_BITS;
+        let doubling = (latency_ns | ((2 << Self::SUB_BUCKET_BITS) - 1)).ilog2() - Self::SUB_BUCKET_BITS;
         ((doubling as usize) << Self::SUB_BUCKET_BITS) + (latency_ns >> doubling) as usize
     }
 
@@ -348,8 +359,7 @@ impl LatencyCounts {
 
     #[inline]
     fn record(&mut self, latency_ns: u64) {
-        let last = self.0.len() - 1;
-        self.0[Self::bucket(latency_ns).min(last)] += 1;
+        self.0[Self::bucket(latency_ns).min(Self::BUCKETS - 1)] += 1;
     }
 
     /// Moves all to a histogram.
@@ -364,6 +374,14 @@ impl LatencyCounts {
 fn note_error(request: PlannedRequest, error: IoError, tally: &mut Tally) {
     tally.errors += 1;
     tally.first_error.get_or_insert_with(|| describe(request, error));
+}
+
+/// The buffer, as long as the request's block.
+#[inline(always)]
+fn sized(mut buffer: Buffer, planned: PlannedRequest) -> Buffer {
+    let sized = buffer.set_len(planned.block_bytes as usize);
+    debug_assert!(sized.is_ok(), "the pool's buffers hold the largest block");
+    buffer
 }
 
 fn describe(request: PlannedRequest, error: IoError) -> String {
