@@ -130,6 +130,8 @@ impl PsyncQueue {
 fn blocking_call(fd: BorrowedFd<'_>, kind: TargetKind, hipri: bool, request: &mut Request) -> Result<u32, Errno> {
     let offset = request.offset;
     let bytes = match &mut request.operation {
+        // preadv2(2) takes -1 for the file's own position, which no request means.
+        Operation::Read(_) | Operation::Write(_) if hipri && offset == u64::MAX => return Err(Errno::INVAL),
         Operation::Read(buffer) if hipri => {
             retry_on_intr(|| rustix::io::preadv2(fd, &mut [IoSliceMut::new(buffer)], offset, ReadWriteFlags::HIPRI))?
         }
