@@ -5,6 +5,7 @@
 mod checks;
 mod io_uring;
 mod io_uring_cmd;
+mod io_workers;
 mod kernel;
 mod libaio;
 mod null;

@@ -138,6 +138,8 @@ impl PsyncQueue {
 #[inline(never)]
 fn rare_call(fd: BorrowedFd<'_>, kind: TargetKind, offset: u64, operation: &mut Operation) -> Result<usize, Errno> {
     retry_on_intr(|| match operation {
+        // preadv2(2) takes -1 for the file's own position, which no request means.
+        Operation::Read(_) | Operation::Write(_) if offset == u64::MAX => Err(Errno::INVAL),
         Operation::Read(buffer) => {
             rustix::io::preadv2(fd, &mut [IoSliceMut::new(buffer)], offset, ReadWriteFlags::HIPRI)
         }

@@ -18,6 +18,7 @@ use iolane_core::{
 };
 
 use crate::checks;
+use crate::io_workers;
 use crate::kernel::memory_lock_limit;
 use crate::slots::Slots;
 
@@ -388,6 +389,7 @@ impl<E: Encode> RingQueue<E> {
             .remedy("add +spoll"));
         }
         let fd = target.require_fd(path.interface())?;
+        io_workers::keep();
         // Locked while a shared thread is looked up and begun, so that two queues do not both begin one.
         let mut shared_thread = SHARED_THREAD.lock().unwrap_or_else(PoisonError::into_inner);
         let attach_to = path.options.share.then(|| shared_thread.upgrade()).flatten();

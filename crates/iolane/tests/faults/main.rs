@@ -1,0 +1,404 @@
+//! Drives that fail, stall and vanish: every request is answered once, with an error that says what happened, in bounded time.
+//! Each test needs a drive made for it, named by its variable, and is skipped aloud without:
+//!
+//! - `IOLANE_FAULTS_MEDIA_ERRORS=/dev/nvme2n1`: some or all reads of 4 KiB at multiples of 16 KiB below 1 MiB fail;
+//! - `IOLANE_FAULTS_STALLED=/dev/nvme3n1`: the drive does not answer, and the kernel's patience is short
+//!   (`nvme_core.io_timeout=3`, `nvme_core.max_retries=0`);
+//! - `IOLANE_FAULTS_UNPLUG=/dev/nvme4n1`, `IOLANE_FAULTS_UNPLUG_BY=FILE`: whoever reads the line `unplug nvme4` from FILE
+//!   takes the drive away.
+//!
+//! They only read. A path that hangs is named, and ends the process.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use iolane::{
+    Buffer, Completion, Error, ErrorKind, IoError, IoErrorKind, IoPath, Pages, Pool, Queue, QueueConfig, Request,
+    Target,
+};
+
+const BLOCK_BYTES: usize = 4096;
+/// Between one read and the next, so that the kernel does not make one of two.
+const STRIDE_BYTES: u64 = 16 << 10;
+const BLOCKS: u64 = 64;
+const DEPTH: u32 = 8;
+
+/// Writes a line past the harness's capture.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// The drive that a variable names; without one the test is skipped aloud.
+fn named(variable: &str, what: &str) -> Option<String> {
+    let name = std::env::var(variable).ok();
+    if name.is_none() {
+        say(&format!("SKIPPED faults {what}: no drive is named; set {variable} to one made for it"));
+    }
+    name
+}
+
+/// One test at a time: what one drive does slows the others.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A path on a drive, and how far its thread is.
+struct Lane {
+    path: IoPath,
+    target: Target,
+    depth: u32,
+    ended: AtomicU64,
+    stage: Mutex<&'static str>,
+}
+
+impl Lane {
+    fn open(&self, pool: &Pool) -> iolane::Result<Box<dyn Queue>> {
+        iolane::open_queue(&self.path, &self.target, &QueueConfig::new(self.depth).pool(pool))
+    }
+
+    fn pool(&self) -> Result<Pool> {
+        Ok(Pool::new(self.depth as usize, BLOCK_BYTES, Pages::Base)?)
+    }
+
+    fn at(&self, stage: &'static str) {
+        *self.stage.lock().unwrap_or_else(PoisonError::into_inner) = stage;
+    }
+}
+
+/// All paths that can be had on the drive, those of passthrough on its character device; the others are skipped aloud.
+fn lanes(device: &str) -> Result<Vec<Lane>> {
+    let block = Target::open(device).with_context(|| device.to_owned())?;
+    let generic = device.replace("/dev/nvme", "/dev/ng");
+    let generic = if Path::new(&generic).exists() { Some(Target::open(&generic)?) } else { None };
+    let mut lanes = Vec::new();
+    for path in iolane::interfaces().flat_map(iolane::Interface::paths) {
+        let target = match path.interface() {
+            "null" | "sim" => continue,
+            "io_uring_cmd" => generic.as_ref().unwrap_or(&block),
+            _ => &block,
+        };
+        match lane(&path, target) {
+            Ok(lane) => lanes.push(lane),
+            Err(error) => {
+                let skipped = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Exhausted);
+                ensure!(skipped, "{path} on {}: {error}", target.name());
+                say(&format!("SKIPPED faults {path} on {}: {}; {}", target.name(), error.cause(), error.remedy_text()));
+            }
+        }
+    }
+    Ok(lanes)
+}
+
+/// Opens a queue to see that it can be had; nothing is read, as `probe` would.
+fn lane(path: &IoPath, target: &Target) -> Result<Lane, Error> {
+    let lane = |depth| Lane {
+        path: path.clone(),
+        target: target.clone(),
+        depth,
+        ended: AtomicU64::new(0),
+        stage: Mutex::new("not begun"),
+    };
+    let pool = Pool::new(1, BLOCK_BYTES, Pages::Base)?;
+    let deep = lane(DEPTH);
+    match deep.open(&pool) {
+        Ok(_) => Ok(deep),
+        Err(error) if error.kind() == ErrorKind::Usage => {
+            let shallow = lane(1);
+            shallow.open(&pool).map(|_| shallow)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Runs all lanes, each on a thread of its own, and `beside` on this one; fails with all that failed. If it takes longer
+/// than it may, the lanes that are not done are named and the process ends: a thread that is stuck cannot be ended alone.
+fn all_at_once<T: Send>(
+    lanes: &[Lane],
+    limit: Duration,
+    run: impl Fn(&Lane) -> Result<T> + Sync,
+    beside: impl FnOnce() -> Result<()>,
+) -> Result<Vec<T>> {
+    let (done, waiting) = channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            if waiting.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+                let stage = |lane: &Lane| *lane.stage.lock().unwrap_or_else(PoisonError::into_inner);
+                for lane in lanes.iter().filter(|lane| stage(lane) != "done") {
+                    let (ended, seconds) = (lane.ended.load(Ordering::Relaxed), limit.as_secs());
+                    say(&format!("HANGS faults {}: {} after {seconds} s, {ended} answered", lane.path, stage(lane)));
+                }
+                std::process::exit(101);
+            }
+        });
+        let run = &run;
+        let threads: Vec<_> = lanes
+            .iter()
+            .map(|lane| {
+                scope.spawn(move || {
+                    let outcome = run(lane);
+                    lane.at("done");
+                    outcome
+                })
+            })
+            .collect();
+        let mut failures: Vec<String> = beside().err().map(|error| format!("{error:#}")).into_iter().collect();
+        let mut results = Vec::new();
+        for (lane, thread) in lanes.iter().zip(threads) {
+            match thread.join() {
+                Ok(Ok(result)) => results.push(result),
+                Ok(Err(error)) => failures.push(format!("{}: {error:#}", lane.path)),
+                Err(_) => failures.push(format!("{}: it panicked", lane.path)),
+            }
+        }
+        drop(done);
+        ensure!(failures.is_empty(), "{}", failures.join("\n"));
+        Ok(results)
+    })
+}
+
+/// Requests that are in flight, each to be answered once.
+struct Flight<'a> {
+    lane: &'a Lane,
+    queue: Box<dyn Queue>,
+    waiting: VecDeque<Request>,
+    awaited: HashSet<u64>,
+    ended: Vec<Completion>,
+}
+
+impl<'a> Flight<'a> {
+    fn new(lane: &'a Lane, pool: &Pool) -> Result<Self> {
+        let queue = lane.open(pool)?;
+        Ok(Self { lane, queue, waiting: VecDeque::new(), awaited: HashSet::new(), ended: Vec::new() })
+    }
+
+    /// Reads the block of this number.
+    fn read(&mut self, tag: u64, buffer: Buffer) {
+        let offset = tag % BLOCKS * STRIDE_BYTES;
+        self.waiting.push_back(Request::read(tag, offset, buffer));
+        self.awaited.insert(tag);
+    }
+
+    /// Waits for one answer at least.
+    fn answers(&mut self) -> Result<Vec<Completion>> {
+        self.queue.submit(&mut self.waiting);
+        self.queue.reap(1, &mut self.ended)?;
+        for completion in &self.ended {
+            let tag = completion.tag;
+            ensure!(self.awaited.remove(&tag), "tag {tag} is answered twice, or was never given");
+            ensure!(completion.buffer.is_some(), "tag {tag} came without its buffer");
+            self.lane.ended.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(std::mem::take(&mut self.ended))
+    }
+
+    /// Nothing is left.
+    fn ensure_empty(&self) -> Result<()> {
+        let (awaited, in_flight) = (self.awaited.len(), self.queue.in_flight());
+        ensure!(awaited == 0 && in_flight == 0, "{awaited} requests are never answered, {in_flight} in flight");
+        Ok(())
+    }
+}
+
+fn ensure_free(pool: &Pool) -> Result<()> {
+    ensure!(pool.take_frames(0, pool.frames()).is_some(), "a queue that is gone still holds memory");
+    Ok(())
+}
+
+/// An error that names what happened.
+fn ensure_typed(tag: u64, error: IoError) -> Result<()> {
+    let kinds = [IoErrorKind::Media, IoErrorKind::DeviceGone, IoErrorKind::TimedOut, IoErrorKind::Cancelled];
+    ensure!(kinds.contains(&error.kind()), "tag {tag}: {error} is no failure of a drive");
+    Ok(())
+}
+
+/// How often each came, for people to read.
+fn tally(outcomes: impl IntoIterator<Item = String>) -> String {
+    let mut counts: HashMap<String, u64> = HashMap::new();
+    outcomes.into_iter().for_each(|outcome| *counts.entry(outcome).or_default() += 1);
+    let mut lines: Vec<_> = counts.into_iter().map(|(outcome, count)| format!("{count} x {outcome}")).collect();
+    lines.sort();
+    lines.join(", ")
+}
+
+fn outcome(completion: &Completion) -> String {
+    match completion.result {
+        Ok(bytes) => format!("{bytes} bytes"),
+        Err(error) => format!("{:?} (errno {})", error.kind(), error.errno()),
+    }
+}
+
+#[test]
+fn media_errors_reach_the_requests_they_belong_to_and_the_queue_goes_on() -> Result<()> {
+    let _turn = turn();
+    let Some(device) = named("IOLANE_FAULTS_MEDIA_ERRORS", "media errors") else { return Ok(()) };
+    let bad = bad_blocks(&device)?;
+    ensure!(!bad.is_empty(), "{device} has no media errors where they are looked for");
+    say(&format!("faults: {} of {BLOCKS} blocks of {device} cannot be read", bad.len()));
+    let lanes = lanes(&device)?;
+    // Twice over all blocks on one queue: it goes on after errors.
+    let reads = 2 * BLOCKS;
+    let run = |lane: &Lane| {
+        let pool = lane.pool()?;
+        let mut flight = Flight::new(lane, &pool)?;
+        let mut next = 0;
+        lane.at("reading");
+        while next < reads || !flight.awaited.is_empty() {
+            while next < reads
+                && let Some(buffer) = pool.take()
+            {
+                flight.read(next, buffer);
+                next += 1;
+            }
+            for completion in flight.answers()? {
+                let tag = completion.tag;
+                match (bad.contains(&(tag % BLOCKS)), completion.result) {
+                    (false, Ok(bytes)) if bytes as usize == BLOCK_BYTES => {}
+                    (true, Err(error)) if error.kind() == IoErrorKind::Media => {}
+                    (is_bad, result) => anyhow::bail!("block {}, bad: {is_bad}: {result:?}", tag % BLOCKS),
+                }
+            }
+        }
+        flight.ensure_empty()
+    };
+    // One after the other: a drive that fails is slow, and each error is retried by the kernel.
+    for lane in &lanes {
+        all_at_once(std::slice::from_ref(lane), Duration::from_secs(120), run, || Ok(()))?;
+    }
+    Ok(())
+}
+
+/// The blocks that a plain read fails on.
+fn bad_blocks(device: &str) -> Result<HashSet<u64>> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(device).context(device.to_owned())?;
+    let mut buffer = Pool::new(1, BLOCK_BYTES, Pages::Base)?.take().context("a new pool has its frame")?;
+    Ok((0..BLOCKS).filter(|block| file.read_exact_at(&mut buffer, block * STRIDE_BYTES).is_err()).collect())
+}
+
+#[test]
+fn requests_to_a_drive_that_does_not_answer_end_and_so_does_dropping_them() -> Result<()> {
+    let _turn = turn();
+    let Some(device) = named("IOLANE_FAULTS_STALLED", "a drive that does not answer") else { return Ok(()) };
+    let lanes = lanes(&device)?;
+    let outcomes = all_at_once(
+        &lanes,
+        Duration::from_secs(200),
+        |lane| {
+            let (pool, dropped) = (lane.pool()?, lane.pool()?);
+            let mut flight = Flight::new(lane, &pool)?;
+            // Opened now: the drive may be given up while the others wait.
+            let mut to_drop = Flight::new(lane, &dropped)?;
+            lane.at("waiting for answers");
+            (0..u64::from(lane.depth)).zip(std::iter::from_fn(|| pool.take())).for_each(|(tag, buffer)| {
+                flight.read(tag, buffer);
+            });
+            let mut outcomes = Vec::new();
+            while !flight.awaited.is_empty() {
+                for completion in flight.answers()? {
+                    if let Err(error) = completion.result {
+                        ensure_typed(completion.tag, error)?;
+                    }
+                    outcomes.push(outcome(&completion));
+                }
+            }
+            flight.ensure_empty()?;
+            lane.at("dropping a queue");
+            while let Some(buffer) = dropped.take() {
+                to_drop.read(outcomes.len() as u64, buffer);
+            }
+            to_drop.queue.submit(&mut to_drop.waiting);
+            to_drop.queue.flush()?;
+            drop(to_drop);
+            ensure_free(&dropped)?;
+            Ok((lane.path.to_string(), outcomes))
+        },
+        || Ok(()),
+    )?;
+    let mut failed = 0;
+    for (path, outcomes) in outcomes {
+        failed += outcomes.iter().filter(|outcome| outcome.contains("errno")).count();
+        say(&format!("faults: {path} on {device}: {}", tally(outcomes)));
+    }
+    ensure!(failed > 0, "{device} answered every request, so it did not stall");
+    Ok(())
+}
+
+/// Requests answered before the drive is taken away, and with an error after it was, on each path.
+const ENOUGH: u64 = 64;
+
+#[test]
+fn requests_to_a_drive_that_vanishes_end_with_errors_none_lost_none_twice() -> Result<()> {
+    let _turn = turn();
+    let Some(device) = named("IOLANE_FAULTS_UNPLUG", "a drive that vanishes") else { return Ok(()) };
+    let by = std::env::var("IOLANE_FAULTS_UNPLUG_BY").context("IOLANE_FAULTS_UNPLUG_BY names no file")?;
+    let lanes = lanes(&device)?;
+    let outcomes = all_at_once(&lanes, Duration::from_secs(150), until_gone, || {
+        let busy = |lane: &Lane| lane.ended.load(Ordering::Relaxed) >= ENOUGH;
+        let failed = |lane: &Lane| *lane.stage.lock().unwrap_or_else(PoisonError::into_inner) == "done";
+        while !lanes.iter().all(busy) {
+            ensure!(!lanes.iter().any(failed), "a path ended before the drive was taken away");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let controller = device.trim_start_matches("/dev/").rsplit_once('n').map_or("", |(controller, _)| controller);
+        let mut file = OpenOptions::new().append(true).create(true).open(&by).with_context(|| by.clone())?;
+        Ok(file.write_all(format!("unplug {controller}\n").as_bytes())?)
+    })?;
+    for (path, outcomes) in outcomes {
+        say(&format!("faults: {path} on {device}: {outcomes}"));
+    }
+    Ok(())
+}
+
+/// Reads until nothing but errors comes; gives what the path and its last answers were.
+fn until_gone(lane: &Lane) -> Result<(String, String)> {
+    let pool = lane.pool()?;
+    let mut flight = Flight::new(lane, &pool)?;
+    let (mut next, mut failed_in_a_row) = (0, 0);
+    let mut outcomes = Vec::new();
+    lane.at("reading");
+    while let Some(buffer) = pool.take() {
+        flight.read(next, buffer);
+        next += 1;
+    }
+    while !flight.awaited.is_empty() {
+        for completion in flight.answers()? {
+            match completion.result {
+                Ok(bytes) if bytes as usize == BLOCK_BYTES => failed_in_a_row = 0,
+                // A drive that is gone has no bytes, and the kernel may say so.
+                Ok(0) => failed_in_a_row += 1,
+                Ok(bytes) => anyhow::bail!("tag {}: {bytes} bytes", completion.tag),
+                Err(error) => {
+                    ensure_typed(completion.tag, error)?;
+                    failed_in_a_row += 1;
+                }
+            }
+            if completion.result != Ok(BLOCK_BYTES as u32) {
+                outcomes.push(outcome(&completion));
+            }
+            if failed_in_a_row < ENOUGH {
+                flight.read(next, completion.buffer.context("a buffer each")?);
+                next += 1;
+            }
+        }
+    }
+    flight.ensure_empty()?;
+    // More in flight than can be, and dropped at once.
+    lane.at("dropping the queue");
+    while let Some(buffer) = pool.take() {
+        flight.read(next, buffer);
+        next += 1;
+    }
+    flight.queue.submit(&mut flight.waiting);
+    flight.queue.flush()?;
+    drop(flight);
+    ensure_free(&pool)?;
+    Ok((lane.path.to_string(), tally(outcomes)))
+}
