@@ -45,6 +45,7 @@ fn run(arguments: &LabRunArguments) -> anyhow::Result<Outcome> {
         iolane: std::env::current_exe().map_err(|error| Error::system("this program", error))?,
         files,
         programs: Vec::new(),
+        module_parameters: Vec::new(),
         accelerator: arguments.accel.map(|accel| match accel {
             Accel::Kvm => Accelerator::Kvm,
             Accel::Tcg => Accelerator::Tcg,

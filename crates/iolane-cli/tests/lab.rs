@@ -344,6 +344,7 @@ fn run_guest(process_1: &Path, cache: &Cache, commands: Vec<GuestCommand>) -> (i
         iolane: process_1.into(),
         files: Vec::new(),
         programs: vec![("/bin/sh".into(), "/bin/sh".into())],
+        module_parameters: Vec::new(),
         accelerator: Some(Accelerator::Tcg),
         timeout: std::time::Duration::from_secs(60),
         cache,

@@ -19,7 +19,7 @@ use crate::channel::{Ended, FileHeader, Frame, PAYLOAD_BYTES_MAX, PORT_NAME};
 use crate::files;
 use crate::job::{GuestCommand, JOB_FILE, Orders};
 
-/// A command writes a line here to ask something of the host: `unplug nvme2`, `stall nvme3`.
+/// A command writes a line here to ask something of the host: `unplug nvme2`.
 pub const EVENTS_FILE: &str = "/run/lab-events";
 
 /// How long drives may take to appear.

@@ -77,10 +77,8 @@ pub enum Backing {
     File,
     /// Nothing: reads give zeroes, writes are forgotten, both at once (QEMU's `null-co`).
     Null,
-    /// A file on which reads and writes of 512 bytes at this place fail (QEMU's `blkdebug`).
-    MediaErrorAt(u64),
-    /// Nothing that answers: each request takes an hour, from the moment the host says so.
-    Stalls,
+    /// A file of which these sectors of 512 bytes cannot be read (QEMU's `blkdebug`).
+    BadSectors(&'static [u64]),
 }
 
 impl FromStr for Backing {
@@ -180,7 +178,7 @@ impl Drive {
 
     /// Whether its data is in a file.
     pub(crate) fn has_file(&self) -> bool {
-        matches!(self.backing, Backing::File | Backing::MediaErrorAt(_))
+        matches!(self.backing, Backing::File | Backing::BadSectors(_))
     }
 
     fn add_arguments(&self, index: usize, disk: Option<&str>, arguments: &mut Words) {
@@ -195,16 +193,10 @@ impl Drive {
         arguments.add(&match self.backing {
             Backing::File => format!("-blockdev driver=raw,{node},{volatile},{}", file("file.")),
             Backing::Null => format!("-blockdev driver=null-co,{node},size={bytes},read-zeroes=on"),
-            Backing::MediaErrorAt(place) => format!(
-                "-blockdev driver=blkdebug,{node},{volatile},{},{},{}",
-                injected(0, "read_aio", place),
-                injected(1, "pwritev", place),
-                file("image.")
-            ),
-            Backing::Stalls => format!(
-                "-object throttle-group,id=brake{index} \
-                 -blockdev driver=throttle,{node},throttle-group=brake{index},file.driver=null-co,file.size={bytes},file.read-zeroes=on"
-            ),
+            Backing::BadSectors(sectors) => {
+                let rules: String = sectors.iter().enumerate().map(bad_sector).collect();
+                format!("-blockdev driver=blkdebug,{node},{volatile}{rules},{}", file("image."))
+            }
         });
         let mut place = String::new();
         if self.removable {
@@ -223,12 +215,11 @@ impl Drive {
     }
 }
 
-/// A rule of blkdebug: errno 5 (EIO) on that event, always.
-fn injected(rule: u32, event: &str, place: u64) -> String {
-    let sector = place / 512;
-    format!(
-        "inject-error.{rule}.event={event},inject-error.{rule}.errno=5,inject-error.{rule}.sector={sector},inject-error.{rule}.once=off"
-    )
+/// A rule of blkdebug: reading that sector fails with errno 5 (EIO), always.
+fn bad_sector((rule, sector): (usize, &u64)) -> String {
+    [("event", "none"), ("iotype", "read"), ("errno", "5"), ("once", "off"), ("sector", &sector.to_string())]
+        .map(|(key, value)| format!(",inject-error.{rule}.{key}={value}"))
+        .concat()
 }
 
 /// Arguments that are written together where they belong together.

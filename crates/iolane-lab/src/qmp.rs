@@ -1,4 +1,4 @@
-//! QEMU's monitor, for what happens to hardware while a guest runs: drives pulled out, drives that stop answering.
+//! QEMU's monitor, for what happens to hardware while a guest runs: drives that are pulled out.
 //! QEMU Machine Protocol: <https://www.qemu.org/docs/master/interop/qmp-spec.html>.
 
 use std::io::{BufRead, BufReader, Write};
@@ -28,26 +28,14 @@ impl Hardware {
         self.ask("device_del", &json!({ "id": drive })).map(drop)
     }
 
-    /// Makes a drive whose backing can stall do so: from now on a request takes as good as forever.
-    ///
-    /// # Errors
-    /// If the drive's backing is another.
-    pub(crate) fn stall(&mut self, drive: &str) -> Result<()> {
-        let index = drive.trim_start_matches("nvme");
-        let limits = json!({ "iops-total": 1, "iops-total-max": 1, "iops-total-max-length": 1 });
-        self.ask("qom-set", &json!({ "path": format!("/objects/brake{index}"), "property": "limits", "value": limits }))
-            .map(drop)
-    }
-
-    /// Does what a line of the form `unplug nvme2` or `stall nvme3` says.
+    /// Does what a line of the form `unplug nvme2` says.
     ///
     /// # Errors
     /// If it says something else, or that fails.
     pub(crate) fn obey(&mut self, line: &str) -> Result<()> {
         match line.split_once(' ') {
             Some(("unplug", drive)) => self.unplug(drive),
-            Some(("stall", drive)) => self.stall(drive),
-            _ => Err(Error::usage(format!("`{line}`"), "the lab can `unplug` and `stall` a drive")),
+            _ => Err(Error::usage(format!("`{line}`"), "all that a command can ask for is to `unplug` a drive")),
         }
     }
 

@@ -39,6 +39,8 @@ pub struct Lab<'a> {
     pub files: Vec<(PathBuf, PathBuf)>,
     /// More programs, which bring their libraries.
     pub programs: Vec<(PathBuf, PathBuf)>,
+    /// Parameters of kernel modules, by the module's name, beside those every guest has.
+    pub module_parameters: Vec<(&'static str, &'static str)>,
     /// How its instructions run; the best that works if none is named.
     pub accelerator: Option<Accelerator>,
     /// How long it may take, from power on to its last word.
@@ -112,12 +114,26 @@ impl Lab<'_> {
         for module in &self.kernel.modules {
             let path = PathBuf::from(format!("/lab/modules/{}.ko", module.name));
             archive.file(&path, 0o600, &module.bytes)?;
-            modules.push((path, parameters(&module.name, self.machine.cpus)));
+            modules.push((path, self.parameters(&module.name)));
         }
         let orders = Orders { job: job.clone(), modules, drives: self.machine.drives.len() };
         let orders = serde_json::to_vec(&orders).map_err(|error| Error::failed("the job", error.to_string()))?;
         archive.file(Path::new(JOB_FILE), 0o600, &orders)?;
         archive.finish()
+    }
+
+    /// What a module is loaded with.
+    fn parameters(&self, module: &str) -> String {
+        let cpus = self.machine.cpus;
+        let given = match module {
+            // The driver refuses more of them than there are cpus.
+            "nvme" => format!("poll_queues={}", POLL_QUEUES.min(cpus)),
+            // Multi-queue, as fast as it goes. Kernels below 5.13 do not know of poll queues, and say so in their log.
+            "null_blk" => format!("queue_mode=2 submit_queues={cpus} poll_queues=1"),
+            _ => String::new(),
+        };
+        let more = self.module_parameters.iter().filter(|(name, _)| *name == module).map(|(_, words)| *words);
+        [given.as_str()].into_iter().chain(more).collect::<Vec<_>>().join(" ")
     }
 
     /// Starts the guest on the best accelerator that works, and waits for its first word.
@@ -149,17 +165,6 @@ impl Lab<'_> {
         }
         let (mut guest, came) = boot(Accelerator::Tcg, UP_TIME_MAX, events)?;
         came.map_err(|trouble| guest.explain(trouble, self.cache)).map(|()| guest)
-    }
-}
-
-/// What a module is loaded with.
-fn parameters(module: &str, cpus: u32) -> String {
-    match module {
-        // The driver refuses more of them than there are cpus.
-        "nvme" => format!("poll_queues={}", POLL_QUEUES.min(cpus)),
-        // Multi-queue, as fast as it goes. Kernels below 5.13 do not know of poll queues, and say so in their log.
-        "null_blk" => format!("queue_mode=2 submit_queues={cpus} poll_queues=1"),
-        _ => String::new(),
     }
 }
 

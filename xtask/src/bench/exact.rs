@@ -162,6 +162,7 @@ fn measure(iolane: &Path) -> Result<Measured> {
         iolane: iolane.to_owned(),
         files: Vec::new(),
         programs: vec![(PathBuf::from("/usr/bin/fio"), PathBuf::from(FIO))],
+        module_parameters: Vec::new(),
         accelerator: None,
         timeout: Duration::from_secs(600),
         cache: &cache,
