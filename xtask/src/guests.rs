@@ -194,7 +194,8 @@ fn run_guest(
     let mut lines = Lines { tally, show, unfinished: Vec::new(), failures: Vec::new() };
     let outcome = lab.run(&job, &mut lines, &AtomicBool::new(false));
     let failures = std::mem::take(&mut lines.failures);
-    tally.skipped[skipped_before..].iter_mut().for_each(|what| *what = format!("[{version}] {what}"));
+    let skipped = tally.skipped.split_off(skipped_before);
+    tally.skipped.extend(by_reason(&skipped).into_iter().map(|what| format!("[{version}] {what}")));
     if let Err(error) = outcome {
         println!("FAILED {release}: {error}");
         tally.failed += 1;
@@ -208,6 +209,25 @@ fn run_guest(
     println!("Linux {release}: {:.0} s", began.elapsed().as_secs_f64());
     let text = std::fs::read(&record).with_context(|| format!("the guest of {release} left no record"))?;
     Ok(Some(Found { release, record: serde_json::from_slice(&text).context("reading the guest's record")? }))
+}
+
+/// Skips of the conformance suite, of which each path on each device has its own, one for each reason. The table has them
+/// all.
+fn by_reason(skipped: &[String]) -> Vec<String> {
+    let mut reasons: Vec<(&str, usize)> = Vec::new();
+    let mut others = Vec::new();
+    for what in skipped {
+        let pair = what.strip_prefix("conformance ").and_then(|rest| rest.split_once(": "));
+        match pair.map(|(_, reason)| reason) {
+            None => others.push(what.clone()),
+            Some(reason) => match reasons.iter_mut().find(|(known, _)| *known == reason) {
+                Some((_, count)) => *count += 1,
+                None => reasons.push((reason, 1)),
+            },
+        }
+    }
+    let grouped = reasons.into_iter().map(|(reason, count)| format!("conformance, {count} x path on device: {reason}"));
+    grouped.chain(others).collect()
 }
 
 /// Counts the lines that a guest's programs print, and shows them.
@@ -244,5 +264,18 @@ impl Events for Lines<'_> {
             let program = ["conformance", "faults"].get(command).unwrap_or(&"a program");
             self.failures.push(format!("{program} ended with {how:?}"));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn skips_are_told_once_for_each_reason() {
+        let skipped =
+            ["conformance psync on /dev/a: no: not here", "faults: none", "conformance libaio on /dev/b: no: not here"];
+        let told = by_reason(&skipped.map(str::to_owned));
+        assert_eq!(told, ["conformance, 2 x path on device: no: not here", "faults: none"]);
     }
 }

@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use crate::child::{is_installed, program, succeeds, succeeds_quietly};
 
 /// A package, the program that shows it is there, and who asks for it.
+#[derive(Clone, Copy)]
 pub(crate) struct Package {
     pub(crate) name: &'static str,
     pub(crate) program: &'static str,
@@ -13,7 +14,8 @@ pub(crate) struct Package {
 }
 
 /// What the tests call.
-pub(crate) const FOR_TESTS: [Package; 4] = [
+pub(crate) const FOR_TESTS: [Package; 5] = [
+    QEMU,
     Package { name: "util-linux", program: "losetup", needed_by: "tests on loop devices, mounts and swap" },
     Package { name: "fdisk", program: "sfdisk", needed_by: "tests that refuse to write over a partition table" },
     Package { name: "e2fsprogs", program: "mkfs.ext4", needed_by: "tests that refuse to write over ext4" },

@@ -1,4 +1,5 @@
-//! `cargo xtask test`: builds everything, runs every test, and sums up what passed, what failed and what was skipped.
+//! `cargo xtask test`: builds everything, runs every test, here and in guests, and sums up what passed, what failed and what
+//! was skipped.
 //! A test that cannot run here prints a line `SKIPPED what: why`; no such line is lost.
 
 use std::io::{BufRead, BufReader, Write};
@@ -7,8 +8,8 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use crate::child::{cannot_start, cargo, root, shown, succeeds};
-use crate::packages;
 use crate::tally::Tally;
+use crate::{guests, packages};
 
 /// Runs every test, or those whose name holds one of the filters; `Ok(false)` if one failed.
 pub(crate) fn run(filters: &[String]) -> Result<bool> {
@@ -28,6 +29,10 @@ pub(crate) fn run(filters: &[String]) -> Result<bool> {
     if !all_ended_well && tally.failed == 0 {
         println!("\nA test program did not build, or died before it could report: see above; counted as one failure");
         tally.failed = 1;
+    }
+    if filters.is_empty() {
+        let table = guests::run_all(&[], &mut tally, true)?;
+        print!("\n{table}");
     }
     print!("{}", tally.summary());
     Ok(tally.failed == 0)
