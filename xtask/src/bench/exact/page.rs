@@ -15,7 +15,7 @@ pub(super) fn figures(page: &str) -> Vec<Figures> {
 }
 
 fn row(line: &str) -> Option<Figures> {
-    let mut cells = line.strip_prefix("| ")?.split(" | ").map(str::trim);
+    let mut cells = line.strip_prefix("| ")?.trim_end_matches(" |").split(" | ").map(str::trim);
     let number = |cell: Option<&str>| cell?.replace(',', "").parse::<f64>().ok();
     let path = cells.next()?.to_owned();
     let (depth, iolane, fio) = (number(cells.next())?, number(cells.next())?, number(cells.next())?);
