@@ -36,7 +36,8 @@ type Flag = fn(&mut PathOptions) -> &mut bool;
 /// What follows the commas of a path: settings of the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct PathOptions {
-    /// Buffers are registered with the kernel once (`fixedbufs`).
+    /// Buffers are registered with the kernel once (`fixedbufs`). The block layer then wants whole blocks from each of their pages:
+    /// a buffer that does not begin at a multiple of the block size may be refused where another is not.
     pub fixed_buffers: bool,
     /// The target's descriptor is registered with the ring once (`fixedfiles`).
     pub fixed_files: bool,

@@ -42,7 +42,12 @@ impl Interface for IoUringCmd {
 
     fn probe(&self, path: &IoPath, target: &Target) -> Result<Capabilities> {
         self.validate(path)?;
-        ring::probe(path, target, Commands::for_target(path, target)?)
+        let capabilities = ring::probe(path, target, Commands::for_target(path, target)?)?;
+        let polls = path.polls_completions();
+        Ok(Capabilities {
+            note: (polls && !Release::current().at_least(6, 5)).then(|| FAILURES_CRASH.into()),
+            ..capabilities
+        })
     }
 
     fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
@@ -67,6 +72,11 @@ struct Commands {
 const NVME_IOCTL_ID: libc::Ioctl = 0x4e40;
 /// `NVME_URING_CMD_IO` (linux/nvme_ioctl.h): `_IOWR('N', 0x80, struct nvme_uring_cmd)`, 72 bytes.
 const NVME_URING_CMD_IO: u32 = 0xc048_4e80;
+
+/// Polling looks at a command that ended meanwhile (drivers/nvme/host/ioctl.c, nvme_ns_chr_uring_cmd_iopoll, until commit
+/// 9408d8a37e6c); seen on Debian's 6.1.192 as a general protection fault in bio_poll, with drives that fail and are reset.
+const FAILURES_CRASH: &str =
+    "Linux before 6.5 may crash if the drive fails or is reset while passthrough commands are polled for";
 
 /// Opcodes of the NVM command set (NVM Command Set Specification 1.0, figure 25 "Opcodes for NVM Commands").
 const FLUSH: u8 = 0x00;
@@ -207,6 +217,9 @@ impl Encode for Commands {
                 Operation::Read(buffer) | Operation::Write(buffer) => buffer.len() as u32,
                 _ => 0,
             }),
+            // The driver gave the command up, for its drive did not answer or was reset (drivers/nvme/host/ioctl.c,
+            // NVME_REQ_CANCELLED); no signal was there.
+            errno if errno == -libc::EINTR => Err(IoError::from_errno(libc::ECANCELED)),
             errno @ ..0 => Err(IoError::from_errno(-errno)),
             status => Err(IoError::from_errno(errno_of_status(status as u16))),
         }

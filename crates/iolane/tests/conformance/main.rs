@@ -2,9 +2,16 @@
 //! One test is one behaviour; it goes over all pairs of path and target and names each one that fails.
 //! What cannot be had here is skipped aloud, and a table at the end says what passed, was skipped and failed.
 //!
-//! `IOLANE_CONFORMANCE_TARGETS="/dev/nvme0n1 /dev/ng0n1"` adds devices, which are **overwritten**.
-//! `IOLANE_CONFORMANCE_SEED=7` draws other offsets and sizes. Root with losetup adds loop devices, small file systems and a
-//! device that can be stopped; without them those parts are skipped.
+//! | variable `IOLANE_CONFORMANCE_...` | |
+//! |---|---|
+//! | `TARGETS="/dev/nvme0n1 /dev/ng0n1"` | adds devices, which are **overwritten** |
+//! | `ONLY_NAMED=1` | just these, `sim` and `null`: no files, tmpfs or loop devices |
+//! | `BRIEF=1` | fewer repetitions of the same, for an emulated machine |
+//! | `RECORD=FILE` | at the end writes what stands in the table as JSON: `kernel`, `rows` and `failures` |
+//! | `SEED=7` | draws other offsets and sizes |
+//!
+//! Root with losetup adds loop devices, small file systems and a device that can be stopped; without them those parts are
+//! skipped. For an emulated machine build it with `--profile guest`.
 
 mod bench;
 mod content;
