@@ -153,6 +153,7 @@ fn commands(kernel: &Kernel, record: &Path) -> Vec<GuestCommand> {
         GuestCommand::new(["/bin/conformance", "--show-output"])
             .with("IOLANE_CONFORMANCE_TARGETS", format!("/dev/nvme0n1 /dev/nvme1n1 /dev/nullb0{generic}"))
             .with("IOLANE_CONFORMANCE_ONLY_NAMED", "1")
+            .with("IOLANE_CONFORMANCE_BRIEF", "1")
             .with("IOLANE_CONFORMANCE_RECORD", record.display().to_string()),
         GuestCommand::new(["/bin/faults", "--show-output", "--test-threads=1"])
             .with("IOLANE_FAULTS_MEDIA_ERRORS", "/dev/nvme2n1")
