@@ -23,8 +23,13 @@ pub enum ErrorKind {
 ///
 /// Printed as one line: `what: cause; remedy`.
 #[derive(thiserror::Error)]
+#[error(transparent)]
+pub struct Error(Box<Failure>);
+
+/// Boxed, so that a result that holds none, which is nearly every one, travels in a register.
+#[derive(Debug, thiserror::Error)]
 #[error("{what}: {cause}{}{remedy}", if remedy.is_empty() { "" } else { "; " })]
-pub struct Error {
+struct Failure {
     kind: ErrorKind,
     what: String,
     cause: String,
@@ -34,7 +39,8 @@ pub struct Error {
 
 impl Error {
     fn new(kind: ErrorKind, what: impl Into<String>, cause: impl Into<String>) -> Self {
-        Self { kind, what: what.into(), cause: cause.into(), remedy: String::new(), source: None }
+        let (what, cause) = (what.into(), cause.into());
+        Self(Box::new(Failure { kind, what, cause, remedy: String::new(), source: None }))
     }
 
     /// Wrong use: a value that cannot be, a combination no kernel allows.
@@ -72,41 +78,42 @@ impl Error {
             }
             _ => (ErrorKind::Failed, ""),
         };
-        Self { kind, what: what.into(), cause: describe(&error), remedy: remedy.into(), source: Some(error) }
+        let (what, cause) = (what.into(), describe(&error));
+        Self(Box::new(Failure { kind, what, cause, remedy: remedy.into(), source: Some(error) }))
     }
 
     /// Adds or replaces what the reader can do about it.
     #[must_use]
     pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
-        self.remedy = remedy.into();
+        self.0.remedy = remedy.into();
         self
     }
 
     /// Replaces the kind, where the place of the failure knows better than `errno`.
     #[must_use]
     pub fn with_kind(mut self, kind: ErrorKind) -> Self {
-        self.kind = kind;
+        self.0.kind = kind;
         self
     }
 
     /// What sort of failure this is.
     pub fn kind(&self) -> ErrorKind {
-        self.kind
+        self.0.kind
     }
 
     /// What failed, and on what.
     pub fn what(&self) -> &str {
-        &self.what
+        &self.0.what
     }
 
     /// Why, as far as is known.
     pub fn cause(&self) -> &str {
-        &self.cause
+        &self.0.cause
     }
 
     /// What to do; empty if nothing is known to help.
     pub fn remedy_text(&self) -> &str {
-        &self.remedy
+        &self.0.remedy
     }
 }
 

@@ -13,7 +13,7 @@ use iolane_core::{
 use crate::checks;
 use crate::kernel::Release;
 use crate::one_command::OneCommand;
-use crate::ring::{self, Encode, RingFile, RingQueue, with_file};
+use crate::ring::{self, Encode, RingFile, RingQueue};
 
 pub(crate) struct IoUringCmd;
 
@@ -205,9 +205,8 @@ impl Encode for Commands {
             command.address = buffer.address().expose_provenance() as u64;
             command.data_bytes = buffer.len() as u32;
         }
-        Ok(with_file!(file, |fd| {
-            opcode::UringCmd80::new(fd, NVME_URING_CMD_IO).cmd(command.to_bytes()).buf_index(buffer_index).build()
-        }))
+        let entry = opcode::UringCmd80::new(file.fd, NVME_URING_CMD_IO).cmd(command.to_bytes()).buf_index(buffer_index);
+        Ok(entry.build().flags(file.flags))
     }
 
     #[inline]
@@ -292,7 +291,7 @@ mod tests {
         let commands = commands(9);
         let buffer = Pool::new(1, 4096, Pages::Base).unwrap().take().unwrap();
         for request in [Request::write(0, 0, buffer), Request::write_zeroes(0, 0, 4096)] {
-            let refused = commands.encode(&request, RingFile::Descriptor(0), None);
+            let refused = commands.encode(&request, RingFile::descriptor(0), None);
             assert_eq!(refused.err(), Some(IoError::READ_ONLY));
         }
     }
@@ -301,7 +300,7 @@ mod tests {
     fn a_range_that_is_not_whole_blocks_is_refused_before_it_reaches_the_device() {
         let commands = commands(12);
         let buffer = Pool::new(1, 4096, Pages::Base).unwrap().take().unwrap();
-        let refused = commands.encode(&Request::read(0, 512, buffer), RingFile::Descriptor(0), None);
+        let refused = commands.encode(&Request::read(0, 512, buffer), RingFile::descriptor(0), None);
         assert_eq!(refused.err(), Some(IoError::INVALID));
     }
 }

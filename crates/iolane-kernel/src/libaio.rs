@@ -287,13 +287,15 @@ fn complete(slots: &mut Slots, event: IoEvent, completions: &mut Vec<Completion>
 
 impl Queue for LibaioQueue {
     fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize {
-        let mut count = 0;
-        while !self.slots.is_full() && self.in_flight() < self.slots.depth() {
-            let Some(request) = requests.pop_front() else { break };
-            self.prepare(request);
-            count += 1;
-        }
+        let count = requests.len().min(self.slots.depth() - self.in_flight());
+        requests.drain(..count).for_each(|request| self.prepare(request));
         count
+    }
+
+    fn turn(&mut self, requests: &mut Vec<Request>, min: usize, completions: &mut Vec<Completion>) -> Result<usize> {
+        let count = requests.len().min(self.slots.depth() - self.in_flight());
+        requests.drain(..count).for_each(|request| self.prepare(request));
+        self.reap(min, completions)
     }
 
     fn flush(&mut self) -> Result<()> {

@@ -204,17 +204,14 @@ impl Queue for PsyncQueue {
     }
 
     /// Without a stay in between, where nothing waits already.
-    fn turn(
-        &mut self,
-        requests: &mut VecDeque<Request>,
-        min: usize,
-        completions: &mut Vec<Completion>,
-    ) -> Result<usize> {
+    fn turn(&mut self, requests: &mut Vec<Request>, min: usize, completions: &mut Vec<Completion>) -> Result<usize> {
         if !matches!(self.state, State::Idle) {
             return self.reap(min, completions);
         }
-        let Some(request) = requests.pop_front() else { return Ok(0) };
-        completions.push(self.perform(request));
+        if requests.is_empty() {
+            return Ok(0);
+        }
+        completions.push(self.perform(requests.remove(0)));
         Ok(1)
     }
 

@@ -92,28 +92,30 @@ pub(crate) trait Encode: Sized + 'static {
 
 /// How entries name the target.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum RingFile {
-    Descriptor(RawFd),
-    /// The only file registered with the ring.
-    Registered,
+pub(crate) struct RingFile {
+    /// A descriptor, or the number of a file registered with the ring.
+    pub(crate) fd: types::Fd,
+    /// Which of them it is.
+    pub(crate) flags: squeue::Flags,
+    /// The first eight bytes of an entry for it, but for the opcode, which is the first of them.
+    pub(crate) head: u64,
 }
 
-/// Calls a constructor of the ring library with the target, registered or not; its types differ for the two.
-macro_rules! with_file {
-    ($file:expr, |$fd:ident| $body:expr) => {
-        match $file {
-            $crate::ring::RingFile::Descriptor(raw) => {
-                let $fd = ::io_uring::types::Fd(raw);
-                $body
-            }
-            $crate::ring::RingFile::Registered => {
-                let $fd = ::io_uring::types::Fixed(0);
-                $body
-            }
-        }
-    };
+impl RingFile {
+    pub(crate) fn descriptor(fd: RawFd) -> Self {
+        Self::new(fd, squeue::Flags::empty())
+    }
+
+    /// The only file registered with the ring.
+    pub(crate) fn registered() -> Self {
+        Self::new(0, squeue::Flags::FIXED_FILE)
+    }
+
+    fn new(fd: RawFd, flags: squeue::Flags) -> Self {
+        let [a, b, c, d] = fd.to_ne_bytes();
+        Self { fd: types::Fd(fd), flags, head: u64::from_ne_bytes([0, flags.bits(), 0, 0, a, b, c, d]) }
+    }
 }
-pub(crate) use with_file;
 
 /// The flags of io_uring_setup(2) that iolane uses.
 #[derive(Debug, Clone, Copy, Default)]
@@ -316,21 +318,20 @@ struct RegisteredPool {
 impl RegisteredPool {
     /// The registered buffer for `buffer`, if any are registered. One that lies across two registered ones has none, and
     /// is used as memory that is not registered.
-    #[inline(always)]
     fn find(pools: &[Self], buffer: &Buffer) -> Result<Option<u16>, IoError> {
-        let Some((first, others)) = pools.split_first() else { return Ok(None) };
-        let owner =
-            if first.pool.owns(buffer) { Some(first) } else { others.iter().find(|pool| pool.pool.owns(buffer)) };
-        owner.map(|pool| pool.index_of(buffer)).ok_or(IoError::NOT_REGISTERED)
+        match pools.iter().find(|pool| pool.pool.owns(buffer)) {
+            Some(pool) => Ok(pool.frame_of(buffer).or_else(|| pool.piece_of(buffer))),
+            None if pools.is_empty() => Ok(None),
+            None => Err(IoError::NOT_REGISTERED),
+        }
     }
 
-    /// The registered buffer that covers all of `buffer`, which is one of the pool's.
-    #[inline]
-    fn index_of(&self, buffer: &Buffer) -> Option<u16> {
-        match self.first_frame {
-            Some(first) if buffer.len() <= self.pool.frame_bytes() => Some(first + buffer.frame() as u16),
-            _ => self.piece_of(buffer),
-        }
+    /// The frame that covers all of `buffer`, if it is one of this pool's and frames are registered each by itself.
+    #[inline(always)]
+    fn frame_of(&self, buffer: &Buffer) -> Option<u16> {
+        let first = self.first_frame?;
+        let covered = self.pool.owns(buffer) && buffer.len() <= self.pool.frame_bytes();
+        covered.then(|| first + buffer.frame() as u16)
     }
 
     fn piece_of(&self, buffer: &Buffer) -> Option<u16> {
@@ -406,7 +407,7 @@ impl<E: Encode> RingQueue<E> {
         drop(shared_thread);
         let mut queue = Self {
             registered: Vec::new(),
-            file: RingFile::Descriptor(fd.as_raw_fd()),
+            file: RingFile::descriptor(fd.as_raw_fd()),
             slots: Slots::new(config.depth as usize),
             unsubmitted: 0,
             operations: E::operations(path, target),
@@ -431,7 +432,7 @@ impl<E: Encode> RingQueue<E> {
                 .submitter()
                 .register_files(&files)
                 .map_err(|error| Error::system(format!("{path}: registering the target"), error))?;
-            queue.file = RingFile::Registered;
+            queue.file = RingFile::registered();
         }
         if path.options.fixed_buffers {
             queue.register_buffers(path, &config.pools)?;
@@ -496,7 +497,7 @@ impl<E: Encode> RingQueue<E> {
         }
         match self.enter(self.unsubmitted, min as u32, flags) {
             Ok(taken) => {
-                self.unsubmitted -= taken.min(self.unsubmitted);
+                self.unsubmitted -= taken;
                 Ok(())
             }
             Err(Errno::INTR) => Ok(()),
@@ -516,6 +517,26 @@ impl<E: Encode> RingQueue<E> {
     /// Requests that the kernel was told of and has not completed.
     fn in_kernel(&self) -> usize {
         self.slots.in_flight() - self.unsubmitted as usize
+    }
+
+    /// How many requests more can be in flight.
+    fn room(&self) -> usize {
+        self.slots.depth() - self.in_flight()
+    }
+
+    /// Waits for the kernel's threads without entering the kernel: that is the system call which the path avoids.
+    #[inline(never)]
+    fn reap_by_thread(&mut self, min: usize, mut count: usize, completions: &mut Vec<Completion>) -> Result<usize> {
+        if self.unsubmitted > 0 {
+            self.wake()?;
+        }
+        loop {
+            count += self.take_completions(completions);
+            if count >= min {
+                return Ok(count);
+            }
+            std::hint::spin_loop();
+        }
     }
 
     /// Wakes the kernel's submission thread if it sleeps.
@@ -552,9 +573,50 @@ impl<E: Encode> RingQueue<E> {
         count
     }
 
-    /// Submits what is neither read nor written, and ends what has no entry. Apart from the loop in `submit`, which is
-    /// short without it.
-    #[inline(never)]
+    /// Submits as many as there is room for, of more than that.
+    #[cold]
+    fn submit_some(&mut self, requests: &mut Vec<Request>) {
+        let room = self.room();
+        self.submit_all(requests.drain(..room));
+    }
+
+    /// Puts requests into the ring; the caller has seen that there is room for them.
+    #[inline(always)]
+    fn submit_all(&mut self, requests: impl Iterator<Item = Request>) {
+        if self.registered.is_empty() {
+            self.submit_each(requests, |_, _| Some(None));
+        } else {
+            self.submit_each(requests, |pools, buffer| pools.first()?.frame_of(buffer).map(Some));
+        }
+    }
+
+    /// The loop of `submit_all`, made once without registered buffers and once with. `find` says which a buffer is, or
+    /// `None` if that takes a longer look.
+    #[inline(always)]
+    fn submit_each(
+        &mut self,
+        requests: impl Iterator<Item = Request>,
+        find: impl Fn(&[RegisteredPool], &Buffer) -> Option<Option<u16>>,
+    ) {
+        let mut submission = self.ring.submission();
+        for request in requests {
+            if let Operation::Read(buffer) | Operation::Write(buffer) = &request.operation
+                && let Some(index) = find(&self.registered, buffer)
+                && let Ok(entry) = self.encode.encode(&request, self.file, index)
+            {
+                push::<E>(&mut submission, &mut self.slots, entry, request, None);
+                self.unsubmitted += 1;
+            } else {
+                drop(submission);
+                self.submit_rare(request);
+                submission = self.ring.submission();
+            }
+        }
+    }
+
+    /// Submits what is neither read nor written or lies in no frame of the first pool, and ends what has no entry. Apart
+    /// from the loop in `submit_each`, which is short without it.
+    #[cold]
     fn submit_rare(&mut self, request: Request) {
         let index = match &request.operation {
             Operation::Read(buffer) | Operation::Write(buffer) => RegisteredPool::find(&self.registered, buffer),
@@ -588,26 +650,9 @@ fn push<E: Encode>(
 }
 
 impl<E: Encode> Queue for RingQueue<E> {
-    #[inline(always)]
     fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize {
-        let room = self.slots.depth() - self.in_flight();
-        let mut count = 0;
-        let mut submission = self.ring.submission();
-        while count < room {
-            let Some(request) = requests.pop_front() else { break };
-            count += 1;
-            if let Operation::Read(buffer) | Operation::Write(buffer) = &request.operation
-                && let Ok(index) = RegisteredPool::find(&self.registered, buffer)
-                && let Ok(entry) = self.encode.encode(&request, self.file, index)
-            {
-                push::<E>(&mut submission, &mut self.slots, entry, request, None);
-                self.unsubmitted += 1;
-            } else {
-                drop(submission);
-                self.submit_rare(request);
-                submission = self.ring.submission();
-            }
-        }
+        let count = requests.len().min(self.room());
+        self.submit_all(requests.drain(..count));
         count
     }
 
@@ -634,13 +679,12 @@ impl<E: Encode> Queue for RingQueue<E> {
         if count > 0 {
             completions.append(&mut self.refused);
         }
-        let by_call = !self.polls_submissions;
-        if !by_call && self.unsubmitted > 0 {
-            self.wake()?;
+        if self.polls_submissions {
+            return self.reap_by_thread(min, count, completions);
         }
         // Entered before the ring is looked at if there is something to hand over, or the kernel must be asked to look.
-        let mut enters = by_call
-            && (self.unsubmitted > 0 || self.in_kernel() > 0 && (self.polls_completions || self.has_deferred_work()));
+        let mut enters =
+            self.unsubmitted > 0 || self.in_kernel() > 0 && (self.polls_completions || self.has_deferred_work());
         loop {
             if enters {
                 self.enter_for(min.saturating_sub(count))?;
@@ -649,12 +693,17 @@ impl<E: Encode> Queue for RingQueue<E> {
             if count >= min {
                 return Ok(count);
             }
-            // Where kernel threads do the rest, entering to wait would be the system call that the path is there to avoid.
-            enters = by_call;
-            if !by_call {
-                std::hint::spin_loop();
-            }
+            enters = true;
         }
+    }
+
+    fn turn(&mut self, requests: &mut Vec<Request>, min: usize, completions: &mut Vec<Completion>) -> Result<usize> {
+        if requests.len() <= self.room() {
+            self.submit_all(requests.drain(..));
+        } else {
+            self.submit_some(requests);
+        }
+        self.reap(min, completions)
     }
 
     fn depth(&self) -> usize {

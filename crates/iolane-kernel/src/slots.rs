@@ -3,56 +3,65 @@
 
 use iolane_core::Request;
 
-/// As many slots as the queue is deep; finding a free one and giving it back are a push and a pop.
+/// As many slots as the queue is deep. Those that are free form a chain, the last given back first.
 pub(crate) struct Slots {
-    requests: Box<[Option<Request>]>,
-    free: Vec<u32>,
+    slots: Box<[Slot]>,
+    first_free: u32,
+    in_flight: u32,
+}
+
+enum Slot {
+    Free { next: u32 },
+    Taken(Request),
 }
 
 impl Slots {
     pub(crate) fn new(depth: usize) -> Self {
-        Self {
-            requests: (0..depth).map(|_| None).collect(),
-            // Reversed, so that slot 0 is given out first and a shallow load stays in few cache lines.
-            free: (0..depth as u32).rev().collect(),
-        }
+        Self { slots: (1..=depth as u32).map(|next| Slot::Free { next }).collect(), first_free: 0, in_flight: 0 }
     }
 
     #[inline]
     pub(crate) fn depth(&self) -> usize {
-        self.requests.len()
+        self.slots.len()
     }
 
     #[inline]
     pub(crate) fn in_flight(&self) -> usize {
-        self.requests.len() - self.free.len()
-    }
-
-    #[inline]
-    pub(crate) fn is_full(&self) -> bool {
-        self.free.is_empty()
+        self.in_flight as usize
     }
 
     /// Stores a request and says in which slot; the caller has checked that one is free.
     #[inline]
     pub(crate) fn insert(&mut self, request: Request) -> u32 {
-        let slot = self.free.pop().expect("the queue checks for a free slot before it takes a request");
-        // The place was empty; forgetting that saves looking for something to drop.
-        std::mem::forget(self.requests[slot as usize].replace(request));
-        slot
+        let number = self.first_free;
+        let slot = &mut self.slots[number as usize];
+        let Slot::Free { next } = *slot else { unreachable!("the chain of free slots holds no other") };
+        // There is nothing to drop; forgetting that saves looking for it.
+        std::mem::forget(std::mem::replace(slot, Slot::Taken(request)));
+        self.first_free = next;
+        self.in_flight += 1;
+        number
     }
 
     /// Looks at the request in a slot.
     #[cfg(target_env = "gnu")]
     pub(crate) fn get(&self, slot: u32) -> Option<&Request> {
-        self.requests.get(slot as usize)?.as_ref()
+        match self.slots.get(slot as usize)? {
+            Slot::Free { .. } => None,
+            Slot::Taken(request) => Some(request),
+        }
     }
 
     /// Takes a request out, or `None` for a slot that holds none: a number the kernel made up.
     #[inline]
-    pub(crate) fn take(&mut self, slot: u64) -> Option<Request> {
-        let request = self.requests.get_mut(usize::try_from(slot).ok()?)?.take()?;
-        self.free.push(slot as u32);
+    pub(crate) fn take(&mut self, number: u64) -> Option<Request> {
+        let slot = self.slots.get_mut(usize::try_from(number).ok()?)?;
+        if let Slot::Free { .. } = slot {
+            return None;
+        }
+        let Slot::Taken(request) = std::mem::replace(slot, Slot::Free { next: self.first_free }) else { return None };
+        self.first_free = number as u32;
+        self.in_flight -= 1;
         Some(request)
     }
 }

@@ -117,7 +117,9 @@ pub(crate) struct Engine<C> {
     depth: usize,
     /// By tag: what is in flight.
     in_flight: Box<[InFlight]>,
-    requests: VecDeque<Request>,
+    /// Whether all it takes for a request to begin is that one before has ended.
+    unconditional: bool,
+    requests: Vec<Request>,
     completions: Vec<Completion>,
     latencies: LatencyCounts,
     writes_unsynced: u32,
@@ -157,11 +159,12 @@ impl<C: Clock> Engine<C> {
             batch: workload.batch.map_or(1, |batch| batch as usize),
             interval_ns: workload.rate.map(|rate| threads as f64 * 1e9 / rate),
             fsync_every: workload.fsync_every,
+            unconditional: workload.rate.is_none() && workload.fsync_every.is_none() && book.is_none(),
             book,
             free,
             depth,
             in_flight: vec![InFlight { start_ns: 0, request: nothing }; depth].into(),
-            requests: VecDeque::with_capacity(depth),
+            requests: Vec::with_capacity(depth),
             completions: Vec::with_capacity(depth),
             latencies: LatencyCounts::new(),
             writes_unsynced: 0,
@@ -181,9 +184,11 @@ impl<C: Clock> Engine<C> {
         let end_ns = begin_ns + duration_ns;
         let mut now_ns = begin_ns;
         let mut schedule = self.interval_ns.map(|interval_ns| Schedule { begin_ns, interval_ns, started: 0 });
+        let is_time = |now_ns: u64| now_ns < end_ns && !stop.load(Ordering::Relaxed);
+        let mut goes_on = is_time(now_ns);
+        let unconditional = self.unconditional;
         loop {
-            let goes_on = now_ns < end_ns && !stop.load(Ordering::Relaxed);
-            if goes_on {
+            if goes_on && !self.free.is_empty() {
                 match &mut schedule {
                     None => self.refill(now_ns),
                     Some(schedule) => self.refill_due(now_ns, schedule),
@@ -196,6 +201,7 @@ impl<C: Clock> Engine<C> {
             if let (false, Some(schedule)) = (busy, &schedule) {
                 self.clock.idle_until(schedule.next_ns().min(end_ns));
                 now_ns = self.clock.now_ns();
+                goes_on = is_time(now_ns);
                 continue;
             }
             if phase == Phase::TimeSubmission && !self.requests.is_empty() {
@@ -203,9 +209,16 @@ impl<C: Clock> Engine<C> {
             }
             // With a rate, waiting would keep requests from starting when they are due.
             let min = if schedule.is_some() && goes_on { 0 } else { self.batch };
-            self.queue.turn(&mut self.requests, min, &mut self.completions)?;
-            now_ns = self.clock.now_ns();
-            self.note_completions(now_ns, tally)?;
+            loop {
+                self.queue.turn(&mut self.requests, min, &mut self.completions)?;
+                now_ns = self.clock.now_ns();
+                goes_on = is_time(now_ns);
+                self.note_completions(now_ns, goes_on && unconditional, tally)?;
+                // There is nothing else to see to while each request begins where one has ended.
+                if !(goes_on && unconditional) || phase == Phase::TimeSubmission {
+                    break;
+                }
+            }
         }
         self.latencies.move_to(&mut tally.latency);
         tally.ios = tally.latency.len();
@@ -231,16 +244,8 @@ impl<C: Clock> Engine<C> {
     }
 
     /// Puts a request into every free place; all of them start now.
-    #[inline(always)]
     fn refill(&mut self, now_ns: u64) {
-        if self.fsync_every.is_some() || self.book.is_some() {
-            while !self.free.is_empty() && self.prepare(now_ns) {}
-            return;
-        }
-        while let Some((tag, buffer)) = self.free.pop() {
-            let planned = self.generator.next_request();
-            self.place(tag, sized(buffer, planned), now_ns, planned);
-        }
+        while !self.free.is_empty() && self.prepare(now_ns) {}
     }
 
     /// Puts the requests that are due into free places; each starts when it was due, however late that is now.
@@ -255,7 +260,7 @@ impl<C: Clock> Engine<C> {
     fn prepare(&mut self, start_ns: u64) -> bool {
         let Some((tag, buffer)) = self.free.pop() else { return false };
         if self.fsync_every.is_some_and(|every| self.writes_unsynced >= every) && self.syncing.is_none() {
-            self.requests.push_back(Request::fsync(tag.into()));
+            self.requests.push(Request::fsync(tag.into()));
             self.syncing = Some((tag, buffer));
             self.writes_unsynced = 0;
             return true;
@@ -270,40 +275,31 @@ impl<C: Clock> Engine<C> {
             return false;
         }
         self.writes_unsynced += u32::from(!planned.is_read);
-        self.place(tag, buffer, start_ns, planned);
-        true
-    }
-
-    #[inline(always)]
-    fn place(&mut self, tag: u32, buffer: Buffer, start_ns: u64, planned: PlannedRequest) {
-        let PlannedRequest { is_read, offset, .. } = planned;
         self.in_flight[tag as usize] = InFlight { start_ns, request: planned };
-        // Each arm pushes for itself: one request made in two ways would be put together in memory and copied from there,
-        // and the processor waits where it reads back in wide words what it has just written in narrow ones.
-        if is_read {
-            self.requests.push_back(Request::read(tag.into(), offset, buffer));
-        } else {
-            self.requests.push_back(Request::write(tag.into(), offset, buffer));
-        }
+        add(&mut self.requests, tag, buffer, planned);
+        true
     }
 
     fn hand_over_timed(&mut self, tally: &mut Tally) -> Result<()> {
         let before_ns = self.clock.now_ns();
-        self.queue.submit(&mut self.requests);
+        let mut waiting = VecDeque::from(std::mem::take(&mut self.requests));
+        self.queue.submit(&mut waiting);
         self.queue.flush()?;
         tally.submit.saturating_record(self.clock.now_ns() - before_ns);
+        self.requests = waiting.into();
         Ok(())
     }
 
+    /// Counts what has ended. With `again`, another request begins in the place of each at once.
     #[inline(always)]
-    fn note_completions(&mut self, now_ns: u64, tally: &mut Tally) -> Result<()> {
+    fn note_completions(&mut self, now_ns: u64, again: bool, tally: &mut Tally) -> Result<()> {
         while let Some(Completion { tag, result, buffer }) = self.completions.pop() {
             let tag = tag as u32;
             let Some(buffer) = buffer else {
                 self.note_sync(result, tally);
                 continue;
             };
-            let begun = &self.in_flight[tag as usize];
+            let begun = &mut self.in_flight[tag as usize];
             match result {
                 Ok(bytes) => {
                     self.latencies.record(now_ns - begun.start_ns);
@@ -315,7 +311,13 @@ impl<C: Clock> Engine<C> {
             if let Some(book) = &self.book {
                 tally.verified += u64::from(release(book, begun.request, result, &buffer)?);
             }
-            self.free.push((tag, buffer));
+            if again {
+                let planned = self.generator.next_request();
+                *begun = InFlight { start_ns: now_ns, request: planned };
+                add(&mut self.requests, tag, sized(buffer, planned), planned);
+            } else {
+                self.free.push((tag, buffer));
+            }
         }
         Ok(())
     }
@@ -374,6 +376,18 @@ impl LatencyCounts {
 fn note_error(request: PlannedRequest, error: IoError, tally: &mut Tally) {
     tally.errors += 1;
     tally.first_error.get_or_insert_with(|| describe(request, error));
+}
+
+#[inline(always)]
+fn add(requests: &mut Vec<Request>, tag: u32, buffer: Buffer, planned: PlannedRequest) {
+    let PlannedRequest { is_read, offset, .. } = planned;
+    // Each arm pushes for itself: one request made in two ways would be put together in memory and copied from there,
+    // and the processor waits where it reads back in wide words what it has just written in narrow ones.
+    if is_read {
+        requests.push(Request::read(tag.into(), offset, buffer));
+    } else {
+        requests.push(Request::write(tag.into(), offset, buffer));
+    }
 }
 
 /// The buffer, as long as the request's block.

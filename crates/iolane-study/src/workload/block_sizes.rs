@@ -85,6 +85,12 @@ impl BlockSizes {
     /// Draws the size of the next block, in bytes; a fixed size leaves the generator untouched.
     #[inline]
     pub fn pick(&self, random: &mut impl Rng) -> u32 {
+        if let Kind::Fixed(bytes) = self.0 { bytes } else { self.draw(random) }
+    }
+
+    /// Kept out of line, so that blocks of one size pay a comparison alone.
+    #[inline(never)]
+    fn draw(&self, random: &mut impl Rng) -> u32 {
         match &self.0 {
             Kind::Fixed(bytes) => *bytes,
             Kind::Range { min, count } => min * (1 + scale(random.next_u64(), u64::from(*count)) as u32),
