@@ -192,7 +192,7 @@ fn run_guest(
     let job = Job { commands, folder: "/".into(), returns: vec![record.clone()] };
     println!("\nIn a guest, Linux {release}:");
     let (began, skipped_before, failed_before) = (Instant::now(), tally.skipped.len(), tally.failed);
-    let mut lines = Lines { tally, show, unfinished: Vec::new(), failures: Vec::new() };
+    let mut lines = Lines { tally, show, unfinished: Default::default(), failures: Vec::new() };
     let outcome = lab.run(&job, &mut lines, &AtomicBool::new(false));
     let failures = std::mem::take(&mut lines.failures);
     let skipped = tally.skipped.split_off(skipped_before);
@@ -235,8 +235,8 @@ fn by_reason(skipped: &[String]) -> Vec<String> {
 struct Lines<'a> {
     tally: &'a mut Tally,
     show: bool,
-    /// The start of a line whose end has not come yet.
-    unfinished: Vec<u8>,
+    /// The start of a line whose end has not come yet, of each stream.
+    unfinished: [Vec<u8>; 2],
     failures: Vec<String>,
 }
 
@@ -249,10 +249,11 @@ impl Events for Lines<'_> {
         eprintln!("on {accelerator}, up in {:.1} s", took.as_secs_f64());
     }
 
-    fn output(&mut self, _command: usize, _stream: Stream, bytes: &[u8]) {
-        self.unfinished.extend(bytes);
-        while let Some(end) = self.unfinished.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = self.unfinished.drain(..=end).collect();
+    fn output(&mut self, _command: usize, stream: Stream, bytes: &[u8]) {
+        let unfinished = &mut self.unfinished[usize::from(stream == Stream::Error)];
+        unfinished.extend(bytes);
+        while let Some(end) = unfinished.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = unfinished.drain(..=end).collect();
             let line = String::from_utf8_lossy(&line);
             if self.tally.take(line.trim_end()) && self.show {
                 print!("{line}");

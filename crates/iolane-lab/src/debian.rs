@@ -122,7 +122,7 @@ impl<'a> Apt<'a> {
         let names = self.run("apt-cache", &["pkgnames", "linux-"], self.folder)?;
         let packages = packages_of(version, names.lines());
         if packages.is_empty() {
-            let mut known: Vec<String> = names.lines().filter_map(|name| series_of_package(name)).collect();
+            let mut known: Vec<String> = names.lines().filter_map(series_of_package).collect();
             known.sort_by_key(|series| numbers(series));
             known.dedup();
             let cause = format!("Debian's {} has none; it has {}", self.suite, known.join(", "));

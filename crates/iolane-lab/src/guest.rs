@@ -134,7 +134,10 @@ fn prepare(orders: &Orders) -> Result<()> {
         }
     }
     let folder = &orders.job.folder;
-    fs::create_dir_all(folder).during(&folder.display().to_string())?;
+    // What comes back is written to places whose folders are there outside, and so have to be here.
+    for place in orders.job.returns.iter().filter_map(|place| place.parent()).chain([folder.as_path()]) {
+        fs::create_dir_all(place).during(&place.display().to_string())?;
+    }
     for (name, device) in names(&files::list(Path::new("/dev"))) {
         // A file that was carried in goes before a name.
         let _ = symlink(device, folder.join(name));

@@ -161,7 +161,7 @@ impl Drive {
         if !matches!(self.block_bytes, 512 | 4096) {
             return refuse(format!("blocks of {}", self.block_bytes), "a drive of the lab has 512 or 4096 bytes");
         }
-        if self.bytes.0 < 1 << 20 || self.bytes.0 % u64::from(self.block_bytes) != 0 {
+        if self.bytes.0 < 1 << 20 || !self.bytes.0.is_multiple_of(u64::from(self.block_bytes)) {
             return refuse(format!("a drive of {}", self.bytes), "it has 1m at least, in whole blocks");
         }
         if !(3..=QUEUE_PAIRS_MAX).contains(&self.queue_pairs) {

@@ -302,7 +302,7 @@ impl Guest {
                 interrupted_at = Some(Instant::now());
                 guest.interrupt()
             }
-            Some(at) if at.elapsed() > INTERRUPTED_TIME_MAX => return Err(Trouble::Interrupted),
+            Some(at) if at.elapsed() > INTERRUPTED_TIME_MAX => Err(Trouble::Interrupted),
             _ => Ok(()),
         };
         loop {

@@ -68,7 +68,7 @@ fn page_path() -> PathBuf {
 
 /// Measures, prints, and compares. Without `check` the table is written too, unless a path got worse.
 pub(crate) fn run(iolane: &Path, check: bool, accept: bool) -> Result<bool> {
-    for package in packages::install(&[packages::QEMU, packages::FIO]) {
+    if let [package, ..] = packages::install(&[packages::QEMU, packages::FIO])[..] {
         bail!("{} is missing; as root: apt-get install {}", package.program, package.name);
     }
     let measured = measure(iolane)?;
