@@ -151,17 +151,13 @@ impl Lab<'_> {
         }
         match kvm_trouble(self.cache) {
             Some(why) => events.note(&format!("KVM is not used: {why}")),
-            None => match boot(Accelerator::Kvm, KVM_UP_TIME_MAX, events)? {
-                (guest, Ok(())) => return Ok(guest),
-                (_, Err(Trouble::Interrupted)) => return Err(interrupted()),
-                (mut guest, Err(_)) => {
-                    let why = guest.qemu.complaint().unwrap_or_else(|| {
-                        format!("/dev/kvm is there, but no guest came up on it within {KVM_UP_TIME_MAX:?}")
-                    });
-                    self.cache.remember(KVM_FACT, &why);
-                    events.note(&format!("KVM is not used: {why}"));
-                }
-            },
+            None => {
+                let (mut guest, came) = boot(Accelerator::Kvm, KVM_UP_TIME_MAX, events)?;
+                let Err(trouble) = came else { return Ok(guest) };
+                let Some(why) = guest.blames_kvm(&trouble) else { return Err(guest.explain(trouble, self.cache)) };
+                self.cache.remember(KVM_FACT, &why);
+                events.note(&format!("KVM is not used: {why}"));
+            }
         }
         let (mut guest, came) = boot(Accelerator::Tcg, UP_TIME_MAX, events)?;
         came.map_err(|trouble| guest.explain(trouble, self.cache)).map(|()| guest)
@@ -354,6 +350,18 @@ impl Guest {
             Some(file) => file.finish(),
             None => Ok(()),
         }
+    }
+
+    /// Why a guest that did not come up may have failed for KVM's sake; `None` if its kernel ran, and something else is
+    /// wrong.
+    fn blames_kvm(&mut self, trouble: &Trouble) -> Option<String> {
+        let is_silent = matches!(trouble, Trouble::Late(_) | Trouble::Died(_));
+        self.qemu.kill();
+        if !is_silent || last_words(&String::from_utf8_lossy(&self.qemu.console())).is_some() {
+            return None;
+        }
+        let nothing = || format!("/dev/kvm is there, but no guest came up on it within {KVM_UP_TIME_MAX:?}");
+        Some(self.qemu.complaint().unwrap_or_else(nothing))
     }
 
     /// What to tell the user, and where to look further.
