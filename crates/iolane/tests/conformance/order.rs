@@ -90,14 +90,14 @@ fn large(pair: &Pair<'_>, bytes: usize) -> Result<()> {
         ensure!(right(&completion), "write {}: {:?}", completion.tag, completion.result);
         let mut buffer = completion.buffer.context("a buffer each")?;
         buffer.fill(0);
-        reads.push((completion.result.is_ok(), completion.tag, buffer));
+        // Where larger requests are refused, how memory happens to be scattered may decide on each.
+        if completion.result.is_ok() {
+            reads.push(Request::read(completion.tag, completion.tag * bytes as u64, buffer));
+        }
     }
-    let refused = reads.iter().filter(|(written, ..)| !written).count();
-    ensure!(refused == 0 || refused == COUNT, "{refused} of {COUNT} writes are refused");
-    let reads = reads.into_iter().map(|(_, tag, buffer)| Request::read(tag, tag * bytes as u64, buffer));
     for completion in drive::run(&mut *queue, reads)? {
         let what = format!("read {}", completion.tag);
-        ensure!(right(&completion) && completion.result.is_ok() == (refused == 0), "{what}: {:?}", completion.result);
+        ensure!(right(&completion), "{what}: {:?}", completion.result);
         if completion.result.is_ok() && pair.moves_data() {
             let expected = content::content(bytes, completion.tag * bytes as u64, bytes as u64);
             ensure_same(&what, &expected, &completion.buffer.context("a buffer each")?)?;
