@@ -6,7 +6,7 @@ mod common;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::Child;
+use std::process::{Child, ChildStderr, Command};
 use std::sync::LazyLock;
 
 use common::{Ended, Folder, assert_valid, command, finish, has, iolane, is_root, pid, skipped, wait_until};
@@ -55,8 +55,8 @@ fn guest_of(child: &Child) -> Option<u32> {
 }
 
 /// Starts a lab, and waits until its guest is up and has been given its command.
-fn start(folder: &Folder, words: &[&str]) -> (Child, u32, BufReader<std::process::ChildStderr>) {
-    let mut child = command(folder, words).spawn().unwrap();
+fn start(command: &mut Command) -> (Child, u32, BufReader<ChildStderr>) {
+    let mut child = command.spawn().unwrap();
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
     while !line.contains("; up in ") {
@@ -138,7 +138,7 @@ fn an_interrupted_command_keeps_what_it_measured_and_its_guest_is_gone() {
     guest_or_skip!("interrupting the lab");
     let folder = Folder::new();
     let run = ["run", "--target", "nullb0", "--runtime", "3m", "--warmup", "0s", "--json", "record.json"];
-    let (child, guest, mut stderr) = start(&folder, &lab(&["--nvme", "0"], &run));
+    let (child, guest, mut stderr) = start(&mut command(&folder, lab(&["--nvme", "0"], &run)));
     kill_process(pid(&child), Signal::INT).unwrap();
     let reader = std::thread::spawn(move || stderr.read_to_end(&mut Vec::new()));
     let ended = finish(child);
@@ -158,14 +158,7 @@ fn a_killed_lab_leaves_no_process_and_no_file() {
     let cache = own_cache(&folder);
     let run = ["run", "--target", "nvme0", "--runtime", "3m", "--json", "record.json"];
     let mut command = command(&folder, lab(&["--accel", "tcg"], &run));
-    let mut child = command.env("IOLANE_LAB_CACHE", &cache).spawn().unwrap();
-    let mut stderr = BufReader::new(child.stderr.take().unwrap());
-    let mut line = String::new();
-    while !line.contains("; up in ") {
-        line.clear();
-        assert!(stderr.read_line(&mut line).unwrap() > 0, "it ended before its guest was up");
-    }
-    let guest = guest_of(&child).expect("QEMU runs");
+    let (child, guest, _stderr) = start(command.env("IOLANE_LAB_CACHE", &cache));
     kill_process(pid(&child), Signal::KILL).unwrap();
     finish(child);
     wait_until("the guest is gone", || is_gone(guest));
@@ -297,7 +290,7 @@ fn a_cache_that_is_full_or_cannot_be_written_is_named() {
     let full = folder.join("full");
     fs::create_dir(&full).unwrap();
     let mounted = is_root()
-        && std::process::Command::new("mount")
+        && Command::new("mount")
             .args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"])
             .arg(&full)
             .status()
@@ -310,7 +303,7 @@ fn a_cache_that_is_full_or_cannot_be_written_is_named() {
         finish(command.env("IOLANE_LAB_CACHE", cache).spawn().unwrap())
     };
     let ended = run(&full);
-    let _ = std::process::Command::new("umount").arg(&full).status();
+    let _ = Command::new("umount").arg(&full).status();
     refused(ended, 1, &["unpacking a kernel takes 1g", "IOLANE_LAB_CACHE"]);
     refused(run(Path::new("/proc/cache")), 1, &["/proc/cache"]);
 }
