@@ -78,11 +78,11 @@ impl ProbedPath {
 const SCRATCH_BYTES: u64 = 1 << 20;
 
 pub(crate) fn probe(arguments: &ProbeArguments) -> anyhow::Result<Outcome> {
+    let named = targets::named(arguments.target.as_slice());
     if let Some(file) = &arguments.json {
-        output::check_writable(file, arguments.target.as_slice())?;
+        output::check_writable(file, &named)?;
     }
-    let named = arguments.target.clone().or_else(targets::default_target);
-    let target = match &named {
+    let target = match named.first() {
         Some(name) => Target::options().direct(arguments.direct).open(name)?,
         None => targets::scratch(iolane::units::Bytes(SCRATCH_BYTES), 1)?.open(false, arguments.direct)?,
     };

@@ -19,7 +19,7 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
     iolane::interface_of(&arguments.path)?.validate(&arguments.path)?;
     arguments.placement.placement().check()?;
     if let Some(file) = &arguments.json {
-        output::check_writable(file, &arguments.targets.target)?;
+        output::check_writable(file, &targets::named(&arguments.targets.target))?;
     }
     let open = targets::open(&arguments.targets, probing.access.writes(), probing.seed, Some(&arguments.path))?;
     let plan = RunPlan {

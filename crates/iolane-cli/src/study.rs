@@ -22,7 +22,7 @@ pub(crate) fn study(arguments: &StudyArguments) -> anyhow::Result<Outcome> {
     let file = arguments.out.join(FILE);
     output::make_folder(&arguments.out)?;
     for file in arguments.json.iter().chain([&file]) {
-        output::check_writable(file, &arguments.targets.target)?;
+        output::check_writable(file, &targets::named(&arguments.targets.target))?;
     }
     let only_path = match &arguments.path[..] {
         [only] => Some(only),

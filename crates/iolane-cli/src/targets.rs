@@ -26,8 +26,16 @@ const SCRATCH_BYTES: Bytes = Bytes(1 << 30);
 
 /// The target that stands in for one that is not named: `IOLANE_TARGET` in the environment. Without it that is a scratch
 /// file.
-pub(crate) fn default_target() -> Option<OsString> {
+fn default_target() -> Option<OsString> {
     std::env::var_os("IOLANE_TARGET").filter(|name| !name.is_empty())
+}
+
+/// The targets that are named, on the command line or else in the environment.
+pub(crate) fn named(on_command_line: &[OsString]) -> Vec<OsString> {
+    match on_command_line {
+        [] => default_target().into_iter().collect(),
+        named => named.to_vec(),
+    }
 }
 
 /// The devices of this machine on which paths can be had that no file offers: NVMe's generic devices, and block devices

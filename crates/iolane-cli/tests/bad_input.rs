@@ -10,7 +10,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use common::{Ended, Folder, ODD_BYTES, SHORT, assert_valid, command_of, finish, has, iolane, is_root, skipped};
+use common::{
+    Ended, Folder, ODD_BYTES, SHORT, assert_valid, command, command_of, finish, has, iolane, is_root, skipped,
+};
 
 /// Held for reading by whoever needs io_uring, for writing by whoever turns it off for the machine.
 static IO_URING: RwLock<()> = RwLock::new(());
@@ -422,4 +424,22 @@ fn io_uring_that_is_disabled_is_named_with_the_sysctl_and_the_other_paths_go_on(
         assert!(name != "psync" || path["available"] == true, "{path}");
     }
     iolane(&folder, ["run", "--path", "psync"].iter().chain(&SHORT)).done();
+}
+
+#[test]
+fn results_are_not_written_over_the_target_that_the_environment_names() {
+    let folder = Folder::new();
+    folder.file("good", ODD_BYTES);
+    let before = folder.contents();
+    for words in [&["run", "--json", "good"][..], &["study", "--json", "good"], &["probe", "--json", "good"]] {
+        let ended = finish(command(&folder, words).env("IOLANE_TARGET", "good").spawn().unwrap());
+        assert_eq!(ended.code, Some(2), "{ended:#?}");
+        assert!(ended.stderr.contains("writing good: it is a target"), "{ended:#?}");
+    }
+    assert_eq!(folder.contents(), before);
+    // It does stand in for a target.
+    let run = ["run", "--runtime", "50ms", "--warmup", "0s", "--direct", "false", "--json", "-"];
+    let _uring = io_uring_stays();
+    let record = finish(command(&folder, run).env("IOLANE_TARGET", "good").spawn().unwrap()).done().json();
+    assert_eq!(record["target"]["name"], "good");
 }
