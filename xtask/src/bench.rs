@@ -7,7 +7,6 @@ mod exact;
 mod programs;
 mod report;
 mod statistics;
-mod table;
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -16,10 +15,10 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::child::{cargo, root, succeeds};
 use crate::packages;
+use crate::table::{Style, grouped};
 use cached_file::CachedFile;
 use programs::{Iolane, Job, Run};
 use report::{ArmResult, Report};
-use table::{Style, grouped};
 
 /// The file is larger than a processor's caches, and fits the page cache of any machine that builds this.
 const FILE_BYTES: u64 = 512 << 20;

@@ -190,7 +190,7 @@ fn run_guest(
         cache,
     };
     let job = Job { commands, folder: "/".into(), returns: vec![record.clone()] };
-    println!("\nIn a guest, Linux {release}:");
+    eprintln!("\nIn a guest, Linux {release}:");
     let (began, skipped_before, failed_before) = (Instant::now(), tally.skipped.len(), tally.failed);
     let mut lines = Lines { tally, show, unfinished: Default::default(), failures: Vec::new() };
     let outcome = lab.run(&job, &mut lines, &AtomicBool::new(false));
@@ -198,16 +198,16 @@ fn run_guest(
     let skipped = tally.skipped.split_off(skipped_before);
     tally.skipped.extend(by_reason(&skipped).into_iter().map(|what| format!("[{version}] {what}")));
     if let Err(error) = outcome {
-        println!("FAILED {release}: {error}");
+        eprintln!("FAILED {release}: {error}");
         tally.failed += 1;
         return Ok(None);
     }
     // A program that died has not counted its failure itself.
     if tally.failed == failed_before && !failures.is_empty() {
-        failures.iter().for_each(|failure| println!("FAILED {release}: {failure}"));
+        failures.iter().for_each(|failure| eprintln!("FAILED {release}: {failure}"));
         tally.failed += 1;
     }
-    println!("Linux {release}: {:.0} s", began.elapsed().as_secs_f64());
+    eprintln!("Linux {release}: {:.0} s", began.elapsed().as_secs_f64());
     let text = std::fs::read(&record).with_context(|| format!("the guest of {release} left no record"))?;
     Ok(Some(Found { release, record: serde_json::from_slice(&text).context("reading the guest's record")? }))
 }

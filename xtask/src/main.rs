@@ -8,6 +8,7 @@ mod fuzz;
 mod guests;
 mod lint;
 mod packages;
+mod table;
 mod tally;
 mod test;
 

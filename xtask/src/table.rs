@@ -1,10 +1,12 @@
-//! Tables for people: aligned text for a terminal, Markdown for the README.
+//! Tables for people: aligned text for a terminal, Markdown for the docs.
 //! Knows rows of text and nothing of what they mean.
 
 /// How a table is written.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Style {
     Text,
+    /// Text without a rule below the headings.
+    Bare,
     Markdown,
 }
 
@@ -25,7 +27,9 @@ impl Table {
     pub(crate) fn render(&self, style: Style) -> String {
         let widths = self.widths();
         let mut lines: Vec<String> = self.rows.iter().map(|row| line(row, &widths, style)).collect();
-        lines.insert(1, rule(&widths, style));
+        if style != Style::Bare {
+            lines.insert(1, rule(&widths, style));
+        }
         lines.join("\n") + "\n"
     }
 
@@ -45,9 +49,8 @@ fn line(row: &[String], widths: &[usize], style: Style) -> String {
 
 fn rule(widths: &[usize], style: Style) -> String {
     let cells = widths.iter().enumerate().map(|(column, &width)| match (style, column) {
-        (Style::Text, _) => "-".repeat(width),
-        (Style::Markdown, 0) => "-".repeat(width),
-        (Style::Markdown, _) => format!("{}:", "-".repeat(width - 1)),
+        (Style::Markdown, 1..) => format!("{}:", "-".repeat(width - 1)),
+        _ => "-".repeat(width),
     });
     joined(cells, " | ", style)
 }
@@ -55,7 +58,7 @@ fn rule(widths: &[usize], style: Style) -> String {
 fn joined(cells: impl Iterator<Item = String>, bar: &str, style: Style) -> String {
     let cells: Vec<String> = cells.collect();
     match style {
-        Style::Text => cells.join("  ").trim_end().to_owned(),
+        Style::Text | Style::Bare => cells.join("  ").trim_end().to_owned(),
         Style::Markdown => format!("| {} |", cells.join(bar)),
     }
 }

@@ -11,7 +11,7 @@ use iolane_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::cache::Cache;
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, KernelSource, release_of};
 use crate::modules::{Module, WANTED};
 use crate::{boot_image, files};
 
@@ -28,45 +28,42 @@ const SPACE_BYTES_MIN: u64 = 1 << 30;
 
 /// The kernel of this version, from the cache or from Debian.
 pub(crate) fn kernel(version: &str, cache: &Cache, say: &mut dyn FnMut(&str)) -> Result<Kernel> {
-    let place = cache.kernels().join(version);
-    if let Some(kept) = load(&place)? {
-        return Ok(kept);
-    }
-    let workshop = cache.workshop()?;
-    // Another run may have fetched it while this one waited for the lock.
-    if let Some(kept) = load(&place)? {
-        return Ok(kept);
-    }
-    require_space(workshop.folder())?;
-    say(&format!("fetching Debian's kernel {version}, once (some 100 MB)"));
-    let packages = Apt::new(workshop.folder(), suite_of(version))?.download(version)?;
-    let kernel = unpack(&packages, workshop.folder())?;
-    keep(&kernel, &place, workshop.folder())?;
-    load(&place)?.ok_or_else(|| Error::failed(format!("kernel {version}"), "it was gone as soon as it was written"))
+    kept_or_made(version, cache, |workshop| {
+        say(&format!("fetching Debian's kernel {version}, once (some 100 MB)"));
+        let packages = Apt::new(workshop, suite_of(version))?.download(version)?;
+        unpack(&packages, workshop)
+    })
 }
 
-/// The kernel in some packages, which stays in the cache only as long as its guest needs it.
-pub(crate) fn from_packages(packages: &[PathBuf], cache: &Cache) -> Result<Kernel> {
-    let name = match packages.first() {
-        Some(first) => format!("file-{}", &files::sha256(&files::read(first)?)[..16]),
-        None => return Err(Error::usage("kernel", "no package is named")),
-    };
+/// The kernel in a package, which is kept under the package's checksum.
+pub(crate) fn from_package(package: &Path, cache: &Cache) -> Result<Kernel> {
+    let name = format!("file-{}", &files::sha256(&files::read(package)?)[..16]);
+    kept_or_made(&name, cache, |workshop| unpack(&[package.to_owned()], workshop))
+}
+
+/// A kernel from the cache, or one that is made in a workshop and kept there from now on.
+fn kept_or_made(name: &str, cache: &Cache, make: impl FnOnce(&Path) -> Result<Kernel>) -> Result<Kernel> {
     let place = cache.kernels().join(name);
     if let Some(kept) = load(&place)? {
         return Ok(kept);
     }
     let workshop = cache.workshop()?;
+    // Another run may have made it while this one waited for the lock.
+    if let Some(kept) = load(&place)? {
+        return Ok(kept);
+    }
     require_space(workshop.folder())?;
-    let kernel = unpack(packages, workshop.folder())?;
+    let kernel = make(workshop.folder())?;
     keep(&kernel, &place, workshop.folder())?;
-    load(&place)?.ok_or_else(|| Error::failed("kernel", "it was gone as soon as it was written"))
+    load(&place)?.ok_or_else(|| Error::failed(format!("kernel {name}"), "it was gone as soon as it was written"))
 }
 
-/// The kernels in the cache, each with the name it is kept under; those that are damaged are left out.
+/// The kernels in the cache that can be named by a version, each with that; those that are damaged are left out.
 pub fn kept(cache: &Cache) -> Vec<(String, Kernel)> {
     let places = files::list(&cache.kernels());
     let named = places.iter().filter_map(|place| Some((place.file_name()?.to_str()?.to_owned(), place)));
-    named.filter_map(|(name, place)| Some((name, load(place).ok()??))).collect()
+    let versions = named.filter(|(name, _)| matches!(name.parse(), Ok(KernelSource::Debian(_))));
+    versions.filter_map(|(name, place)| Some((name, load(place).ok()??))).collect()
 }
 
 fn suite_of(version: &str) -> &'static str {
@@ -238,7 +235,7 @@ fn unpack(packages: &[PathBuf], workshop: &Path) -> Result<Kernel> {
     let homes = modules.iter().map(|folder| folder.join("vmlinuz")).chain(files::list(&tree.join("boot")));
     let image = homes.into_iter().find(|path| path.is_file() && named_vmlinuz(path));
     match (image, modules.first()) {
-        (Some(image), Some(modules)) => Kernel::new(&image, modules, &origin),
+        (Some(image), Some(modules)) => Kernel::new(&image, release_of(&image)?, modules, &origin),
         _ => Err(Error::unavailable(origin, "it holds no kernel with its modules")
             .remedy("name a package like linux-image-6.1.0-56-amd64, not a meta package")),
     }

@@ -72,7 +72,7 @@ impl Kernel {
             KernelSource::Host => Self::of_host(),
             KernelSource::Debian(version) => debian::kernel(version, cache, say),
             KernelSource::File(path) if path.extension().is_some_and(|extension| extension == "deb") => {
-                debian::from_packages(std::slice::from_ref(path), cache)
+                debian::from_package(path, cache)
             }
             KernelSource::File(path) => Self::of_file(path),
         }
@@ -98,7 +98,7 @@ impl Kernel {
             return Err(Error::unavailable(what, format!("there is no {}", candidates[0].display()))
                 .remedy("name one, as in --kernel 6.1"));
         };
-        Self::new(image, &folder, "the host's")
+        Self::new(image, release_of(image)?, &folder, "the host's")
     }
 
     fn of_file(image: &Path) -> Result<Self> {
@@ -111,12 +111,11 @@ impl Kernel {
             let cause = format!("there is no folder lib/modules/{release} beside it or on this machine");
             return Err(Error::unavailable(what, cause).remedy("unpack the kernel's whole package"));
         };
-        Self::new(image, &folder, &format!("from {}", image.display()))
+        Self::new(image, release, &folder, &format!("from {}", image.display()))
     }
 
     /// Of an image and its `lib/modules/RELEASE`.
-    pub(crate) fn new(image: &Path, modules_folder: &Path, origin: &str) -> Result<Self> {
-        let release = release_of(image)?;
+    pub(crate) fn new(image: &Path, release: String, modules_folder: &Path, origin: &str) -> Result<Self> {
         let modules = modules::in_load_order(modules_folder, WANTED)?;
         Ok(Self { release, origin: origin.into(), image: image.to_owned(), modules })
     }

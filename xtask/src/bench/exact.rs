@@ -14,9 +14,9 @@ use iolane_lab::session::PROGRAM;
 use iolane_lab::{Accelerator, Ended, Events, GuestCommand, Job, Kernel, KernelSource, Lab, Machine, Stream};
 use serde_json::Value;
 
-use super::table::{Style, Table, grouped};
 use crate::child::root;
 use crate::packages;
+use crate::table::{Style, Table, grouped};
 
 const KERNEL: &str = "6.1";
 const DEVICE: &str = "/dev/nullb0";

@@ -7,8 +7,8 @@ use anyhow::Result;
 
 use super::programs::{Run, fio_version};
 use super::statistics::{Interval, median, median_interval, ratio_interval};
-use super::table::{Style, Table, grouped};
 use super::{Arm, NULL_DEPTH};
+use crate::table::{Style, Table, grouped};
 
 const NULL_IOPS_GOAL: f64 = 20e6;
 const MEMORY_BYTES_GOAL: u64 = 32 << 20;

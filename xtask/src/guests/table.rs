@@ -1,6 +1,7 @@
 //! The conformance table of all guests: path x kernel x device, with a letter for each reason why something was skipped.
 
 use super::Found;
+use crate::table::{Style, Table};
 
 /// One table for each kernel; the reasons once, below them all.
 pub(super) fn render(found: &[Found]) -> String {
@@ -17,9 +18,8 @@ pub(super) fn render(found: &[Found]) -> String {
                 }
             }
         }
-        let mut table: Vec<Vec<String>> = Vec::new();
-        let headings = devices.iter().map(|device| device.trim_start_matches("/dev/").to_owned());
-        table.push([guest.release.clone()].into_iter().chain(headings).collect());
+        let headings = devices.iter().map(|device| device.trim_start_matches("/dev/"));
+        let mut table = Table::new(&[guest.release.as_str()].into_iter().chain(headings).collect::<Vec<_>>());
         for path in paths {
             let mut cells = vec![path.to_owned()];
             for device in &devices {
@@ -34,9 +34,9 @@ pub(super) fn render(found: &[Found]) -> String {
                     }
                 }));
             }
-            table.push(cells);
+            table.row(cells);
         }
-        text.push_str(&aligned(&table));
+        text.push_str(&table.render(Style::Bare));
         text.push('\n');
     }
     for (index, reason) in reasons.iter().enumerate() {
@@ -59,20 +59,6 @@ fn name(index: usize) -> String {
         Ok(index @ 0..26) => char::from(b'a' + index).into(),
         _ => format!("[{index}]"),
     }
-}
-
-fn aligned(table: &[Vec<String>]) -> String {
-    let columns = table.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| table.iter().filter_map(|row| row.get(column)).map(String::len).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let line = |row: &Vec<String>| {
-        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, &width))| match column {
-            0 => format!("{cell:<width$}"),
-            _ => format!("{cell:>width$}"),
-        });
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
-    };
-    table.iter().map(line).collect()
 }
 
 #[cfg(test)]
