@@ -13,13 +13,13 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use iolane::{
     Buffer, Completion, Error, ErrorKind, IoError, IoErrorKind, IoPath, Pages, Pool, Queue, QueueConfig, Request,
     Target,
@@ -104,10 +104,13 @@ fn lanes(device: &str) -> Result<Vec<Lane>> {
 
 /// As `probe` warns of it (nvme_ns_chr_uring_cmd_iopoll, until commit 9408d8a37e6c).
 fn crashes_when_drives_fail(lane: &Lane) -> bool {
+    lane.path.interface() == "io_uring_cmd" && lane.path.polls_completions() && kernel_version() < (6, 5)
+}
+
+fn kernel_version() -> (u32, u32) {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse::<u32>().unwrap_or(0));
-    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-    lane.path.interface() == "io_uring_cmd" && lane.path.polls_completions() && version < (6, 5)
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }
 
 /// Opens a queue to see that it can be had; nothing is read, as `probe` would.
@@ -280,7 +283,7 @@ fn media_errors_reach_the_requests_they_belong_to_and_the_queue_goes_on() -> Res
                 match (bad.contains(&(tag % BLOCKS)), completion.result) {
                     (false, Ok(bytes)) if bytes as usize == BLOCK_BYTES => {}
                     (true, Err(error)) if error.kind() == IoErrorKind::Media => {}
-                    (is_bad, result) => anyhow::bail!("block {}, bad: {is_bad}: {result:?}", tag % BLOCKS),
+                    (is_bad, result) => bail!("block {}, bad: {is_bad}: {result:?}", tag % BLOCKS),
                 }
             }
         }
@@ -304,7 +307,8 @@ fn bad_blocks(device: &str) -> Result<HashSet<u64>> {
 fn requests_to_a_drive_that_does_not_answer_end_and_so_does_dropping_them() -> Result<()> {
     let _turn = turn();
     let Some(device) = named("IOLANE_FAULTS_STALLED", "a drive that does not answer") else { return Ok(()) };
-    let limit = Duration::from_secs(150);
+    // Linux 5.10 may need eight seconds more for each path, see below.
+    let limit = Duration::from_secs(240);
     let lanes = lanes(&device)?;
     stall(&device)?;
     let mut failed = 0;
@@ -313,12 +317,46 @@ fn requests_to_a_drive_that_does_not_answer_end_and_so_does_dropping_them() -> R
         say(&format!("faults: {path} on {device}: {}", tally(outcomes)));
     }
     ensure!(failed > 0, "{device} answered every request, so it did not stall");
+    // A drive that fails again while the kernel sets it up is given up for good.
+    until_live(&device, limit)?;
     stall(&device)?;
     all_at_once(&lanes, limit, drop_in_flight, || Ok(()))?;
-    // The kernel has reset the drive, and requests that come meanwhile wait for that.
-    for (path, outcomes) in all_at_once(&lanes, limit, |lane| all_answered(lane, "reading again"), || Ok(()))? {
-        ensure!(outcomes.iter().any(|outcome| !outcome.contains("errno")), "{path} afterwards: {}", tally(outcomes));
+    until_live(&device, limit)?;
+    if kernel_version() < (6, 1) {
+        let why =
+            "Linux 5.10 keeps its shadow doorbells over a reset, and then does not tell the drive of every request";
+        say(&format!("SKIPPED faults reading from {device} once it answers again: {why}; use a newer kernel"));
+        return Ok(());
     }
+    all_at_once(&lanes, limit, until_answered, || Ok(()))?;
+    Ok(())
+}
+
+/// The folder of sysfs of the controller that a namespace's block device belongs to: .../0000:00:05.0/nvme/nvme3
+fn controller(device: &str) -> Result<PathBuf> {
+    let (major, minor) = Target::open(device)?.device().context("a block device has a number")?;
+    let namespace = std::fs::canonicalize(format!("/sys/dev/block/{major}:{minor}"))?;
+    Ok(namespace.parent().context("a namespace belongs to a controller")?.to_owned())
+}
+
+/// Waits until the kernel has set the drive up anew.
+fn until_live(device: &str, limit: Duration) -> Result<()> {
+    let state = controller(device)?.join("state");
+    let began = Instant::now();
+    loop {
+        let now = std::fs::read_to_string(&state).with_context(|| state.display().to_string())?;
+        match now.trim() {
+            "live" => return Ok(()),
+            "dead" | "deleting" => bail!("the kernel gave {device} up"),
+            other => ensure!(began.elapsed() < limit, "{device} is still {other} after {} s", limit.as_secs()),
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Reads until an answer brings data: what was in flight when the drive was reset may have failed.
+fn until_answered(lane: &Lane) -> Result<()> {
+    while all_answered(lane, "reading again")?.1.iter().all(|outcome| outcome.contains("errno")) {}
     Ok(())
 }
 
@@ -327,10 +365,7 @@ fn requests_to_a_drive_that_does_not_answer_end_and_so_does_dropping_them() -> R
 fn stall(device: &str) -> Result<()> {
     const COMMAND: u64 = 4;
     const BUS_MASTER: u16 = 1 << 2;
-    let (major, minor) = Target::open(device)?.device().context("a block device has a number")?;
-    // .../0000:00:05.0/nvme/nvme3/nvme3n1
-    let namespace = std::fs::canonicalize(format!("/sys/dev/block/{major}:{minor}"))?;
-    let config = namespace.ancestors().nth(3).context("a folder of sysfs")?.join("config");
+    let config = controller(device)?.join("device/config");
     let file = OpenOptions::new().read(true).write(true).open(&config).with_context(|| config.display().to_string())?;
     let mut command = [0; 2];
     file.read_exact_at(&mut command, COMMAND)?;
@@ -410,7 +445,7 @@ fn until_gone(lane: &Lane) -> Result<(String, String)> {
                 Ok(bytes) if bytes as usize == BLOCK_BYTES => failed_in_a_row = 0,
                 // A drive that is gone has no bytes, and the kernel may say so.
                 Ok(0) => failed_in_a_row += 1,
-                Ok(bytes) => anyhow::bail!("tag {}: {bytes} bytes", completion.tag),
+                Ok(bytes) => bail!("tag {}: {bytes} bytes", completion.tag),
                 Err(error) => {
                     ensure_typed(completion.tag, error)?;
                     failed_in_a_row += 1;
