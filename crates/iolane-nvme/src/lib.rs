@@ -10,6 +10,11 @@
 //! Nothing here looks at file systems or mounts: whether a drive may be taken is decided in `iolane`, by its guard.
 
 pub mod command;
+pub mod controller;
+mod data_pointer;
+pub mod identity;
 pub mod memory;
+pub mod queue;
+mod queue_pair;
 pub mod registers;
 pub mod transport;
