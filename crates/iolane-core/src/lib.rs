@@ -22,4 +22,4 @@ pub use interface::{Interface, Queue, QueueConfig};
 pub use path::{CompletionMode, IoPath, PathOptions, SubmissionMode};
 pub use request::{Completion, IoError, IoErrorKind, Operation, Request};
 pub use slots::Slots;
-pub use target::{Target, TargetKind, TargetOptions};
+pub use target::{Device, SCHEMES, Scheme, Target, TargetKind, TargetOptions};

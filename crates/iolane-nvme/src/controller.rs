@@ -28,7 +28,7 @@ pub struct ControllerOptions {
     /// Whether SGLs are used where the controller takes them.
     pub scatter_gather_lists: bool,
     /// Interrupts are held back until so many completions wait, or so long: number, and units of 100 microseconds
-    /// (Interrupt Coalescing feature, figure 322).
+    /// (Interrupt Coalescing feature, figure 322), both as the feature's fields hold them: the number less one.
     pub coalescing: Option<(u8, u8)>,
 }
 
@@ -272,8 +272,7 @@ impl Controller {
                 .map_err(|failure| failure.error(self, "setting up shadow doorbells"))?;
         }
         if let Some((number, time)) = self.options.coalescing {
-            let command =
-                features(feature::INTERRUPT_COALESCING, u32::from(time) << 8 | u32::from(number.saturating_sub(1)));
+            let command = features(feature::INTERRUPT_COALESCING, u32::from(time) << 8 | u32::from(number));
             self.execute(admin, command).map_err(|failure| failure.error(self, "coalescing interrupts"))?;
         }
         Ok(())

@@ -21,6 +21,9 @@ pub(crate) struct Doorbell {
     writes: u64,
 }
 
+// SAFETY: its pointers lead to atomics, which any thread may access.
+unsafe impl Send for Doorbell {}
+
 /// The controller reads `value` as it goes along, and wants the register written when it passes `event_index`.
 #[derive(Clone, Copy)]
 pub(crate) struct Shadow {
