@@ -5,11 +5,18 @@
 //! - [`transport`]: what a driver needs of the controller it drives, real over VFIO or played by a model;
 //! - [`memory`]: memory that the controller may reach;
 //! - [`queue_pair`], [`controller`], `queue`: from one pair of rings to a queue of the library's;
-//! - [`pci`], [`binding`]: which controllers there are, and how one is taken from the kernel and given back.
+//! - [`pci`], [`openers`], [`binding`]: which controllers there are, who has one open, and how one is taken from the kernel
+//!   and given back.
 //!
 //! Nothing here looks at file systems or mounts: whether a drive may be taken is decided in `iolane`, by its guard.
 
+pub mod binding;
 pub mod command;
 pub mod memory;
+pub mod openers;
+pub mod pci;
 pub mod registers;
 pub mod transport;
+
+#[cfg(test)]
+mod fake_machine;
