@@ -19,6 +19,9 @@ use crate::pci::{Bdf, Device, Pci};
 /// The driver that hands a device to user space.
 pub const VFIO_DRIVER: &str = "vfio-pci";
 
+/// The kernel's own driver of NVMe controllers.
+pub const KERNEL_DRIVER: &str = "nvme";
+
 /// How long vfio-pci may take to have a device, or to be rid of it: it does so within the write that tells it to.
 const VFIO_TIME_MAX: Duration = Duration::from_secs(2);
 /// How long the nvme driver may take until a controller works again: a controller may ask for 127.5 s (CAP.TO), few need
@@ -378,7 +381,7 @@ fn give_back_failed(record: &Record, error: io::Error) -> Error {
     if is_forbidden { error.remedy("run it as root (sudo)") } else { error }
 }
 
-/// Waits until the driver has the device and, if it is an NVMe controller's, until that is live.
+/// Waits until the driver has the device and, if it is the kernel's own, until the controller works.
 fn await_driver(device: &Device, record: &Record, driver: &str) -> Result<()> {
     let failed = |cause: String| {
         Err(Error::failed(format!("giving {} back", record.bdf), cause)
@@ -389,6 +392,9 @@ fn await_driver(device: &Device, record: &Record, driver: &str) -> Result<()> {
             Some(other) => format!("{other} took it, not {driver}"),
             None => format!("{driver} did not take it"),
         });
+    }
+    if driver != KERNEL_DRIVER {
+        return Ok(());
     }
     if !wait_until(LIVE_TIME_MAX, || device.is_live()) {
         return failed(format!("{driver} has it, but it does not work after {} s", LIVE_TIME_MAX.as_secs()));
