@@ -3,8 +3,8 @@
 
 use std::path::PathBuf;
 
-pub use iolane_nvme::binding::{Owner, Returned};
 use iolane_nvme::binding::{self, Bindings, KERNEL_DRIVER, Locked, Record, VFIO_DRIVER};
+pub use iolane_nvme::binding::{Owner, Returned};
 use iolane_nvme::openers::{Opener, Openers};
 pub use iolane_nvme::pci::Bdf;
 use iolane_nvme::pci::{Companion, Device};
@@ -142,6 +142,10 @@ pub fn bind(bdfs: &[Bdf], owner: Option<Owner>, told: &mut dyn FnMut(&Bound)) ->
     }
     bindings.require_vfio()?;
     let locked = bindings.lock()?;
+    // Else how it is now, half taken, would be recorded as how it was.
+    for record in unfinished(&bindings)?.iter().filter(|record| bdfs.contains(&record.bdf)) {
+        locked.give_back(record)?;
+    }
     let claims: Vec<Vec<DiskClaim>> = devices.iter().map(claim).collect::<Result<_>>()?;
     for (device, claims) in devices.iter().zip(claims) {
         let how = take(&bindings, &locked, device)?;
@@ -182,10 +186,13 @@ fn takeable(bindings: &Bindings, bdf: Bdf, others: &[Bdf]) -> Result<Device> {
     let Some(group) = device.iommu_group() else { return Err(binding::no_iommu(bdf)) };
     let taken_too = |name: &str| others.iter().any(|other| other.to_string() == name);
     let companions = device.companions()?;
-    if let Some(companion) = companions.iter().find(|companion| !is_harmless(companion) && !taken_too(&companion.name)) {
+    if let Some(companion) = companions.iter().find(|companion| !is_harmless(companion) && !taken_too(&companion.name))
+    {
         let (name, driver) = (&companion.name, companion.driver.as_deref().unwrap_or_default());
         return Err(refused(bdf, format!("{name}, which driver {driver} has, is in its IOMMU group {group} too"))
-            .remedy("a group is driven as a whole: unbind that device from its driver, or move the drive to another slot"));
+            .remedy(
+                "a group is driven as a whole: unbind that device from its driver, or move the drive to another slot",
+            ));
     }
     Ok(device)
 }
@@ -274,23 +281,23 @@ pub fn finish_interrupted() -> Result<Vec<(Bdf, Result<Returned>)>> {
 }
 
 fn finish(bindings: &Bindings) -> Result<Vec<(Bdf, Result<Returned>)>> {
-    let unfinished = || {
-        let records = bindings.records()?;
-        Ok::<Vec<Record>, Error>(records.into_iter().filter(|record| record.unfinished).collect())
-    };
-    let seen = unfinished()?;
+    let seen = unfinished(bindings)?;
     if seen.is_empty() {
         return Ok(Vec::new());
     }
     match bindings.try_lock() {
         Ok(Some(locked)) => {
             // Looked up again: who had the lock may have come to the end meanwhile.
-            Ok(unfinished()?.iter().map(|record| (record.bdf, locked.give_back(record))).collect())
+            Ok(unfinished(bindings)?.iter().map(|record| (record.bdf, locked.give_back(record))).collect())
         }
         // Somebody is at work on it.
         Ok(None) => Ok(Vec::new()),
         Err(_) => Ok(seen.iter().map(|record| (record.bdf, Err(takes_root(record.bdf)))).collect()),
     }
+}
+
+fn unfinished(bindings: &Bindings) -> Result<Vec<Record>> {
+    Ok(bindings.records()?.into_iter().filter(|record| record.unfinished).collect())
 }
 
 fn takes_root(bdf: Bdf) -> Error {
@@ -443,7 +450,10 @@ mod tests {
         let told = |record| controller(&bindings, &device, record, &Openers::default());
         machine.record("0000:00:04.0", false);
         let record = Record { model: Some("Fine drive".into()), ..bindings.records().unwrap().remove(0) };
-        assert_eq!((told(None).taken, told(None).model, told(None).pci_id.as_deref()), (false, None, Some("1b36:0010")));
+        assert_eq!(
+            (told(None).taken, told(None).model, told(None).pci_id.as_deref()),
+            (false, None, Some("1b36:0010"))
+        );
         assert_eq!((told(Some(&record)).taken, told(Some(&record)).model.as_deref()), (true, Some("Fine drive")));
         assert_eq!(told(None).vfio_node, Some(machine.0.join("dev/vfio/1")));
     }
