@@ -22,8 +22,13 @@ fn nvme(words: &[&str]) -> GuestCommand {
 
 /// Runs commands in a guest of two drives that has these programs of ours besides the shell.
 fn run(programs: &[&str], commands: Vec<GuestCommand>) -> guest::Heard {
+    run_with(vec![Drive::default(); 2], programs, commands)
+}
+
+/// As [`run`], with other drives.
+fn run_with(drives: Vec<Drive>, programs: &[&str], commands: Vec<GuestCommand>) -> guest::Heard {
     let cache = Cache::of_user().unwrap();
-    let mut lab = guest::lab(&cache, vec![Drive::default(); 2]);
+    let mut lab = guest::lab(&cache, drives);
     lab.machine.cpus = 2;
     lab.timeout = std::time::Duration::from_secs(180);
     lab.programs.extend(programs.iter().map(|name| (found(name).unwrap(), Path::new("/bin").join(name))));
@@ -126,6 +131,19 @@ fn a_drive_in_use_is_not_taken_and_one_that_is_not_is_refused_with_it() {
     let listed: Vec<&str> = heard.stdout(3).lines().collect();
     assert!(listed[1].starts_with(FIRST) && listed[1].contains(" nvme "), "{heard:#?}");
     assert!(listed[2].ends_with("it is in use as swap"), "{heard:#?}");
+}
+
+#[test]
+fn a_drive_that_is_pulled_out_while_it_is_taken_is_forgotten_with_a_word() {
+    guest_or_skip!("pulling a drive that is taken");
+    // Behind a port of its own, which is in its IOMMU group and has a driver of the kernel.
+    let drives = vec![Drive { removable: true, ..Drive::default() }];
+    let pull = "echo unplug nvme0 >/run/lab-events; while [ -e /sys/bus/pci/devices/0000:01:00.0 ]; do :; done";
+    let commands = vec![nvme(&["bind", "01:00.0"]), guest::shell(pull), nvme(&["restore"]), nvme(&["list"])];
+    let heard = run_with(drives, &[], commands);
+    assert_eq!(heard.ends, [0; 4].map(Ended::Code), "{heard:#?}");
+    assert_eq!(heard.stdout(2), "0000:01:00.0: not in the machine any more; forgotten\n");
+    assert!(heard.stdout(3).starts_with("This machine has no NVMe controller"), "{heard:#?}");
 }
 
 #[test]
