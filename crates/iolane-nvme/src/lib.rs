@@ -11,5 +11,6 @@
 
 pub mod command;
 pub mod memory;
+pub mod model;
 pub mod registers;
 pub mod transport;
