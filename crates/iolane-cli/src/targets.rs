@@ -120,6 +120,7 @@ pub(crate) fn scratch(size: Bytes, seed: u64) -> anyhow::Result<Scratch> {
 pub(crate) fn describe(target: &Target) -> String {
     let access = match (target.kind(), target.direct()) {
         (TargetKind::Null | TargetKind::Sim, _) => "made up",
+        (TargetKind::NvmeController, _) => "without a kernel driver",
         (_, true) => "O_DIRECT",
         (_, false) => "through the page cache",
     };

@@ -19,9 +19,9 @@ pub trait Interface: Sync {
     /// One line for help, `probe` and the docs: what it is in the kernel.
     fn summary(&self) -> &'static str;
 
-    /// Whether it is meant for targets of this kind at all; made-up devices have an interface of their own.
+    /// Whether it is meant for targets of this kind at all; what the kernel does not know has an interface of its own.
     fn reaches(&self, kind: TargetKind) -> bool {
-        !matches!(kind, TargetKind::Null | TargetKind::Sim)
+        !matches!(kind, TargetKind::Null | TargetKind::Sim | TargetKind::NvmeController)
     }
 
     /// The paths of this interface that are worth a row in `probe` and a place in a survey.

@@ -141,6 +141,13 @@ impl IoPath {
         self.submission == SubmissionMode::Spoll
     }
 
+    /// The same path, with interrupts asked for by name.
+    #[must_use]
+    pub fn interrupts(mut self) -> Self {
+        self.completion = CompletionMode::Interrupt;
+        self
+    }
+
     /// The same path, polling for completions.
     #[must_use]
     pub fn cpoll(mut self) -> Self {

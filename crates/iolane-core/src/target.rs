@@ -23,6 +23,8 @@ pub enum TargetKind {
     Block,
     /// The generic character device of an NVMe namespace, `/dev/ngXnY`.
     NvmeGeneric,
+    /// A namespace of an NVMe controller that no kernel driver has (`pci:0000:00:04.0`).
+    NvmeController,
     /// A device that answers at once and moves nothing (`null`, `null:1g`): what the engine itself costs.
     Null,
     /// A device simulated in memory and virtual time (`sim`, `sim:64m,seed=7`).
@@ -30,17 +32,43 @@ pub enum TargetKind {
 }
 
 impl TargetKind {
-    /// The kind's name in records: `file`, `block`, `nvme`, `null`, `sim`.
+    /// The kind's name in records: `file`, `block`, `nvme`, `null`, `sim`. How a namespace is reached, its path says.
     pub fn name(self) -> &'static str {
         match self {
             Self::File => "file",
             Self::Block => "block",
-            Self::NvmeGeneric => "nvme",
+            Self::NvmeGeneric | Self::NvmeController => "nvme",
             Self::Null => "null",
             Self::Sim => "sim",
         }
     }
 }
+
+/// A kind of target that another crate brings: what follows its scheme and a colon is its own to read.
+///
+/// Each stands in [`SCHEMES`] once. Null and sim need none: they open nothing.
+pub struct Scheme {
+    /// What begins the target's name, such as `pci`.
+    pub name: &'static str,
+    /// Opens what the rest of the name says.
+    pub open: fn(rest: &str, name: &str) -> Result<Device>,
+}
+
+/// What a [`Scheme`] opened.
+pub struct Device {
+    /// Its kind.
+    pub kind: TargetKind,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// The unit of offsets and lengths in bytes.
+    pub block_bytes: u32,
+    /// What its interface keeps with it; [`Target::state`] finds it again.
+    pub state: Box<dyn Any + Send + Sync>,
+}
+
+/// Every scheme that is linked into the program.
+#[linkme::distributed_slice]
+pub static SCHEMES: [Scheme];
 
 /// An opened target. Cloning gives another handle to the same one.
 #[derive(Clone)]
@@ -116,7 +144,8 @@ impl TargetOptions {
         self
     }
 
-    /// Opens a file, a block device, `/dev/ngXnY`, `null[:SIZE]` or `sim[:SIZE][,SETTING...]`.
+    /// Opens a file, a block device, `/dev/ngXnY`, `null[:SIZE]`, `sim[:SIZE][,SETTING...]`, or what one of the [`SCHEMES`]
+    /// stands for, such as `pci:0000:00:04.0`.
     ///
     /// # Errors
     /// `Unavailable` if it is missing, empty, a directory, not permitted, or its file system has no O_DIRECT; `Usage` if
@@ -124,6 +153,9 @@ impl TargetOptions {
     pub fn open(&self, name: impl AsRef<OsStr>) -> Result<Target> {
         let name = name.as_ref();
         if let Some(target) = self.open_made_up(name)? {
+            return Ok(target);
+        }
+        if let Some(target) = self.open_by_scheme(name)? {
             return Ok(target);
         }
         let shown = self.name.clone().unwrap_or_else(|| name.to_string_lossy().into_owned());
@@ -167,6 +199,25 @@ impl TargetOptions {
             device: None,
             settings: settings.into(),
             state: OnceLock::new(),
+        }))))
+    }
+
+    fn open_by_scheme(&self, name: &OsStr) -> Result<Option<Target>> {
+        let Some((scheme, rest)) = name.to_str().and_then(|name| name.split_once(':')) else { return Ok(None) };
+        let Some(scheme) = SCHEMES.iter().find(|known| known.name == scheme) else { return Ok(None) };
+        let shown = self.name.clone().unwrap_or_else(|| name.to_string_lossy().into_owned());
+        let device = (scheme.open)(rest, &shown)?;
+        Ok(Some(Target(Arc::new(Opened {
+            name: shown,
+            kind: device.kind,
+            fd: None,
+            bytes: device.bytes,
+            block_bytes: device.block_bytes,
+            direct: true,
+            writable: self.write,
+            device: None,
+            settings: String::new(),
+            state: OnceLock::from(device.state),
         }))))
     }
 
@@ -370,7 +421,12 @@ impl Target {
         self.0.state.get_or_init(|| Box::new(make())).downcast_ref()
     }
 
-    /// The open descriptor; `None` for made-up devices.
+    /// What the interface keeps with the target, if that is of this type.
+    pub fn state_of<T: Any>(&self) -> Option<&T> {
+        self.0.state.get()?.downcast_ref()
+    }
+
+    /// The open descriptor; `None` for what is no file.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.0.fd.as_ref().map(AsFd::as_fd)
     }
@@ -378,12 +434,12 @@ impl Target {
     /// The open descriptor, for an interface that reaches files and devices alone.
     ///
     /// # Errors
-    /// `Usage` for made-up devices.
+    /// `Unavailable` for what is no file.
     pub fn require_fd(&self, interface: &str) -> Result<BorrowedFd<'_>> {
         self.fd().ok_or_else(|| {
             Error::usage(
                 format!("{interface} on {}", self.name()),
-                format!("a made-up device is reached by path `{}` alone", self.0.kind.name()),
+                format!("it is reached by path `{}` alone", self.0.kind.name()),
             )
             .with_kind(ErrorKind::Unavailable)
             .remedy("name a file or a block device")

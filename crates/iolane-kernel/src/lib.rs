@@ -15,7 +15,6 @@ mod posix_aio;
 mod psync;
 mod ring;
 pub mod sim;
-mod slots;
 
 use iolane_core::Interface;
 

@@ -13,7 +13,7 @@ use iolane_core::{
 };
 
 use crate::checks;
-use crate::slots::Slots;
+use iolane_core::Slots;
 
 pub(crate) struct PosixAio;
 

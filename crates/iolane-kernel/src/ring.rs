@@ -20,7 +20,7 @@ use iolane_core::{
 use crate::checks;
 use crate::io_workers;
 use crate::kernel::memory_lock_limit;
-use crate::slots::Slots;
+use iolane_core::Slots;
 
 /// The most entries a submission ring can have (IORING_MAX_ENTRIES, io_uring/io_uring.h).
 const ENTRIES_MAX: u32 = 32_768;

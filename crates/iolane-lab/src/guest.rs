@@ -123,6 +123,24 @@ fn bind_controllers() -> Result<()> {
     Ok(())
 }
 
+/// Takes the controllers that a command names, as in `--target pci:0000:00:04.0`, from the kernel: nothing in a guest is
+/// worth asking for, so that the user need not bind them first.
+fn hand_over_controllers(text: &str) -> Result<()> {
+    for part in text.split_whitespace().filter_map(|word| word.split_once("pci:").map(|(_, rest)| rest)) {
+        let slot = part.split([',', ' ']).next().unwrap_or_default();
+        let device = Path::new("/sys/bus/pci/devices").join(slot);
+        let driver = fs::read_link(device.join("driver")).unwrap_or_default();
+        if !driver.ends_with("nvme") {
+            // Done before, or no such device: the command will say so.
+            continue;
+        }
+        fs::write(device.join("driver/unbind"), slot).during(slot)?;
+        fs::write(device.join("driver_override"), "vfio-pci").during(slot)?;
+        fs::write("/sys/bus/pci/drivers_probe", slot).during(slot)?;
+    }
+    Ok(())
+}
+
 /// Waits for the drives, and makes the names by which commands call them.
 fn prepare(orders: &Orders) -> Result<()> {
     let deadline = Instant::now() + DRIVES_TIME_MAX;
@@ -243,6 +261,8 @@ impl Channel {
     }
 
     fn run_command(&self, command: &GuestCommand, folder: &Path, target: &str) -> Result<Ended> {
+        let values = command.environment.iter().map(|(_, value)| value);
+        command.words.iter().chain(values).try_for_each(|text| hand_over_controllers(text))?;
         let (program, arguments) = command.words.split_first().ok_or("a command without words")?;
         let mut child = Command::new(program)
             .args(arguments)

@@ -95,6 +95,8 @@ impl FromStr for Backing {
 
 /// The most drives a machine has slots for.
 const DRIVES_MAX: usize = 16;
+/// Where the first drive is, so that everybody can know: 0000:00:04.0. The others follow.
+const DRIVE_SLOT_FIRST: usize = 4;
 /// The most queue pairs for which the emulated controller has interrupt vectors.
 const QUEUE_PAIRS_MAX: u16 = 63;
 const MEMORY_MIN: Bytes = Bytes(512 << 20);
@@ -198,7 +200,7 @@ impl Drive {
                 format!("-blockdev driver=blkdebug,{node},{volatile}{rules},{}", file("image."))
             }
         });
-        let mut place = String::new();
+        let mut place = format!(",addr={:#x}", DRIVE_SLOT_FIRST + index);
         if self.removable {
             arguments.add(&format!("-device pcie-root-port,id=slot{index},chassis={},slot={index}", index + 1));
             place = format!(",bus=slot{index}");

@@ -9,8 +9,22 @@
 //!
 //! Nothing here looks at file systems or mounts: whether a drive may be taken is decided in `iolane`, by its guard.
 
+mod address_space;
 pub mod command;
+pub mod controller;
+mod data_pointer;
+pub mod identity;
+mod interface;
+mod memlock;
 pub mod memory;
 pub mod model;
+pub mod queue;
+mod queue_pair;
 pub mod registers;
 pub mod transport;
+pub mod vfio;
+
+use iolane_core::Interface;
+
+/// Every interface of this crate.
+pub static INTERFACES: &[&dyn Interface] = &[&interface::Nvme];

@@ -2,8 +2,9 @@
 
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use iolane_core::{Error, Result};
+use iolane_core::{Buffer, Error, Pool, Result};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use crate::transport::Transport;
@@ -64,6 +65,30 @@ impl SharedPages {
     pub fn bytes(&self) -> usize {
         self.bytes
     }
+
+    /// The word at `index`.
+    ///
+    /// # Panics
+    /// If it lies outside.
+    pub fn word(&self, index: usize) -> &AtomicU64 {
+        assert!(index < self.bytes / 8);
+        // SAFETY: it lies within the pages, which are aligned; both sides access them by atomics alone.
+        unsafe { self.base.cast::<AtomicU64>().add(index).as_ref() }
+    }
+
+    /// Sets all of it to zero.
+    pub fn clear(&self) {
+        (0..self.bytes / 8).for_each(|index| self.word(index).store(0, Ordering::Relaxed));
+    }
+
+    /// A copy of the first page.
+    pub fn copy(&self) -> Box<[u8; PAGE_BYTES]> {
+        let mut copy = Box::new([0; PAGE_BYTES]);
+        for (index, bytes) in copy.chunks_exact_mut(8).enumerate() {
+            bytes.copy_from_slice(&self.word(index).load(Ordering::Relaxed).to_ne_bytes());
+        }
+        copy
+    }
 }
 
 impl Drop for SharedPages {
@@ -74,5 +99,57 @@ impl Drop for SharedPages {
         }
         // SAFETY: our own mapping of exactly this size, which nothing uses any more.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.bytes) };
+    }
+}
+
+/// A pool that a controller may reach, until this is dropped.
+///
+/// A controller is given whole pages: of a region that begins or ends within one, it may reach the rest of that page too.
+pub struct MappedPool {
+    pool: Pool,
+    /// What the controller calls the first byte of the pool.
+    address: u64,
+    /// The pages, as they were mapped.
+    mapped_address: u64,
+    mapped_bytes: usize,
+    transport: Arc<dyn Transport>,
+}
+
+impl MappedPool {
+    /// Maps a pool.
+    ///
+    /// # Errors
+    /// As [`Transport::map`].
+    pub fn new(transport: &Arc<dyn Transport>, pool: &Pool) -> Result<Self> {
+        let (base, bytes) = pool.span();
+        let before = base.addr().get() % PAGE_BYTES;
+        let mapped_bytes = (before + bytes).next_multiple_of(PAGE_BYTES);
+        // SAFETY: the page in which the pool begins is mapped, as the pool is.
+        let pages = unsafe { base.sub(before) };
+        // SAFETY: the pool that is kept beside it keeps the memory mapped; of the pool, commands name what a request's
+        // buffer owns.
+        let mapped_address = unsafe { transport.map(pages, mapped_bytes) }?;
+        let address = mapped_address + before as u64;
+        Ok(Self { pool: pool.clone(), address, mapped_address, mapped_bytes, transport: transport.clone() })
+    }
+
+    /// The pool.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// What the controller calls the first byte of a buffer, if it is from this pool.
+    #[inline]
+    pub fn address_of(&self, buffer: &Buffer) -> Option<u64> {
+        self.pool.owns(buffer).then(|| self.address + buffer.offset_in_pool() as u64)
+    }
+}
+
+impl Drop for MappedPool {
+    fn drop(&mut self) {
+        if self.transport.unmap(self.mapped_address, self.mapped_bytes).is_err() {
+            // The controller may reach it still: it is never used for anything else.
+            std::mem::forget(self.pool.clone());
+        }
     }
 }

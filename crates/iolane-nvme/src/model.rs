@@ -18,6 +18,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use iolane_core::{Error, Result};
 use rustix::event::{EventfdFlags, eventfd};
@@ -246,25 +247,33 @@ impl Transport for Model {
         }
     }
 
-    fn interrupts(&self, count: u32) -> Result<Vec<OwnedFd>> {
+    fn interrupts(&self, most: u32) -> Result<Vec<OwnedFd>> {
         let mut engine = self.engine();
-        let vectors = engine.config.vectors;
-        if count > vectors {
-            let cause = format!("it has {vectors} interrupt vectors");
-            return Err(Error::unavailable(format!("{NAME}: {count} interrupts"), cause).remedy("use fewer queues"));
+        let count = engine.config.vectors.min(most);
+        let what = || format!("{NAME}: {count} interrupt vectors");
+        if count == 0 {
+            return Err(Error::unavailable(what(), "it was made without").remedy("use path nvme, which polls"));
         }
-        let failed = |errno| Error::system(format!("{NAME}: {count} interrupts"), errno);
         let descriptors = (0..count)
             .map(|_| eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK))
             .collect::<std::result::Result<Vec<_>, _>>()
-            .map_err(failed)?;
-        let duplicates = descriptors.iter().map(OwnedFd::try_clone).collect::<std::io::Result<Vec<_>>>();
-        engine.interrupts = duplicates.map_err(|error| Error::system(format!("{NAME}: {count} interrupts"), error))?;
+            .map_err(|errno| Error::system(what(), errno))?;
+        let duplicates = descriptors.iter().map(OwnedFd::try_clone).collect::<std::io::Result<_>>();
+        engine.interrupts = duplicates.map_err(|error| Error::system(what(), error))?;
         Ok(descriptors)
     }
 
     fn relax(&self) {
         if self.thread.is_some() { std::thread::yield_now() } else { self.step() }
+    }
+
+    /// Without a thread of its own, time is counted in steps, so that no run depends on how fast the machine is.
+    fn now(&self) -> Duration {
+        if self.thread.is_some() {
+            return rustix::time::clock_gettime(rustix::time::ClockId::Monotonic).try_into().unwrap_or_default();
+        }
+        let engine = self.engine();
+        Duration::from_nanos(engine.counts.steps.saturating_mul(engine.config.step_ns))
     }
 
     fn set_bus_master(&self, on: bool) -> Result<()> {

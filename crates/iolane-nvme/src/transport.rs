@@ -3,6 +3,7 @@
 
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
+use std::time::Duration;
 
 use iolane_core::Result;
 
@@ -33,16 +34,21 @@ pub trait Transport: Send + Sync {
     /// `Failed` if nothing was mapped so.
     fn unmap(&self, address: u64, bytes: usize) -> Result<()>;
 
-    /// Interrupt vectors 0 to `count` - 1, each as a descriptor that counts its interrupts (eventfd(2), non-blocking).
-    /// Called once.
+    /// The first interrupt vectors that the controller has, `most` at most, each as a descriptor that counts its interrupts
+    /// (eventfd(2), non-blocking). Called once.
     ///
     /// # Errors
-    /// `Unavailable` if the controller has fewer.
-    fn interrupts(&self, count: u32) -> Result<Vec<OwnedFd>>;
+    /// `Unavailable` if it has none.
+    fn interrupts(&self, most: u32) -> Result<Vec<OwnedFd>>;
 
     /// Lets time pass while the driver waits for the controller.
     fn relax(&self) {
         std::hint::spin_loop();
+    }
+
+    /// The time by which the driver judges what takes too long, from any beginning.
+    fn now(&self) -> Duration {
+        rustix::time::clock_gettime(rustix::time::ClockId::Monotonic).try_into().unwrap_or_default()
     }
 
     /// Lets the controller reach memory and raise interrupts (bus mastering), or cuts it off, whatever state it is in.

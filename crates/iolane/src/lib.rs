@@ -38,7 +38,7 @@ pub use iolane_kernel::sim;
 
 /// Every interface there is: one registry, which feeds help, `probe`, the docs and the conformance suite.
 pub fn interfaces() -> impl Iterator<Item = &'static dyn Interface> {
-    iolane_kernel::INTERFACES.iter().copied()
+    iolane_kernel::INTERFACES.iter().chain(iolane_nvme::INTERFACES).copied()
 }
 
 /// The interface that a path names.

@@ -26,6 +26,8 @@ pub struct ModelConfig {
     pub volatile_write_cache: bool,
     /// Whether reads and writes move data. Without, they are answered at once, for benchmarks of the driver.
     pub moves_data: bool,
+    /// What a step takes by the model's clock, in nanoseconds. A model with a thread of its own goes by the real one.
+    pub step_ns: u64,
     /// Steps from CC.EN to CSTS.RDY, either way.
     pub ready_steps: u64,
     /// CAP.TO: how long it claims that this takes at most, in units of 500 ms.
@@ -52,6 +54,7 @@ impl Default for ModelConfig {
             shadow_awake_steps: 16,
             volatile_write_cache: true,
             moves_data: true,
+            step_ns: 100_000,
             ready_steps: 2,
             ready_timeout_half_seconds: 1,
             identify_controller: Vec::new(),

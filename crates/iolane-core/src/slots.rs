@@ -1,10 +1,10 @@
-//! The requests a queue has in flight, each in a slot whose number travels through the kernel and back.
-//! While a request sits here its buffer belongs to the kernel; taking it out is what `reap` does.
+//! The requests a queue has in flight, each in a slot whose number travels through kernel or device and back.
+//! While a request sits here its buffer belongs to them; taking it out is what `reap` does.
 
-use iolane_core::Request;
+use crate::request::Request;
 
 /// As many slots as the queue is deep. Those that are free form a chain, the last given back first.
-pub(crate) struct Slots {
+pub struct Slots {
     slots: Box<[Slot]>,
     first_free: u32,
     in_flight: u32,
@@ -16,23 +16,29 @@ enum Slot {
 }
 
 impl Slots {
-    pub(crate) fn new(depth: usize) -> Self {
+    /// All free.
+    pub fn new(depth: usize) -> Self {
         Self { slots: (1..=depth as u32).map(|next| Slot::Free { next }).collect(), first_free: 0, in_flight: 0 }
     }
 
+    /// How many there are.
     #[inline]
-    pub(crate) fn depth(&self) -> usize {
+    pub fn depth(&self) -> usize {
         self.slots.len()
     }
 
+    /// How many hold a request.
     #[inline]
-    pub(crate) fn in_flight(&self) -> usize {
+    pub fn in_flight(&self) -> usize {
         self.in_flight as usize
     }
 
-    /// Stores a request and says in which slot; the caller has checked that one is free.
+    /// Stores a request and says in which slot.
+    ///
+    /// # Panics
+    /// If none is free, which the caller has checked.
     #[inline]
-    pub(crate) fn insert(&mut self, request: Request) -> u32 {
+    pub fn insert(&mut self, request: Request) -> u32 {
         let number = self.first_free;
         let slot = &mut self.slots[number as usize];
         let Slot::Free { next } = *slot else { unreachable!("the chain of free slots holds no other") };
@@ -44,17 +50,16 @@ impl Slots {
     }
 
     /// Looks at the request in a slot.
-    #[cfg(target_env = "gnu")]
-    pub(crate) fn get(&self, slot: u32) -> Option<&Request> {
+    pub fn get(&self, slot: u32) -> Option<&Request> {
         match self.slots.get(slot as usize)? {
             Slot::Free { .. } => None,
             Slot::Taken(request) => Some(request),
         }
     }
 
-    /// Takes a request out, or `None` for a slot that holds none: a number the kernel made up.
+    /// Takes a request out, or `None` for a slot that holds none: a number that kernel or device made up.
     #[inline]
-    pub(crate) fn take(&mut self, number: u64) -> Option<Request> {
+    pub fn take(&mut self, number: u64) -> Option<Request> {
         let slot = self.slots.get_mut(usize::try_from(number).ok()?)?;
         if let Slot::Free { .. } = slot {
             return None;

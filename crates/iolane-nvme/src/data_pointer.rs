@@ -1,0 +1,79 @@
+//! How a command says where its data is: physical region pages, or a scatter gather list of one element, for what lies in
+//! one piece in the controller's address space (NVMe Base Specification 2.0, sections 4.1.1 and 4.1.2).
+
+use std::sync::Arc;
+
+use iolane_core::{IoError, Result};
+
+use crate::command::{PSDT_PRP, PSDT_SGL};
+use crate::memory::{PAGE_BYTES, SharedPages};
+use crate::transport::Transport;
+
+const PAGE: u64 = PAGE_BYTES as u64;
+
+/// What one page of a PRP list reaches, and so the most that one command moves without SGLs.
+pub(crate) const LIST_BYTES_MAX: u64 = (PAGE / 8) * PAGE;
+
+/// Makes the data pointers of a queue's commands, each with room of its own for what does not fit into the command.
+pub(crate) struct DataPointers {
+    /// A page for each slot.
+    lists: SharedPages,
+    scatter_gather: bool,
+}
+
+/// The `flags` and `data` of a command.
+pub(crate) type DataPointer = (u8, [u64; 2]);
+
+impl DataPointers {
+    pub(crate) fn new(transport: &Arc<dyn Transport>, slots: u32, scatter_gather: bool) -> Result<Self> {
+        Ok(Self { lists: SharedPages::new(transport, slots as usize * PAGE_BYTES)?, scatter_gather })
+    }
+
+    /// For `bytes` from `address` on, of the command in this slot; `bytes` is at most [`LIST_BYTES_MAX`] less one page.
+    ///
+    /// # Errors
+    /// `INVALID` if the address is not aligned to four bytes.
+    #[inline]
+    pub(crate) fn point(&self, slot: u32, address: u64, bytes: u32) -> Result<DataPointer, IoError> {
+        // The first entry may begin within a page; all others are whole pages.
+        let first_bytes = PAGE - address % PAGE;
+        let rest = u64::from(bytes).saturating_sub(first_bytes);
+        if address % 4 == 0 && rest == 0 {
+            return Ok((PSDT_PRP, [address, 0]));
+        }
+        if address % 4 == 0 && rest <= PAGE {
+            return Ok((PSDT_PRP, [address, address + first_bytes]));
+        }
+        self.point_beyond_two_pages(slot, address, bytes)
+    }
+
+    fn point_beyond_two_pages(&self, slot: u32, address: u64, bytes: u32) -> Result<DataPointer, IoError> {
+        if address % 4 != 0 {
+            return Err(IoError::INVALID);
+        }
+        if self.scatter_gather {
+            // An SGL data block descriptor: address, length, and type 0 (figure 117).
+            return Ok((PSDT_SGL, [address, bytes.into()]));
+        }
+        let second = address + PAGE - address % PAGE;
+        let pages = (address + u64::from(bytes) - second).div_ceil(PAGE) as usize;
+        let list = slot as usize * (PAGE_BYTES / 8);
+        debug_assert!(pages <= PAGE_BYTES / 8, "{bytes} bytes take more than one list");
+        for page in 0..pages.min(PAGE_BYTES / 8) {
+            self.lists.word(list + page).store(second + page as u64 * PAGE, std::sync::atomic::Ordering::Relaxed);
+        }
+        Ok((PSDT_PRP, [address, self.list_address(slot)]))
+    }
+
+    /// Puts the one range of a Dataset Management command in the slot's page (NVM Command Set Specification 1.0, figure 38).
+    pub(crate) fn point_to_range(&self, slot: u32, first_block: u64, blocks: u32) -> DataPointer {
+        let list = slot as usize * (PAGE_BYTES / 8);
+        self.lists.word(list).store(u64::from(blocks) << 32, std::sync::atomic::Ordering::Relaxed);
+        self.lists.word(list + 1).store(first_block, std::sync::atomic::Ordering::Relaxed);
+        (PSDT_PRP, [self.list_address(slot), 0])
+    }
+
+    fn list_address(&self, slot: u32) -> u64 {
+        self.lists.address() + u64::from(slot) * PAGE
+    }
+}

@@ -1,0 +1,185 @@
+//! The paths `nvme` (polled) and `nvme+int` (interrupts), and the targets that they reach: `pci:0000:00:04.0`.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use iolane_core::capability::check_depth;
+use iolane_core::target::{Device, SCHEMES, Scheme};
+use iolane_core::units;
+use iolane_core::{
+    Capabilities, CompletionMode, Error, Interface, IoPath, PathOptions, Queue, QueueConfig, Result, Target, TargetKind,
+};
+
+use crate::controller::{Controller, ControllerOptions};
+use crate::identity::Namespace;
+use crate::queue::{NvmeQueue, NvmeQueueConfig, operations};
+use crate::vfio::VfioDevice;
+
+pub(crate) struct Nvme;
+
+impl Interface for Nvme {
+    fn name(&self) -> &'static str {
+        "nvme"
+    }
+
+    fn summary(&self) -> &'static str {
+        "iolane's own NVMe driver in this process, over VFIO: no kernel, no system call"
+    }
+
+    fn reaches(&self, kind: TargetKind) -> bool {
+        kind == TargetKind::NvmeController
+    }
+
+    fn paths(&self) -> Vec<IoPath> {
+        let path = IoPath::new(self.name());
+        vec![path.clone(), path.interrupts()]
+    }
+
+    fn validate(&self, path: &IoPath) -> Result<()> {
+        let refuse = |cause: &str, remedy: &str| Err(Error::usage(format!("path {path}"), cause).remedy(remedy));
+        if path.polls_submissions() {
+            return refuse("there is no kernel thread that could poll", "leave +spoll out");
+        }
+        match path.completion {
+            CompletionMode::Cpoll => return refuse("it polls already", "write nvme"),
+            CompletionMode::Hybrid => return refuse("it sleeps with interrupts or polls", "write nvme or nvme+int"),
+            CompletionMode::Default | CompletionMode::Interrupt => {}
+        }
+        if path.options != PathOptions::default() {
+            return refuse("it has no options: its buffers are always registered", "leave the options out");
+        }
+        Ok(())
+    }
+
+    fn probe(&self, path: &IoPath, target: &Target) -> Result<Capabilities> {
+        self.validate(path)?;
+        let opened = opened(path, target)?;
+        let interrupts = path.completion == CompletionMode::Interrupt;
+        let identity = opened.controller.identity();
+        Ok(Capabilities {
+            depth_max: opened.controller.depth_max(),
+            operations: operations(&opened.controller),
+            request_bytes_max: None,
+            event_fd: interrupts,
+            unregistered_memory: Some("cannot be used: the IOMMU keeps the controller to registered pools"),
+            note: Some(format!("{}, firmware {}", identity.model, identity.firmware)),
+        })
+    }
+
+    fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
+        self.validate(path)?;
+        let opened = opened(path, target)?;
+        check_depth(path, config.depth, opened.controller.depth_max())?;
+        let config = NvmeQueueConfig {
+            depth: config.depth,
+            pools: &config.pools,
+            writable: target.writable(),
+            interrupts: path.completion == CompletionMode::Interrupt,
+            event_fd: config.event_fd,
+        };
+        Ok(Box::new(NvmeQueue::open(&opened.controller, opened.namespace, config)?))
+    }
+}
+
+/// What is kept with a target.
+struct OpenedNamespace {
+    controller: Arc<Controller>,
+    namespace: Namespace,
+}
+
+fn opened<'a>(path: &IoPath, target: &'a Target) -> Result<&'a OpenedNamespace> {
+    target.state_of::<OpenedNamespace>().ok_or_else(|| {
+        Error::unavailable(
+            format!("{path} on {}", target.name()),
+            "it needs an NVMe controller that no kernel driver has",
+        )
+        .remedy("bind one (iolane nvme bind BDF), and name it pci:BDF")
+    })
+}
+
+#[linkme::distributed_slice(SCHEMES)]
+static PCI: Scheme = Scheme { name: "pci", open };
+
+fn open(rest: &str, name: &str) -> Result<Device> {
+    let (bdf, settings) = rest.split_once(',').unwrap_or((rest, ""));
+    let settings = Settings::parse(settings, name)?;
+    let controller = controller(bdf, settings.options, name)?;
+    let identifier = match settings.namespace {
+        Some(identifier) => identifier,
+        None => *controller.namespaces()?.first().ok_or_else(|| {
+            Error::unavailable(name, "the controller has no active namespace").remedy("make one (nvme create-ns)")
+        })?,
+    };
+    let namespace = controller.namespace(identifier)?;
+    let (bytes, block_bytes) = (namespace.bytes, namespace.block_bytes);
+    let state = Box::new(OpenedNamespace { controller, namespace });
+    Ok(Device { kind: TargetKind::NvmeController, bytes, block_bytes, state })
+}
+
+/// The controllers that this process has open: a group can be opened once, and all threads share the controller.
+static CONTROLLERS: Mutex<Vec<(String, Weak<Controller>)>> = Mutex::new(Vec::new());
+
+fn controller(bdf: &str, options: ControllerOptions, name: &str) -> Result<Arc<Controller>> {
+    let mut controllers = CONTROLLERS.lock().unwrap_or_else(PoisonError::into_inner);
+    controllers.retain(|(_, controller)| controller.strong_count() > 0);
+    let open = controllers.iter().find(|(known, _)| known == bdf).and_then(|(_, controller)| controller.upgrade());
+    if let Some(controller) = open {
+        if controller.options() != options {
+            return Err(Error::usage(name, "the controller is open already, with other settings")
+                .remedy("use the same settings for all of its targets"));
+        }
+        return Ok(controller);
+    }
+    let controller = Controller::start(Arc::new(VfioDevice::open(bdf)?), options)?;
+    controllers.push((bdf.to_owned(), Arc::downgrade(&controller)));
+    Ok(controller)
+}
+
+/// What follows the address: `ns=2,timeout=3s,coalesce=8x100us,shadow=off,sgl=off`.
+#[derive(Debug, PartialEq, Eq, Default)]
+struct Settings {
+    namespace: Option<u32>,
+    options: ControllerOptions,
+}
+
+impl Settings {
+    fn parse(text: &str, name: &str) -> Result<Self> {
+        let mut settings = Self::default();
+        for setting in text.split(',').filter(|setting| !setting.is_empty()) {
+            settings.set(setting).ok_or_else(|| {
+                Error::usage(format!("target {name}"), format!("`{setting}` is no setting")).remedy(
+                    "settings are ns=NUMBER, timeout=TIME, coalesce=NUMBERxTIME (up to 256 and 25500us), shadow=on|off, sgl=on|off",
+                )
+            })?;
+        }
+        Ok(settings)
+    }
+
+    fn set(&mut self, setting: &str) -> Option<()> {
+        let (key, value) = setting.split_once('=')?;
+        let switch = || match value {
+            "on" => Some(true),
+            "off" => Some(false),
+            _ => None,
+        };
+        match key {
+            "ns" => self.namespace = Some(value.parse().ok().filter(|identifier| *identifier > 0)?),
+            "timeout" => {
+                self.options.timeout = units::parse_duration(value).ok().filter(|timeout| !timeout.is_zero())?
+            }
+            "coalesce" => self.options.coalescing = Some(coalescing(value)?),
+            "shadow" => self.options.shadow_doorbells = switch()?,
+            "sgl" => self.options.scatter_gather_lists = switch()?,
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+/// `8x100us`: so many completions, or so long.
+fn coalescing(text: &str) -> Option<(u8, u8)> {
+    let (number, time) = text.split_once('x')?;
+    let number: u32 = number.parse().ok()?;
+    let units = units::parse_duration(time).ok()?.as_micros() / 100;
+    // The feature's field holds one less than the number.
+    Some((u8::try_from(number.checked_sub(1)?).ok()?, u8::try_from(units).ok()?))
+}

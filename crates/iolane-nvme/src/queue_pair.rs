@@ -1,0 +1,268 @@
+//! A submission and a completion ring and their doorbells: entries in, entries out, and nothing known of what they mean.
+//! One thread owns each (the admin pair has a lock around it); threads share nothing here.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+
+use iolane_core::Result;
+
+use crate::command::{Command, CompletionEntry};
+use crate::memory::SharedPages;
+use crate::registers::Registers;
+use crate::transport::Transport;
+
+/// A doorbell register, and its shadow in memory where the controller has taken one (NVMe Base Specification 2.0, annex B.5).
+pub(crate) struct Doorbell {
+    register: NonNull<AtomicU32>,
+    shadow: Option<Shadow>,
+    /// What the controller was last told.
+    rung: u32,
+    writes: u64,
+}
+
+// SAFETY: its pointers lead to atomics, which any thread may access.
+unsafe impl Send for Doorbell {}
+
+/// The controller reads `value` as it goes along, and wants the register written when it passes `event_index`.
+#[derive(Clone, Copy)]
+pub(crate) struct Shadow {
+    value: NonNull<AtomicU32>,
+    event_index: NonNull<AtomicU32>,
+}
+
+impl Shadow {
+    /// The words for the doorbell at `offset` from the first, in the two pages.
+    ///
+    /// # Safety
+    /// The pages live as long as it is used, and are accessed by atomics alone.
+    ///
+    /// # Panics
+    /// If the offset lies outside a page.
+    pub(crate) unsafe fn at(values: &SharedPages, event_indices: &SharedPages, offset: usize) -> Self {
+        assert!(offset.is_multiple_of(4) && offset + 4 <= values.bytes().min(event_indices.bytes()));
+        // SAFETY: the words lie within the pages by the assertion.
+        unsafe {
+            Self { value: values.base().add(offset).cast(), event_index: event_indices.base().add(offset).cast() }
+        }
+    }
+}
+
+impl Doorbell {
+    fn new(register: &AtomicU32, shadow: Option<Shadow>) -> Self {
+        let mut doorbell = Self { register: NonNull::from(register), shadow, rung: 0, writes: 0 };
+        doorbell.restart();
+        doorbell
+    }
+
+    /// For a ring that begins anew: what the last one of this number left in the shadow would count as commands.
+    fn restart(&mut self) {
+        self.rung = 0;
+        if let Some(shadow) = self.shadow {
+            // SAFETY: `Shadow::at` was promised that the words live.
+            let words = unsafe { [shadow.value.as_ref(), shadow.event_index.as_ref()] };
+            words.iter().for_each(|word| word.store(0, Ordering::Release));
+        }
+    }
+
+    /// Tells the controller how far the ring has come. It sees all that was written to memory before.
+    #[inline]
+    fn ring(&mut self, index: u32) {
+        let before = std::mem::replace(&mut self.rung, index);
+        if let Some(shadow) = self.shadow {
+            // SAFETY: `Shadow::at` was promised that the words live.
+            let (value, event_index) = unsafe { (shadow.value.as_ref(), shadow.event_index.as_ref()) };
+            value.store(index, Ordering::Release);
+            // The controller writes its event index and then looks at the value once more; we write the value and then look
+            // at its event index. With a full fence on both sides, one of the two sees the other's.
+            fence(Ordering::SeqCst);
+            if !is_passed(event_index.load(Ordering::Relaxed), index, before) {
+                return;
+            }
+        }
+        self.writes += 1;
+        // SAFETY: the transport that the pair holds keeps the registers mapped.
+        unsafe { self.register.as_ref() }.store(index, Ordering::Release);
+    }
+}
+
+/// Whether a ring that went from `before` to `now` passed the entry that the controller waits for. Indices run from 0 to the
+/// ring's end and begin anew, so that differences are taken modulo 2^16, as Linux does (nvme_dbbuf_need_event).
+fn is_passed(event_index: u32, now: u32, before: u32) -> bool {
+    let (event_index, now, before) = (event_index as u16, now as u16, before as u16);
+    now.wrapping_sub(event_index).wrapping_sub(1) < now.wrapping_sub(before)
+}
+
+/// A pair of rings of equal size.
+pub(crate) struct QueuePair {
+    identifier: u16,
+    /// One more than can be in flight: a full ring would look like an empty one.
+    entries: u32,
+    /// Both rings, in pages that the controller may reach; the completion ring begins at `completions_offset`.
+    rings: SharedPages,
+    completions_offset: usize,
+    submission_tail: u32,
+    completion_head: u32,
+    phase: bool,
+    submission_doorbell: Doorbell,
+    completion_doorbell: Doorbell,
+    /// The doorbells' registers live as long as it.
+    _transport: Arc<dyn Transport>,
+}
+
+/// Where the doorbells of a pair are.
+pub(crate) struct Doorbells {
+    pub(crate) registers: Registers,
+    pub(crate) stride_bytes: usize,
+}
+
+impl Doorbells {
+    /// Offset of a doorbell from the first one.
+    pub(crate) fn offset(&self, queue: u16, completion: bool) -> usize {
+        Registers::doorbell_offset(queue, completion, self.stride_bytes) - crate::registers::DOORBELLS
+    }
+
+    fn register(&self, queue: u16, completion: bool) -> &AtomicU32 {
+        self.registers.at(Registers::doorbell_offset(queue, completion, self.stride_bytes))
+    }
+}
+
+impl QueuePair {
+    /// Makes the rings; the controller is told of them by the caller.
+    ///
+    /// # Errors
+    /// As [`SharedPages::new`].
+    pub(crate) fn new(
+        transport: &Arc<dyn Transport>,
+        doorbells: &Doorbells,
+        identifier: u16,
+        depth: u32,
+        shadow: impl Fn(bool) -> Option<Shadow>,
+    ) -> Result<Self> {
+        let entries = depth + 1;
+        let completions_offset = (entries as usize * size_of::<Command>()).next_multiple_of(crate::memory::PAGE_BYTES);
+        let rings = SharedPages::new(transport, completions_offset + entries as usize * 16)?;
+        Ok(Self {
+            identifier,
+            entries,
+            rings,
+            completions_offset,
+            submission_tail: 0,
+            completion_head: 0,
+            phase: true,
+            submission_doorbell: Doorbell::new(doorbells.register(identifier, false), shadow(false)),
+            completion_doorbell: Doorbell::new(doorbells.register(identifier, true), shadow(true)),
+            _transport: transport.clone(),
+        })
+    }
+
+    pub(crate) fn identifier(&self) -> u16 {
+        self.identifier
+    }
+
+    pub(crate) fn entries(&self) -> u32 {
+        self.entries
+    }
+
+    /// Device addresses of the submission and the completion ring.
+    pub(crate) fn addresses(&self) -> (u64, u64) {
+        (self.rings.address(), self.rings.address() + self.completions_offset as u64)
+    }
+
+    /// Doorbell registers written since it was made.
+    pub(crate) fn register_writes(&self) -> u64 {
+        self.submission_doorbell.writes + self.completion_doorbell.writes
+    }
+
+    /// Begins anew, with empty rings, once the controller has forgotten them.
+    pub(crate) fn restart(&mut self) {
+        for entry in 0..self.entries {
+            self.completion_dword(entry, 3).store(0, Ordering::Relaxed);
+        }
+        (self.submission_tail, self.completion_head, self.phase) = (0, 0, true);
+        self.submission_doorbell.restart();
+        self.completion_doorbell.restart();
+    }
+
+    /// Puts a command in the ring; the caller sees to it that fewer than `entries` - 1 are in flight. A command that ended
+    /// has been read, so that the place of a new one is never one that the controller has yet to read.
+    #[inline]
+    pub(crate) fn push(&mut self, command: Command) {
+        // SAFETY: the tail is less than `entries`, for which there is room; the controller reads the place only after the
+        // doorbell was rung, and not after the command that had it before ended.
+        unsafe { self.rings.base().cast::<Command>().add(self.submission_tail as usize).write(command) };
+        self.submission_tail = self.after(self.submission_tail);
+    }
+
+    /// Whether commands wait for the doorbell.
+    #[inline]
+    pub(crate) fn is_pushed(&self) -> bool {
+        self.submission_tail != self.submission_doorbell.rung
+    }
+
+    /// Hands over what was pushed.
+    #[inline]
+    pub(crate) fn ring(&mut self) {
+        if self.is_pushed() {
+            self.submission_doorbell.ring(self.submission_tail);
+        }
+    }
+
+    /// The next completion, if the controller has written it; [`release`](Self::release) gives its place back.
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<CompletionEntry> {
+        let dword = |index| self.completion_dword(self.completion_head, index);
+        // The phase turned: the entry is whole. The controller writes the dword that holds it with the others or after them
+        // (NVMe over PCIe Transport Specification 1.0, section 2.3), and Acquire keeps our reads of them, and of the data it
+        // moved before, from being done earlier.
+        let last = dword(3).load(Ordering::Acquire);
+        if (last >> 16 & 1 == 1) != self.phase {
+            return None;
+        }
+        let entry = [dword(0).load(Ordering::Relaxed), 0, dword(2).load(Ordering::Relaxed), last];
+        self.completion_head = self.after(self.completion_head);
+        self.phase ^= self.completion_head == 0;
+        Some(CompletionEntry::from_dwords(entry))
+    }
+
+    /// Gives the places of popped completions back to the controller.
+    #[inline]
+    pub(crate) fn release(&mut self) {
+        if self.completion_head != self.completion_doorbell.rung {
+            self.completion_doorbell.ring(self.completion_head);
+        }
+    }
+
+    #[inline]
+    fn after(&self, index: u32) -> u32 {
+        if index + 1 == self.entries { 0 } else { index + 1 }
+    }
+
+    #[inline]
+    fn completion_dword(&self, entry: u32, dword: usize) -> &AtomicU32 {
+        let offset = self.completions_offset + entry as usize * 16 + dword * 4;
+        // SAFETY: the ring has room for `entries` of 16 bytes from its offset on, `entry` is less, and the pages are
+        // aligned; both sides access them by atomics alone.
+        unsafe { self.rings.base().add(offset).cast::<AtomicU32>().as_ref() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_register_is_written_when_the_ring_passes_the_event_index() {
+        for (event_index, now, before, passed) in [
+            (0, 1, 0, true),
+            (0, 2, 1, false),
+            (5, 5, 4, false),
+            (5, 6, 5, true),
+            (5, 9, 3, true),
+            (30, 1, 30, true),
+            (5, 1, 30, false),
+        ] {
+            assert_eq!(is_passed(event_index, now, before), passed, "{event_index} from {before} to {now}");
+        }
+    }
+}
