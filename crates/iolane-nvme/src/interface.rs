@@ -69,6 +69,13 @@ impl Interface for Nvme {
         self.validate(path)?;
         let opened = opened(path, target)?;
         check_depth(path, config.depth, opened.controller.depth_max())?;
+        if config.pools.is_empty() {
+            return Err(Error::usage(
+                format!("{path} on {}", target.name()),
+                "no pool is given, and the IOMMU keeps the controller to those",
+            )
+            .remedy("give the queue the pool that its buffers come from (QueueConfig::pool)"));
+        }
         let config = NvmeQueueConfig {
             depth: config.depth,
             pools: &config.pools,

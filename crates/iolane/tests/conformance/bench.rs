@@ -75,11 +75,11 @@ pub(crate) fn pairs_on(place: &Place) -> Vec<Pair<'_>> {
 
 fn pair<'a>(place: &'a Place, target: &Target, path: IoPath) -> Option<Pair<'a>> {
     let name = path.to_string();
-    let made_up = place.is_made_up() || paths::is_made_up(&path);
-    let belong_together = !made_up || path.interface() == target.kind().name();
+    let apart = place.is_apart() || paths::is_apart(&path);
+    let belong_together = !apart || path.interface() == target.kind().name() && place.is_apart();
     match iolane::probe(&path, target) {
         Ok(capabilities) if belong_together => Some(Pair { path, place, target: target.clone(), capabilities }),
-        Ok(_) => panic!("{name} on {}: a made-up device is reached by the path of its name alone", place.label),
+        Ok(_) => panic!("{name} on {}: it is reached by the path of its name alone", place.label),
         Err(error) => {
             let explained = !error.cause().is_empty() && !error.remedy_text().is_empty();
             let refused = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Exhausted);

@@ -66,7 +66,7 @@ pub(crate) fn results(completions: &[Completion]) -> HashMap<u64, Result<u32, Io
     completions.iter().map(|completion| (completion.tag, completion.result)).collect()
 }
 
-/// Writes by other means than the path under test: the standard library, or a queue of its own on a made-up device.
+/// Writes by other means than the path under test: the standard library, or a queue of its own on what has no file.
 pub(crate) fn put(place: &Place, target: &Target, offset: u64, bytes: &[u8]) -> Result<()> {
     match place.plain()? {
         Some(file) if place.is_device() => {
@@ -80,7 +80,7 @@ pub(crate) fn put(place: &Place, target: &Target, offset: u64, bytes: &[u8]) -> 
             Ok(file.sync_all()?)
         }
         None if target.kind() == TargetKind::Null => Ok(()),
-        None => move_made_up(target, offset, bytes.len(), |tag, offset, mut buffer, range| {
+        None => move_by_queue(target, offset, bytes.len(), |tag, offset, mut buffer, range| {
             buffer.copy_from_slice(&bytes[range]);
             Request::write(tag, offset, buffer)
         })
@@ -101,7 +101,7 @@ pub(crate) fn get(place: &Place, target: &Target, offset: u64, bytes: usize) -> 
             file.read_exact_at(&mut found, offset)?;
             Ok(found)
         }
-        None => move_made_up(target, offset, bytes, |tag, offset, buffer, _| Request::read(tag, offset, buffer)),
+        None => move_by_queue(target, offset, bytes, |tag, offset, buffer, _| Request::read(tag, offset, buffer)),
     }
 }
 
@@ -112,8 +112,8 @@ fn aligned(bytes: usize) -> Result<Buffer> {
     Ok(buffer)
 }
 
-/// Moves a range of a made-up device through a queue of its own, in pieces whose tags count up.
-fn move_made_up(
+/// Moves a range through a queue of its own, in pieces whose tags count up.
+fn move_by_queue(
     target: &Target,
     offset: u64,
     bytes: usize,
@@ -121,7 +121,7 @@ fn move_made_up(
 ) -> Result<Vec<u8>> {
     const PIECE_BYTES: usize = 128 << 10;
     let pool = Pool::new(bytes.div_ceil(PIECE_BYTES).max(1), PIECE_BYTES, Pages::Base)?;
-    let mut queue = iolane::open_queue(&IoPath::new(target.kind().name()), target, &QueueConfig::new(32))?;
+    let mut queue = iolane::open_queue(&IoPath::new(target.kind().name()), target, &QueueConfig::new(32).pool(&pool))?;
     let mut requests = Vec::new();
     for (tag, start) in (0..bytes).step_by(PIECE_BYTES).enumerate() {
         let end = bytes.min(start + PIECE_BYTES);

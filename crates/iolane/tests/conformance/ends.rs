@@ -59,7 +59,7 @@ fn reads_at_the_end(pair: &Pair<'_>, place: &Place, target: &Target) -> Result<(
         let completion = drive::one(&mut *queue, Request::read(1, offset, buffer))?;
         let there = size.saturating_sub(offset).min(bytes);
         let what = format!("{bytes} bytes at {offset} of {size}");
-        if target.kind() == TargetKind::NvmeGeneric && there < bytes {
+        if matches!(target.kind(), TargetKind::NvmeGeneric | TargetKind::NvmeController) && there < bytes {
             // The drive refuses a command that reaches past its last block (LBA Out of Range).
             ensure!(completion.result == Err(IoError::INVALID), "{what}: {:?}", completion.result);
             continue;
@@ -144,6 +144,7 @@ fn registered_in_pieces(pair: &Pair<'_>, odd: &Odd, end: &End, expected: &End) -
 fn ends_by_psync(pair: &Pair<'_>, requests: &[Odd]) -> Result<Vec<End>> {
     match pair.target.kind() {
         TargetKind::Sim => Ok(requests.iter().map(|odd| (as_a_block_device(pair, *odd), None)).collect()),
+        TargetKind::NvmeController => Ok(requests.iter().map(|odd| (as_a_namespace(pair, *odd), None)).collect()),
         TargetKind::NvmeGeneric => {
             Err(Skip::new("psync cannot be had on a passthrough device", "name its block device too").into())
         }
@@ -204,6 +205,14 @@ fn misplaced(by: usize) -> Result<Pool> {
     // SAFETY: one frame less than the pool's fits behind the new start. The pool is moved in and no buffer is ever taken
     // from it, so that nothing else uses its memory, which it keeps mapped and initialised.
     Ok(unsafe { Pool::from_region(base, frames - 1, frame_bytes, pool) }?)
+}
+
+/// What a command gives on a namespace: all of it or nothing, from buffers that begin at a multiple of four bytes.
+fn as_a_namespace(pair: &Pair<'_>, odd: Odd) -> Result<u32, i32> {
+    let (bytes, block) = (odd.bytes as u64, pair.block_bytes() as u64);
+    let is_whole = (odd.offset | bytes).is_multiple_of(block) && bytes > 0 && odd.misplaced_by.is_multiple_of(4);
+    let is_inside = odd.offset.checked_add(bytes).is_some_and(|end| end <= pair.target.bytes());
+    if is_whole && is_inside { Ok(odd.bytes as u32) } else { Err(libc::EINVAL) }
 }
 
 /// What psync gives on a device of 512-byte blocks, for targets that it cannot reach.

@@ -7,7 +7,7 @@ use iolane::{Completion, ErrorKind, IoErrorKind, Pool, QueueConfig, Request, Tar
 
 use crate::bench::{Bench, Pair, check_each, pairs_on, pool, turn};
 use crate::content::{self, ensure_same};
-use crate::drive;
+use crate::{drive, paths};
 use crate::fixtures::{SmallFileSystem, wait_until};
 use crate::places::{PLACE_BYTES, Place};
 use crate::report;
@@ -204,7 +204,7 @@ fn a_target_opened_for_reading_takes_no_write() {
 fn registered_buffers_are_those_of_the_pools_given_and_of_no_other() {
     let bench = Bench::everywhere();
     check_each(&bench.pairs(), |pair| {
-        let registers = pair.path.options.fixed_buffers;
+        let registers = paths::registers_buffers(&pair.path);
         let (first, second, foreign) = (pool(4, BLOCK_BYTES)?, pool(4, BLOCK_BYTES)?, pool(4, BLOCK_BYTES)?);
         if registers {
             let error = iolane::open_queue(&pair.path, &pair.target, &QueueConfig::new(1)).err();

@@ -25,7 +25,12 @@ pub(crate) fn all() -> Vec<IoPath> {
         .collect()
 }
 
-/// Whether a path reaches made-up devices alone.
-pub(crate) fn is_made_up(path: &IoPath) -> bool {
-    matches!(path.interface(), "null" | "sim")
+/// Whether a path reaches what the kernel has no file for: made-up devices, and controllers that it has no driver for.
+pub(crate) fn is_apart(path: &IoPath) -> bool {
+    matches!(path.interface(), "null" | "sim" | "nvme")
+}
+
+/// Whether a path moves nothing but memory that was registered with the queue.
+pub(crate) fn registers_buffers(path: &IoPath) -> bool {
+    path.options.fixed_buffers || path.interface() == "nvme"
 }

@@ -38,7 +38,8 @@ enum Holds {
     },
     Loop(LoopDevice),
     Device,
-    MadeUp,
+    /// Nothing that the kernel has a file for: a made-up device, a controller without a kernel driver.
+    Apart,
 }
 
 impl Place {
@@ -78,7 +79,8 @@ impl Place {
 
     fn device(name: &str) -> Self {
         let (label, column) = (name.into(), name.into());
-        let mut place = Self { label, column, name: name.into(), direct: true, keeps_data: true, holds: Holds::Device };
+        let holds = if name.starts_with("pci:") { Holds::Apart } else { Holds::Device };
+        let mut place = Self { label, column, name: name.into(), direct: true, keeps_data: true, holds };
         if name.starts_with("/dev/nullb") && place.forgets() {
             report::skipped_everywhere(
                 &format!("the data of {name}"),
@@ -92,7 +94,7 @@ impl Place {
     fn made_up(column: &str, name: &str) -> Self {
         let (label, column) = (column.into(), column.into());
         let keeps_data = name != "null";
-        Self { label, column, name: name.into(), direct: true, keeps_data, holds: Holds::MadeUp }
+        Self { label, column, name: name.into(), direct: true, keeps_data, holds: Holds::Apart }
     }
 
     /// Whether a block that was written reads as something else.
@@ -132,11 +134,11 @@ impl Place {
         self.options().open(&self.name)
     }
 
-    /// The same bytes through the standard library, to write before and look after; `None` for made-up devices. A generic
+    /// The same bytes through the standard library, to write before and look after; `None` for what has no file. A generic
     /// NVMe device has its block device beside it. Devices are opened past the page cache, which does not learn what
     /// passthrough writes.
     pub(crate) fn plain(&self) -> std::io::Result<Option<File>> {
-        if matches!(self.holds, Holds::MadeUp) {
+        if matches!(self.holds, Holds::Apart) {
             return Ok(None);
         }
         let flags = if self.is_device() { libc::O_DIRECT } else { 0 };
@@ -174,8 +176,9 @@ impl Place {
         }
     }
 
-    pub(crate) fn is_made_up(&self) -> bool {
-        matches!(self.holds, Holds::MadeUp)
+    /// Whether the path of its own name alone reaches it.
+    pub(crate) fn is_apart(&self) -> bool {
+        matches!(self.holds, Holds::Apart)
     }
 
     pub(crate) fn is_file(&self) -> bool {
