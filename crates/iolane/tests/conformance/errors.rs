@@ -7,10 +7,10 @@ use iolane::{Completion, ErrorKind, IoErrorKind, Pool, QueueConfig, Request, Tar
 
 use crate::bench::{Bench, Pair, check_each, pairs_on, pool, turn};
 use crate::content::{self, ensure_same};
-use crate::{drive, paths};
 use crate::fixtures::{SmallFileSystem, wait_until};
 use crate::places::{PLACE_BYTES, Place};
 use crate::report;
+use crate::{drive, paths};
 
 const BLOCK_BYTES: usize = 4096;
 
