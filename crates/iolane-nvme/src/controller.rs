@@ -291,6 +291,16 @@ impl Controller {
         self.execute_within(admin, command, ADMIN_TIMEOUT.max(self.options.timeout))
     }
 
+    /// As [`execute`](Self::execute). A command that is not answered may still be carried out, on memory that is used for
+    /// something else by then: the controller is reset.
+    fn execute_or_reset(&self, admin: &mut Admin, command: Command) -> Result<u32, Failure> {
+        let outcome = self.execute(admin, command);
+        if let Err(Failure::TimedOut) = outcome {
+            self.reset(admin);
+        }
+        outcome
+    }
+
     fn execute_within(&self, admin: &mut Admin, command: Command, patience: Duration) -> Result<u32, Failure> {
         admin.identifier = admin.identifier.wrapping_add(1);
         let identifier = admin.identifier;
@@ -329,9 +339,10 @@ impl Controller {
 
     /// Carries out an admin command that fills a page.
     fn fetch(&self, admin: &mut Admin, command: Command, what: &str) -> Result<Box<[u8; IDENTIFY_BYTES]>> {
+        self.ensure_alive(admin)?;
         admin.data.clear();
         let data = [admin.data.address(), 0];
-        self.execute(admin, Command { data, ..command }).map_err(|failure| failure.error(self, what))?;
+        self.execute_or_reset(admin, Command { data, ..command }).map_err(|failure| failure.error(self, what))?;
         Ok(admin.data.copy())
     }
 
@@ -460,9 +471,14 @@ impl Controller {
         let completion_queue = create(admin::CREATE_COMPLETION_QUEUE, completions, interrupts | CONTIGUOUS);
         let submission_queue =
             create(admin::CREATE_SUBMISSION_QUEUE, submissions, u32::from(pair.identifier()) << 16 | CONTIGUOUS);
-        self.execute(admin, completion_queue).map_err(|failure| failure.error(self, "creating a completion queue"))?;
-        self.execute(admin, submission_queue).map_err(|failure| {
-            let _ = self.execute(admin, delete(admin::DELETE_COMPLETION_QUEUE, pair.identifier()));
+        self.execute_or_reset(admin, completion_queue)
+            .map_err(|failure| failure.error(self, "creating a completion queue"))?;
+        self.execute_or_reset(admin, submission_queue).map_err(|failure| {
+            let delete = delete(admin::DELETE_COMPLETION_QUEUE, pair.identifier());
+            // The rings are freed next: the controller has to let go of them.
+            if matches!(failure, Failure::Status(_)) && self.execute(admin, delete).is_err() {
+                self.reset(admin);
+            }
             failure.error(self, "creating a submission queue")
         })?;
         Ok(())
