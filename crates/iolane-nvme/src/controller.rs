@@ -289,6 +289,16 @@ impl Controller {
         self.execute_within(admin, command, self.options.timeout)
     }
 
+    /// As [`execute`](Self::execute). A command that is not answered may still be carried out, on memory that is used for
+    /// something else by then: the controller is reset.
+    fn execute_or_reset(&self, admin: &mut Admin, command: Command) -> Result<u32, Failure> {
+        let outcome = self.execute(admin, command);
+        if let Err(Failure::TimedOut | Failure::Gone) = outcome {
+            self.reset(admin);
+        }
+        outcome
+    }
+
     fn execute_within(&self, admin: &mut Admin, command: Command, patience: Duration) -> Result<u32, Failure> {
         admin.identifier = admin.identifier.wrapping_add(1);
         let identifier = admin.identifier;
@@ -327,9 +337,10 @@ impl Controller {
 
     /// Carries out an admin command that fills a page.
     fn fetch(&self, admin: &mut Admin, command: Command, what: &str) -> Result<Box<[u8; IDENTIFY_BYTES]>> {
+        self.ensure_alive(admin)?;
         admin.data.clear();
         let data = [admin.data.address(), 0];
-        self.execute(admin, Command { data, ..command }).map_err(|failure| failure.error(self, what))?;
+        self.execute_or_reset(admin, Command { data, ..command }).map_err(|failure| failure.error(self, what))?;
         Ok(admin.data.copy())
     }
 
@@ -418,8 +429,8 @@ impl Controller {
         };
         let pair = QueuePair::new(&self.transport, &doorbells, identifier, depth, shadow)?;
         let mut registered = self.register_pair(&mut admin, &pair, vector);
-        if let Err((Failure::TimedOut | Failure::Gone, _)) = registered {
-            self.reset(&mut admin);
+        if let Err((Failure::TimedOut, _)) = registered {
+            // It was reset, and may answer now.
             self.ensure_alive(&admin)?;
             registered = self.register_pair(&mut admin, &pair, vector);
         }
@@ -469,9 +480,13 @@ impl Controller {
         let completion_queue = create(admin::CREATE_COMPLETION_QUEUE, completions, interrupts | CONTIGUOUS);
         let submission_queue =
             create(admin::CREATE_SUBMISSION_QUEUE, submissions, u32::from(pair.identifier()) << 16 | CONTIGUOUS);
-        self.execute(admin, completion_queue).map_err(|failure| (failure, "creating a completion queue"))?;
-        self.execute(admin, submission_queue).map_err(|failure| {
-            let _ = self.execute(admin, delete(admin::DELETE_COMPLETION_QUEUE, pair.identifier()));
+        self.execute_or_reset(admin, completion_queue).map_err(|failure| (failure, "creating a completion queue"))?;
+        self.execute_or_reset(admin, submission_queue).map_err(|failure| {
+            let delete = delete(admin::DELETE_COMPLETION_QUEUE, pair.identifier());
+            // The rings are freed next: the controller has to let go of them.
+            if matches!(failure, Failure::Status(_)) && self.execute(admin, delete).is_err() {
+                self.reset(admin);
+            }
             (failure, "creating a submission queue")
         })?;
         Ok(())

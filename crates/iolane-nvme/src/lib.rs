@@ -22,6 +22,7 @@ pub mod identity;
 mod interface;
 mod memlock;
 pub mod memory;
+pub mod model;
 pub mod openers;
 pub mod pci;
 pub mod queue;

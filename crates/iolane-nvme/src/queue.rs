@@ -258,7 +258,9 @@ impl NvmeQueue {
             let Some(entry) = self.queue.pair.pop() else { break };
             self.complete(entry, completions);
         }
-        self.queue.pair.release();
+        if self.is_known() {
+            self.queue.pair.release();
+        }
         completions.append(&mut self.answered);
         completions.len() - before
     }
@@ -301,7 +303,9 @@ impl NvmeQueue {
         flight.generation = flight.generation.wrapping_add(1) & 0xf;
         (flight.age, flight.moving) = (0, 0);
         self.send(slot);
-        self.queue.pair.ring();
+        if self.is_known() {
+            self.queue.pair.ring();
+        }
     }
 
     /// A completion that belongs to no command in flight: the controller is not to be trusted with what is.
@@ -311,10 +315,17 @@ impl NvmeQueue {
         self.controller.recover(self.queue.resets);
     }
 
+    /// Whether the controller knows the queue: it was not reset since. What a write to the doorbell of no queue does is not
+    /// defined (NVMe over PCIe Transport Specification 1.0, section 3.1.2).
+    #[inline]
+    fn is_known(&self) -> bool {
+        self.queue.resets == self.controller.resets()
+    }
+
     /// If another thread, or this one, has had the controller reset.
     #[inline]
     fn notice_a_reset(&mut self) {
-        if self.queue.resets != self.controller.resets() {
+        if !self.is_known() {
             self.start_anew();
         }
     }
@@ -424,11 +435,13 @@ impl Queue for NvmeQueue {
     }
 
     fn flush(&mut self) -> Result<()> {
+        self.notice_a_reset();
         self.queue.pair.ring();
         Ok(())
     }
 
     fn reap(&mut self, min: usize, completions: &mut Vec<Completion>) -> Result<usize> {
+        self.notice_a_reset();
         self.queue.pair.ring();
         let min = min.min(self.in_flight());
         if self.tells_of_completions {

@@ -1,0 +1,591 @@
+//! The driver on model controllers that go wrong, by seed: each request is answered once, whatever happens; nothing hangs;
+//! no memory is touched but what the driver gave; what was written is there; and a queue works again after a reset.
+//!
+//! A seed that fails is named, and run alone by `IOLANE_MODEL_SEED=N cargo test -p iolane-nvme --test faults`.
+
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::OwnedFd;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use iolane_core::{Buffer, Completion, Operation, Pages, Pool, Queue, Request, Result};
+use iolane_nvme::controller::{Controller, ControllerOptions};
+use iolane_nvme::identity::Namespace;
+use iolane_nvme::model::{Faults, Model, ModelConfig, NamespaceConfig};
+use iolane_nvme::queue::{NvmeQueue, NvmeQueueConfig};
+use iolane_nvme::registers::Registers;
+use iolane_nvme::transport::Transport;
+use rand_core::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// Steps that one call of the driver may take: the longest admin timeout is 12 000, and a recovery waits for several.
+const STEPS_MAX: u64 = 400_000;
+
+const FRAME_BYTES: usize = 8192;
+const FRAMES: usize = 160;
+
+/// The model, with an end to patience: a driver that waits for ever fails its test instead.
+struct Watched {
+    model: Arc<Model>,
+    steps: AtomicU64,
+}
+
+impl Transport for Watched {
+    fn name(&self) -> &str {
+        self.model.name()
+    }
+
+    fn registers(&self) -> Registers {
+        self.model.registers()
+    }
+
+    unsafe fn map(&self, memory: NonNull<u8>, bytes: usize) -> Result<u64> {
+        // SAFETY: as our caller promised.
+        unsafe { self.model.map(memory, bytes) }
+    }
+
+    fn unmap(&self, address: u64, bytes: usize) -> Result<()> {
+        self.model.unmap(address, bytes)
+    }
+
+    fn interrupts(&self, most: u32) -> Result<Vec<OwnedFd>> {
+        self.model.interrupts(most)
+    }
+
+    fn relax(&self) {
+        // One panic is enough: what is dropped while it unwinds waits, too.
+        let steps = self.steps.fetch_add(1, Ordering::Relaxed);
+        assert!(steps != STEPS_MAX, "the driver waits for ever");
+        self.model.relax();
+    }
+
+    fn now(&self) -> Duration {
+        self.model.now()
+    }
+
+    fn set_bus_master(&self, on: bool) -> Result<()> {
+        self.model.set_bus_master(on)
+    }
+}
+
+/// Says which seed it was.
+struct Seed(u64);
+
+impl Drop for Seed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("this was IOLANE_MODEL_SEED={}", self.0);
+        }
+    }
+}
+
+/// Runs each seed, or the one that was asked for.
+fn for_each_seed(seeds: u64, run: impl Fn(u64)) {
+    let asked = std::env::var("IOLANE_MODEL_SEED").ok().map(|seed| seed.parse::<u64>().expect("a number"));
+    for number in asked.map_or(0..seeds, |seed| seed..seed + 1) {
+        let seed = Seed(number);
+        run(seed.0);
+    }
+}
+
+struct Random(Xoshiro256PlusPlus);
+
+impl Random {
+    fn new(seed: u64) -> Self {
+        Self(Xoshiro256PlusPlus::seed_from_u64(seed))
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0.next_u64() % limit
+    }
+
+    fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.below(choices.len() as u64) as usize]
+    }
+
+    /// A rate in 65536: mostly none, else rare to frequent.
+    fn rate(&mut self) -> u32 {
+        self.one_of(&[0, 0, 0, 50, 400, 3000])
+    }
+}
+
+/// Faults after which a controller still does what it was asked, or nothing.
+fn honest_faults(random: &mut Random) -> Faults {
+    Faults {
+        seed: random.0.next_u64(),
+        late_completion: random.rate(),
+        late_steps_max: random.one_of(&[3, 40, 20_000]),
+        missing_completion: random.rate() / 4,
+        failed_command: random.rate(),
+        duplicate_completion: random.rate() / 4,
+        wrong_submission_head: random.rate() / 4,
+        wrong_submission_queue: random.rate() / 4,
+        fatal: random.rate() / 8,
+        gone: random.one_of(&[0, 0, 0, 0, 0, 50]),
+        stuck_reset: random.one_of(&[0, 0, 0, 0, 6000]),
+        idle_abort: random.one_of(&[0, 0, 30_000]),
+        ..Faults::default()
+    }
+}
+
+/// Those, and faults that end a command in the driver's eyes which the controller still works on.
+fn dishonest_faults(random: &mut Random) -> Faults {
+    let wrong_phase = random.rate() / 4;
+    Faults { wrong_phase, wrong_identifier: random.rate(), ..honest_faults(random) }
+}
+
+fn shape(random: &mut Random, faults: Faults) -> ModelConfig {
+    let block_bytes = random.one_of(&[512, 4096]);
+    ModelConfig {
+        namespaces: vec![NamespaceConfig { blocks: (4 << 20) / u64::from(block_bytes), block_bytes }],
+        queues_max: 4,
+        queue_entries_max: 64,
+        transfer_pages_log2: random.one_of(&[0, 1, 2, 5]),
+        doorbell_stride_bytes: random.one_of(&[4, 4, 16]),
+        sgl: random.below(2) == 0,
+        shadow_doorbells: random.below(2) == 0,
+        shadow_awake_steps: random.one_of(&[1, 3, 30]),
+        step_ns: 5_000_000,
+        ready_steps: random.one_of(&[0, 1, 20]),
+        faults,
+        ..ModelConfig::default()
+    }
+}
+
+/// Regions of the namespace that requests use, one at a time each.
+const REGIONS: u64 = 64;
+const REGION_BYTES: u64 = (4 << 20) / REGIONS;
+const SECTOR_BYTES: u64 = 512;
+
+/// What is on the namespace, as far as the driver's answers tell: for each sector all that may be there. Every word of a
+/// sector holds the number of the write that it is from; 0 is never written.
+#[derive(Default)]
+struct Mirror(HashMap<u64, Vec<u64>>);
+
+impl Mirror {
+    fn sectors(offset: u64, bytes: u64) -> std::ops::Range<u64> {
+        offset / SECTOR_BYTES..(offset + bytes) / SECTOR_BYTES
+    }
+
+    fn written(&mut self, offset: u64, bytes: u64, number: u64, is_certain: bool) {
+        for sector in Self::sectors(offset, bytes) {
+            let possible = self.0.entry(sector).or_insert_with(|| vec![0]);
+            if is_certain {
+                possible.clear();
+            }
+            possible.push(number);
+        }
+    }
+
+    fn check_read(&mut self, offset: u64, data: &[u8]) {
+        for (sector, data) in Self::sectors(offset, data.len() as u64).zip(data.chunks_exact(SECTOR_BYTES as usize)) {
+            let mut words = data.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")));
+            let first = words.next().expect("64 words");
+            assert!(words.all(|word| word == first), "sector {sector} is of several writes");
+            let possible = self.0.entry(sector).or_insert_with(|| vec![0]);
+            assert!(possible.contains(&first), "sector {sector} holds {first}, of {possible:?}");
+            *possible = vec![first];
+        }
+    }
+}
+
+/// What a request in flight was to do.
+struct Asked {
+    region: u64,
+    offset: u64,
+    bytes: u64,
+    what: What,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum What {
+    Read,
+    Write,
+    Zero,
+    Fsync,
+    /// It cannot be done.
+    Nonsense,
+}
+
+/// How a queue took to reads after all that went wrong.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Recovery {
+    Works,
+    Refuses,
+    Unfinished,
+}
+
+struct Drill {
+    random: Random,
+    model: Arc<Model>,
+    watched: Arc<Watched>,
+    queues: Vec<NvmeQueue>,
+    pool: Pool,
+    block_bytes: u64,
+    /// Requests that each queue has yet to answer, by tag.
+    asked: Vec<HashMap<u64, Asked>>,
+    regions: Vec<u64>,
+    /// Buffers that came back, and what they were filled with since.
+    kept: Vec<(Buffer, u8)>,
+    mirror: Mirror,
+    next_tag: u64,
+    /// Whether a controller that goes wrong leaves buffers alone that were handed back.
+    is_honest: bool,
+    succeeded: u64,
+    failed: u64,
+    controller: Arc<Controller>,
+}
+
+/// A pool, in every other case of memory that begins within a page.
+fn pool(random: &mut Random) -> Pool {
+    if random.below(2) == 0 {
+        return Pool::new(FRAMES, FRAME_BYTES, Pages::Base).unwrap();
+    }
+    let mut memory = vec![0u8; FRAMES * FRAME_BYTES + 8192].into_boxed_slice();
+    let base = NonNull::from(&mut memory[..]).cast::<u8>();
+    let offset = base.align_offset(4096) + random.one_of(&[512, 1024, 4]);
+    // SAFETY: it lies within the box, which is kept by the pool, and used by it alone.
+    unsafe { Pool::from_region(base.add(offset), FRAMES, FRAME_BYTES, memory).unwrap() }
+}
+
+impl Drill {
+    /// `None` if the controller could not be brought up, which must leave nothing behind.
+    fn new(seed: u64, faults: impl Fn(&mut Random) -> Faults, is_honest: bool) -> Option<Self> {
+        let mut random = Random::new(seed);
+        let faults = faults(&mut random);
+        let config = shape(&mut random, faults);
+        let block_bytes = config.namespaces[0].block_bytes.into();
+        let model = Model::new(config);
+        let watched = Arc::new(Watched { model: model.clone(), steps: AtomicU64::new(0) });
+        let pool = pool(&mut random);
+        let opened = open(&watched, &pool, &mut random);
+        let Ok((controller, queues)) = opened else {
+            assert_eq!(model.violations(), [""; 0]);
+            assert_eq!(model.mappings(), 0, "memory is still mapped for a controller that was given up");
+            return None;
+        };
+        Some(Self {
+            asked: queues.iter().map(|_| HashMap::new()).collect(),
+            random,
+            model,
+            watched,
+            queues,
+            pool,
+            block_bytes,
+            regions: (0..REGIONS).collect(),
+            kept: Vec::new(),
+            mirror: Mirror::default(),
+            next_tag: 1,
+            is_honest,
+            succeeded: 0,
+            failed: 0,
+            controller,
+        })
+    }
+
+    /// A request for a region that no other uses now.
+    fn request(&mut self, queue: usize) -> Option<Request> {
+        let region = self.regions.pop()?;
+        let blocks = REGION_BYTES / self.block_bytes;
+        let first = self.random.below(blocks);
+        let bytes = (1 + self.random.below(blocks - first)).min(1 + self.random.below(blocks)) * self.block_bytes;
+        let mut offset = region * REGION_BYTES + first * self.block_bytes;
+        let tag = self.next_tag;
+        let kind = self.random.below(20);
+        let buffer = (kind < 15).then(|| self.buffer(bytes as usize)).flatten();
+        let (what, operation) = match (kind, buffer) {
+            (0..7, Some(mut buffer)) => {
+                buffer.fill(0xa5);
+                (What::Read, Operation::Read(buffer))
+            }
+            (7..14, Some(mut buffer)) => {
+                buffer.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&tag.to_le_bytes()));
+                (What::Write, Operation::Write(buffer))
+            }
+            (14, Some(buffer)) => {
+                offset = self.random.one_of(&[offset + 4, 4 << 20, u64::MAX - 511]);
+                (What::Nonsense, Operation::Read(buffer))
+            }
+            (0..15, None) => {
+                self.regions.push(region);
+                return None;
+            }
+            (15, _) => (What::Zero, Operation::Discard { bytes }),
+            (16 | 17, _) => (What::Zero, Operation::WriteZeroes { bytes }),
+            (18, _) => (What::Fsync, Operation::Fsync),
+            _ => (What::Fsync, Operation::Fdatasync),
+        };
+        self.next_tag += 1;
+        self.asked[queue].insert(tag, Asked { region, offset, bytes, what });
+        Some(Request { tag, offset, operation })
+    }
+
+    fn buffer(&mut self, bytes: usize) -> Option<Buffer> {
+        let frames = bytes.div_ceil(FRAME_BYTES);
+        let start = self.random.below(FRAMES as u64) as usize;
+        let free = (0..FRAMES).map(|step| (start + step) % FRAMES);
+        let mut buffer = free.into_iter().find_map(|first| self.pool.take_frames(first, frames))?;
+        buffer.set_len(bytes).unwrap();
+        Some(buffer)
+    }
+
+    /// Submits some requests on one queue, and reaps some.
+    fn turn(&mut self, queue: usize) {
+        self.watched.steps.store(0, Ordering::Relaxed);
+        let count = self.random.below(12) as usize;
+        let mut requests: VecDeque<Request> = (0..count).map_while(|_| self.request(queue)).collect();
+        let room = self.queues[queue].depth() - self.queues[queue].in_flight();
+        let taken = self.queues[queue].submit(&mut requests);
+        assert_eq!(taken, room.min(taken + requests.len()), "as many as there is room for");
+        for request in requests {
+            let asked = self.asked[queue].remove(&request.tag).expect("it was just made");
+            self.regions.push(asked.region);
+        }
+        let min = self.random.below(self.queues[queue].in_flight() as u64 + 1) as usize;
+        self.reap(queue, min);
+        self.release_some();
+    }
+
+    fn reap(&mut self, queue: usize, min: usize) {
+        let mut completions = Vec::new();
+        let count = self.queues[queue].reap(min, &mut completions).unwrap();
+        assert!(
+            count == completions.len() && count >= min,
+            "{count} answers of {} were said to be {min}",
+            completions.len()
+        );
+        completions.into_iter().for_each(|completion| self.take_answer(queue, completion));
+        assert_eq!(self.asked[queue].len(), self.queues[queue].in_flight(), "what has no answer is in flight");
+    }
+
+    fn take_answer(&mut self, queue: usize, completion: Completion) {
+        let Completion { tag, result, buffer } = completion;
+        let Asked { region, offset, bytes, what } = self.asked[queue].remove(&tag).expect("answered once");
+        self.regions.push(region);
+        assert_eq!(buffer.is_some(), matches!(what, What::Read | What::Write | What::Nonsense), "the buffer is back");
+        assert_eq!(buffer.as_ref().map_or(bytes, |buffer| buffer.len() as u64), bytes);
+        match result {
+            Ok(moved) => {
+                assert_eq!(u64::from(moved), if buffer.is_some() { bytes } else { 0 });
+                assert!(what != What::Nonsense, "it cannot have been done");
+                self.succeeded += 1;
+            }
+            Err(_) => self.failed += 1,
+        }
+        match what {
+            What::Read if self.is_honest && result.is_ok() => {
+                self.mirror.check_read(offset, buffer.as_deref().expect("checked"));
+            }
+            What::Write => self.mirror.written(offset, bytes, tag, result.is_ok()),
+            What::Zero => self.mirror.written(offset, bytes, 0, result.is_ok()),
+            _ => {}
+        }
+        if let Some(mut buffer) = buffer
+            && self.kept.len() < 30
+        {
+            let mark = self.random.below(256) as u8;
+            buffer.fill(mark);
+            self.kept.push((buffer, mark));
+        }
+    }
+
+    /// Buffers that were handed back are ours alone.
+    fn release_some(&mut self) {
+        let keep = self.random.below(30) as usize;
+        while self.kept.len() > keep {
+            let (buffer, mark) = self.kept.remove(0);
+            let is_whole = buffer.iter().all(|byte| *byte == mark);
+            assert!(is_whole || !self.is_honest, "a buffer was written after it had been handed back");
+        }
+    }
+
+    fn drain(&mut self) {
+        for queue in 0..self.queues.len() {
+            self.watched.steps.store(0, Ordering::Relaxed);
+            self.reap(queue, self.queues[queue].in_flight());
+            assert_eq!(self.queues[queue].in_flight(), 0);
+        }
+    }
+
+    /// Turns in any order, until all is answered.
+    fn run(&mut self, turns: usize) {
+        for _ in 0..turns {
+            let queue = self.random.below(self.queues.len() as u64) as usize;
+            self.turn(queue);
+        }
+        self.drain();
+    }
+
+    /// Without faults, the queues work again once what went wrong before has been noticed, or all is refused, for the
+    /// controller is gone for good. Says which.
+    fn recover(&mut self) -> Vec<Recovery> {
+        self.model.set_faults(Faults::default());
+        for _ in 0..8 {
+            // Long enough for each ring to come round: what is left in it from before is seen then.
+            for _ in 0..12 {
+                (0..self.queues.len()).for_each(|queue| self.turn(queue));
+            }
+            self.drain();
+            let recoveries: Vec<_> = (0..self.queues.len()).map(|queue| self.recovery(queue)).collect();
+            if !recoveries.contains(&Recovery::Unfinished) {
+                return recoveries;
+            }
+        }
+        panic!("the queues do not work again: {:?}", self.model.counts());
+    }
+
+    /// What becomes of a read of every region.
+    fn recovery(&mut self, queue: usize) -> Recovery {
+        (self.succeeded, self.failed) = (0, 0);
+        for _ in 0..REGIONS {
+            self.watched.steps.store(0, Ordering::Relaxed);
+            self.kept.clear();
+            let region = self.regions.remove(0);
+            let (tag, offset, bytes) = (self.next_tag, region * REGION_BYTES, REGION_BYTES);
+            self.next_tag += 1;
+            let buffer = self.buffer(bytes as usize).expect("all buffers are back");
+            self.asked[queue].insert(tag, Asked { region, offset, bytes, what: What::Read });
+            assert_eq!(self.queues[queue].submit(&mut VecDeque::from([Request::read(tag, offset, buffer)])), 1);
+            self.reap(queue, 1);
+        }
+        match (self.succeeded, self.failed) {
+            (_, 0) => Recovery::Works,
+            (0, _) => Recovery::Refuses,
+            _ => Recovery::Unfinished,
+        }
+    }
+
+    /// One more queue, for nothing.
+    fn open_and_close(&mut self) {
+        let Ok(namespace) = self.controller.namespace(1) else { return };
+        let pools = std::slice::from_ref(&self.pool);
+        let config = NvmeQueueConfig { depth: 5, pools, writable: true, interrupts: false, event_fd: false };
+        drop(NvmeQueue::open(&self.controller, namespace, config));
+        // What is late has time to come.
+        (0..50_000).for_each(|_| self.model.step());
+    }
+
+    fn end(mut self) {
+        self.kept.clear();
+        assert!(self.pool.take_frames(0, FRAMES).is_some(), "all buffers are back");
+        assert_eq!(self.model.violations(), [""; 0]);
+        let Self { model, watched, queues, controller, .. } = self;
+        watched.steps.store(0, Ordering::Relaxed);
+        drop(queues);
+        drop(controller);
+        assert_eq!(model.violations(), [""; 0]);
+        assert_eq!(model.mappings(), 0, "memory is still mapped");
+    }
+}
+
+fn open(watched: &Arc<Watched>, pool: &Pool, random: &mut Random) -> Result<(Arc<Controller>, Vec<NvmeQueue>)> {
+    let options = ControllerOptions {
+        shadow_doorbells: random.below(4) > 0,
+        scatter_gather_lists: random.below(4) > 0,
+        ..ControllerOptions::default()
+    };
+    let controller = Controller::start(watched.clone(), options)?;
+    let namespace: Namespace = controller.namespace(1)?;
+    let queues = (0..1 + random.below(3))
+        .map(|_| {
+            let depth = random.one_of(&[1, 2, 7, 32]);
+            let pools = std::slice::from_ref(pool);
+            let config = NvmeQueueConfig { depth, pools, writable: true, interrupts: false, event_fd: false };
+            NvmeQueue::open(&controller, namespace, config)
+        })
+        .collect::<Result<_>>()?;
+    Ok((controller, queues))
+}
+
+fn drill(seed: u64, faults: impl Fn(&mut Random) -> Faults, is_honest: bool) {
+    let has_admin_faults = faults(&mut Random::new(seed)).admin;
+    let Some(mut drill) = Drill::new(seed, faults, is_honest) else { return };
+    drill.run(40);
+    let recoveries = drill.recover();
+    // A queue that could not be made anew refuses alone.
+    let is_alike = recoveries.iter().all(|recovery| *recovery == recoveries[0]);
+    assert!(is_alike || has_admin_faults, "{recoveries:?}");
+    drill.end();
+}
+
+#[test]
+fn without_faults_all_is_answered_and_read_as_it_was_written() {
+    for_each_seed(200, |seed| {
+        let mut drill = Drill::new(seed, |_| Faults::default(), true).expect("a controller without faults");
+        drill.run(60);
+        assert!(drill.succeeded > drill.failed);
+        assert!(drill.recover().iter().all(|recovery| *recovery == Recovery::Works));
+        drill.end();
+    });
+}
+
+#[test]
+fn with_honest_faults_each_request_is_answered_once_and_data_is_as_it_was_answered() {
+    for_each_seed(1500, |seed| drill(seed, honest_faults, true));
+}
+
+#[test]
+fn with_any_faults_each_request_is_answered_once_and_queues_recover() {
+    for_each_seed(1500, |seed| drill(seed, dishonest_faults, false));
+}
+
+#[test]
+fn with_faults_at_admin_commands_opening_and_recovery_end() {
+    for_each_seed(300, |seed| {
+        drill(seed, |random| Faults { admin: true, ..dishonest_faults(random) }, false);
+    });
+}
+
+#[test]
+fn admin_commands_that_are_carried_out_too_late_reach_no_memory_that_was_freed() {
+    for_each_seed(300, |seed| {
+        let faults = |random: &mut Random| Faults {
+            seed: random.0.next_u64(),
+            admin: true,
+            late_completion: random.one_of(&[2000, 8000]),
+            late_steps_max: 40_000,
+            missing_completion: random.one_of(&[0, 2000]),
+            failed_command: random.one_of(&[0, 4000]),
+            ..Faults::default()
+        };
+        let Some(mut drill) = Drill::new(seed, faults, true) else { return };
+        drill.run(3);
+        for _ in 0..3 {
+            drill.watched.steps.store(0, Ordering::Relaxed);
+            let _ = drill.controller.smart_log();
+            let _ = drill.controller.namespace(1);
+            drill.open_and_close();
+        }
+        drill.end();
+    });
+}
+
+#[test]
+fn a_drive_that_lies_about_itself_is_refused_or_used_within_bounds() {
+    for_each_seed(2000, |seed| {
+        let faults =
+            |random: &mut Random| Faults { seed: random.0.next_u64(), false_identify: 40_000, ..Faults::default() };
+        let mut random = Random::new(seed);
+        let faults = faults(&mut random);
+        let config = shape(&mut random, faults);
+        let model = Model::new(config);
+        let watched = Arc::new(Watched { model: model.clone(), steps: AtomicU64::new(0) });
+        let pool = pool(&mut random);
+        if let Ok((controller, mut queues)) = open(&watched, &pool, &mut random) {
+            let _ = controller.namespaces();
+            for queue in &mut queues {
+                let requests = (0..8u64).filter_map(|tag| Some(Request::read(tag, tag << 16, pool.take()?)));
+                let mut requests: VecDeque<Request> = requests.collect();
+                let count = queue.submit(&mut requests);
+                let mut completions = Vec::new();
+                assert_eq!(queue.reap(count, &mut completions).unwrap(), count);
+            }
+        }
+        assert_eq!(model.mappings(), 0);
+        // It may ask for more than the drive really takes, and never point to what is not its own.
+        let is_bound = |text: &&String| text.contains("mapped") || text.contains("PRP");
+        assert_eq!(model.violations().iter().find(is_bound), None);
+    });
+}
