@@ -138,6 +138,7 @@ fn drives() -> Vec<Drive> {
         Drive { block_bytes: 4096, ..drive.clone() },
         Drive { backing: Backing::BadSectors(&BAD_SECTORS), ..drive.clone() },
         drive.clone(),
+        Drive { removable: true, ..drive.clone() },
         Drive { removable: true, ..drive },
     ]
 }
@@ -146,20 +147,35 @@ fn drives() -> Vec<Drive> {
 /// when it looks for partitions.
 const BAD_SECTORS: [u64; 2] = [64, 1025];
 
-fn commands(kernel: &Kernel, record: &Path) -> Vec<GuestCommand> {
+/// First with the drives in the kernel's hands, then without a kernel driver.
+fn commands(kernel: &Kernel, records: &[PathBuf; 2]) -> Vec<GuestCommand> {
     // Generic devices came with 5.13, passthrough by io_uring with 5.19; without them a column would be empty.
     let generic = if kernel.is_at_least(5, 13) { " /dev/ng0n1 /dev/ng1n1" } else { "" };
-    vec![
+    let conformance = |targets: String, record: &Path| {
         GuestCommand::new(["/bin/conformance", "--show-output"])
-            .with("IOLANE_CONFORMANCE_TARGETS", format!("/dev/nvme0n1 /dev/nvme1n1 /dev/nullb0{generic}"))
+            .with("IOLANE_CONFORMANCE_TARGETS", targets)
             .with("IOLANE_CONFORMANCE_ONLY_NAMED", "1")
             .with("IOLANE_CONFORMANCE_BRIEF", "1")
-            .with("IOLANE_CONFORMANCE_RECORD", record.display().to_string()),
+            .with("IOLANE_CONFORMANCE_RECORD", record.display().to_string())
+    };
+    let faults = || {
         GuestCommand::new(["/bin/faults", "--show-output", "--test-threads=1"])
+            .with("IOLANE_FAULTS_UNPLUG_BY", EVENTS_FILE)
+    };
+    // The second without what the first has: SGLs and shadow doorbells.
+    let controllers = "pci:0000:00:04.0 pci:0000:00:05.0,sgl=off,shadow=off";
+    vec![
+        conformance(format!("/dev/nvme0n1 /dev/nvme1n1 /dev/nullb0{generic}"), &records[0]),
+        faults()
             .with("IOLANE_FAULTS_MEDIA_ERRORS", "/dev/nvme2n1")
             .with("IOLANE_FAULTS_STALLED", "/dev/nvme3n1")
-            .with("IOLANE_FAULTS_UNPLUG", "/dev/nvme4n1")
-            .with("IOLANE_FAULTS_UNPLUG_BY", EVENTS_FILE),
+            .with("IOLANE_FAULTS_UNPLUG", "/dev/nvme4n1"),
+        conformance(controllers.into(), &records[1]),
+        faults()
+            .with("IOLANE_FAULTS_MEDIA_ERRORS", "pci:0000:00:06.0")
+            .with("IOLANE_FAULTS_STALLED", "pci:0000:00:07.0,timeout=2s")
+            .with("IOLANE_FAULTS_UNPLUG", "pci:0000:02:00.0,timeout=2s")
+            .with("IOLANE_FAULTS_UNPLUG_NAME", "nvme5"),
     ]
 }
 
@@ -171,9 +187,9 @@ fn run_guest(
     show: bool,
 ) -> Result<Option<Found>> {
     let folder = tempfile::tempdir().context("making a folder")?;
-    let record = folder.path().join("record.json");
+    let records = ["kernel", "user-space"].map(|name| folder.path().join(name).with_extension("json"));
     let (release, version) = (kernel.release.clone(), kernel.release.clone());
-    let commands = commands(&kernel, &record);
+    let commands = commands(&kernel, &records);
     let lab = Lab {
         machine: Machine { cpus: 2, memory: Bytes(2 << 30), drives: drives(), exact: false },
         kernel,
@@ -189,7 +205,7 @@ fn run_guest(
         timeout: TIMEOUT,
         cache,
     };
-    let job = Job { commands, folder: "/".into(), returns: vec![record.clone()] };
+    let job = Job { commands, folder: "/".into(), returns: records.to_vec() };
     eprintln!("\nIn a guest, Linux {release}:");
     let (began, skipped_before, failed_before) = (Instant::now(), tally.skipped.len(), tally.failed);
     let mut lines = Lines { tally, show, unfinished: Default::default(), failures: Vec::new() };
@@ -208,8 +224,13 @@ fn run_guest(
         tally.failed += 1;
     }
     eprintln!("Linux {release}: {:.0} s", began.elapsed().as_secs_f64());
-    let text = std::fs::read(&record).with_context(|| format!("the guest of {release} left no record"))?;
-    Ok(Some(Found { release, record: serde_json::from_slice(&text).context("reading the guest's record")? }))
+    let mut rows = Vec::new();
+    for record in &records {
+        let text = std::fs::read(record).with_context(|| format!("the guest of {release} left no record"))?;
+        let record: Record = serde_json::from_slice(&text).context("reading the guest's record")?;
+        rows.extend(record.rows);
+    }
+    Ok(Some(Found { release, record: Record { rows } }))
 }
 
 /// Skips of the conformance suite, of which each path on each device has its own, one for each reason. The table has them
@@ -263,8 +284,9 @@ impl Events for Lines<'_> {
 
     fn ended(&mut self, command: usize, how: Ended) {
         if how != Ended::Code(0) {
-            let program = ["conformance", "faults"].get(command).unwrap_or(&"a program");
-            self.failures.push(format!("{program} ended with {how:?}"));
+            let program = if command.is_multiple_of(2) { "conformance" } else { "faults" };
+            let drives = if command < 2 { "of the kernel" } else { "without a kernel driver" };
+            self.failures.push(format!("{program} on drives {drives} ended with {how:?}"));
         }
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
+use iolane::nvme::Bdf;
 use iolane::units::{Bytes, CpuList, parse_duration};
 use iolane::{Error, IoPath, Pages};
 use iolane_lab::{Backing, KernelSource};
@@ -29,6 +30,8 @@ pub(crate) enum Command {
     Run(RunArguments),
     /// Measure every path, compare them, and say which one to take
     Study(StudyArguments),
+    /// NVMe controllers: list them, take one from the kernel for user space, give it back
+    Nvme(NvmeArguments),
     /// Do any of these inside a virtual machine with NVMe drives
     Lab(LabArguments),
     /// Print a shell's completion script
@@ -116,6 +119,42 @@ pub(crate) struct StudyArguments {
     /// Write the results as JSON to this file too, `-` for standard output
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub(crate) json: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NvmeArguments {
+    #[command(subcommand)]
+    pub(crate) command: NvmeCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum NvmeCommand {
+    /// List the NVMe controllers of this machine, their drivers, and who uses them
+    List {
+        /// Write the list as JSON to this file, `-` for standard output
+        #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+        json: Option<PathBuf>,
+    },
+    /// Take controllers that nobody uses from the kernel, for a driver in user space (vfio-pci)
+    Bind(NvmeBindArguments),
+    /// Give controllers back to the driver they had
+    Restore {
+        /// PCI addresses, such as 0000:00:04.0; every controller that was taken if none is named
+        bdf: Vec<Bdf>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NvmeBindArguments {
+    /// PCI addresses, such as 0000:00:04.0; `iolane nvme list` shows them
+    #[arg(required = true)]
+    pub(crate) bdf: Vec<Bdf>,
+    /// Let this user drive them without root; a name or a number
+    #[arg(long, value_name = "USER")]
+    pub(crate) user: Option<String>,
+    /// Let the members of this group do so; a name or a number
+    #[arg(long, value_name = "GROUP")]
+    pub(crate) group: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -312,8 +351,22 @@ pub(crate) fn command() -> clap::Command {
         .mut_subcommand("run", |run| run.after_help(format!("{}\n\n{exits}", paths_help())).mut_args(take_negative))
         .mut_subcommand("study", |study| study.after_help(exits).mut_args(take_negative))
         .mut_subcommand("probe", |probe| probe.after_help(exits))
+        .mut_subcommand("nvme", |nvme| {
+            nvme.after_help(exits)
+                .mut_subcommand("bind", |bind| bind.after_help(format!("{NVME_BIND_HELP}\n\n{exits}")))
+        })
         .mut_subcommand("lab", |lab| lab.mut_subcommand("run", |run| run.after_help(LAB_HELP)))
 }
+
+const NVME_BIND_HELP: &str = "\
+Takes root, an IOMMU, and the module vfio-pci. A controller is refused if a namespace of it or a
+partition is mounted, swap, part of an array or a volume, behind a loop device, or open, and if
+its IOMMU group has another device that a driver of the kernel has. What it was is recorded in
+/run/iolane/nvme first; `iolane nvme restore` gives it back, also after a kill.
+
+  iolane nvme list
+  sudo iolane nvme bind 0000:00:05.0 --user alice
+  sudo iolane nvme restore";
 
 const LAB_HELP: &str = "\
 Targets inside: nvme0 (or nvme0n1) and so on, ng0n1 for passthrough, nullb0; nvme0 where none is

@@ -4,6 +4,7 @@
 mod arguments;
 mod interrupt;
 mod lab;
+mod nvme;
 mod output;
 mod probe;
 mod run;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
             Command::Probe(arguments) => probe::probe(&arguments),
             Command::Run(arguments) => run::run(&arguments),
             Command::Study(arguments) => study::study(&arguments),
+            Command::Nvme(arguments) => nvme::nvme(&arguments.command),
             Command::Lab(arguments) => lab::lab(&arguments.command),
             Command::Completions { shell } => arguments::completions(shell),
             Command::Man => arguments::man_page(),

@@ -11,6 +11,7 @@ use std::time::Duration;
 pub(crate) use comfy_table::CellAlignment;
 use comfy_table::{ContentArrangement, Table, presets};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use iolane::units::Bytes;
 use iolane::{Error, guard};
 
 /// The widest a table gets.
@@ -204,6 +205,22 @@ pub(crate) fn count(value: f64) -> String {
     format!("{}{prefix}", three_digits(scaled))
 }
 
+/// A size as drives have it, in powers of 1024: `1g` where that is exact, `1.82t` where it is not.
+pub(crate) fn size(bytes: u64) -> String {
+    let exact = Bytes(bytes).to_string();
+    if exact.len() <= 5 {
+        return exact;
+    }
+    let (shift, unit) = match bytes {
+        // What would round to 1000 belongs to the next unit.
+        size if size >= 999 << 30 => (40, "t"),
+        size if size >= 999 << 20 => (30, "g"),
+        size if size >= 999 << 10 => (20, "m"),
+        _ => (10, "k"),
+    };
+    format!("{}{unit}", three_digits(bytes as f64 / (1u64 << shift) as f64))
+}
+
 /// Three significant digits of a number below 1000.
 fn three_digits(value: f64) -> String {
     match value.abs() {
@@ -307,6 +324,12 @@ mod tests {
         assert_eq!(counts, ["0.00", "7.80", "12.3", "999", "1.00k", "182k", "1.00M", "14.0M"]);
         let times = [0, 999, 1000, 85_230, 999_499, 999_500, 1_200_000, 2_000_000_000].map(time);
         assert_eq!(times, ["0 ns", "999 ns", "1.00 us", "85.2 us", "999 us", "1.00 ms", "1.20 ms", "2.00 s"]);
+    }
+
+    #[test]
+    fn sizes_of_drives_are_short_and_exact_where_they_can_be() {
+        let sizes = [0, 4096, 1 << 30, 960_197_124_096, 2_000_398_934_016, 1_073_217_536].map(size);
+        assert_eq!(sizes, ["0", "4k", "1g", "894g", "1.82t", "1.00g"]);
     }
 
     #[test]

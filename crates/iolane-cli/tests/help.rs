@@ -14,6 +14,8 @@ fn every_help_text_is_as_it_was_and_fits_100_columns() {
         ("run", &["run", "--help"]),
         ("study", &["study", "--help"]),
         ("lab_run", &["lab", "run", "--help"]),
+        ("nvme", &["nvme", "--help"]),
+        ("nvme_bind", &["nvme", "bind", "--help"]),
     ] {
         let ended = iolane(&folder, arguments).done();
         assert!(ended.stdout.lines().all(|line| line.chars().count() <= 100), "{}", ended.stdout);
@@ -36,7 +38,7 @@ fn the_manual_page_and_the_completions_name_every_command() {
         texts.push(iolane(&folder, ["completions", shell]).done().stdout);
     }
     for text in texts {
-        for command in ["probe", "run", "study", "lab", "completions"] {
+        for command in ["probe", "run", "study", "nvme", "lab", "completions"] {
             assert!(text.contains(command), "{command}: {text}");
         }
     }

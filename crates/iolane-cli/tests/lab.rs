@@ -7,41 +7,13 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command};
-use std::sync::LazyLock;
 
-use common::{Ended, Folder, assert_valid, command, finish, has, iolane, is_root, pid, skipped, wait_until};
+use common::guest::{self, KERNEL, guest_or_skip};
+use common::{Ended, Folder, assert_valid, command, finish, iolane, is_root, pid, skipped, wait_until};
 use iolane_lab::cache::Cache;
-use iolane_lab::{
-    Accelerator, Ended as GuestEnded, Events, GuestCommand, Job, Kernel, KernelSource, Lab, Machine, Stream,
-};
+use iolane_lab::{Ended as GuestEnded, GuestCommand, Lab};
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
-
-/// The kernel of most guests here.
-const KERNEL: &str = "6.1";
-
-/// Why no guest can be run here, if so.
-fn trouble() -> Option<&'static str> {
-    static TROUBLE: LazyLock<Option<String>> = LazyLock::new(|| {
-        if !has("qemu-system-x86_64") {
-            return Some("QEMU is not installed; as root: apt-get install qemu-system-x86".into());
-        }
-        let folder = Folder::new();
-        // Fetching takes longer than a command may in these tests.
-        let fetched = command(&folder, ["lab", "fetch", KERNEL]).output().unwrap();
-        (!fetched.status.success()).then(|| String::from_utf8_lossy(&fetched.stderr).trim().replace('\n', "; "))
-    });
-    TROUBLE.as_deref()
-}
-
-/// Runs a lab, or skips the test aloud.
-macro_rules! guest_or_skip {
-    ($test:literal) => {
-        if let Some(why) = trouble() {
-            return skipped($test, why);
-        }
-    };
-}
 
 fn lab<'a>(options: &'a [&str], inner: &'a [&str]) -> Vec<&'a str> {
     [&["lab", "run", "--kernel", KERNEL], options, &["--"], inner].concat()
@@ -308,54 +280,14 @@ fn a_cache_that_is_full_or_cannot_be_written_is_named() {
     refused(run(Path::new("/proc/cache")), 1, &["/proc/cache"]);
 }
 
-/// What guests say that are made through the library, where more can go wrong than the command line allows.
-#[derive(Default)]
-struct Heard {
-    output: String,
-    ends: Vec<GuestEnded>,
-}
-
-impl Events for Heard {
-    fn note(&mut self, _line: &str) {}
-
-    fn up(&mut self, _release: &str, _accelerator: Accelerator, _took: std::time::Duration) {}
-
-    fn output(&mut self, command: usize, stream: Stream, bytes: &[u8]) {
-        self.output.push_str(&format!("{command} {stream:?}: {}", String::from_utf8_lossy(bytes)));
-    }
-
-    fn ended(&mut self, _command: usize, how: GuestEnded) {
-        self.ends.push(how);
-    }
-}
-
-/// Runs commands in a guest whose process 1 is the given program, with a shell.
-fn run_guest(process_1: &Path, cache: &Cache, commands: Vec<GuestCommand>) -> (iolane::Result<()>, Heard) {
-    let kernel = Kernel::find(&KernelSource::Debian(KERNEL.into()), cache, &mut |_| {}).unwrap();
-    let lab = Lab {
-        machine: Machine { cpus: 1, memory: "1g".parse().unwrap(), drives: Vec::new(), exact: false },
-        kernel,
-        iolane: process_1.into(),
-        files: Vec::new(),
-        programs: vec![("/bin/sh".into(), "/bin/sh".into())],
-        module_parameters: Vec::new(),
-        accelerator: Some(Accelerator::Tcg),
-        timeout: std::time::Duration::from_secs(60),
-        cache,
-    };
-    let mut heard = Heard::default();
-    let job = Job { commands, folder: "/".into(), returns: Vec::new() };
-    let outcome = lab.run(&job, &mut heard, &std::sync::atomic::AtomicBool::new(false));
-    (outcome, heard)
-}
-
 #[test]
 fn a_guest_that_panics_is_quoted_and_its_console_is_kept() {
     guest_or_skip!("a guest that panics");
     let folder = Folder::new();
     let cache = Cache::at(&own_cache(&folder)).unwrap();
     // A process 1 that ends takes its kernel with it.
-    let error = run_guest(Path::new("/bin/true"), &cache, Vec::new()).0.unwrap_err().to_string();
+    let lab = Lab { iolane: "/bin/true".into(), ..guest::lab(&cache, Vec::new()) };
+    let error = guest::run(&lab, Vec::new()).0.unwrap_err().to_string();
     assert!(error.starts_with("the guest: Kernel panic - not syncing: Attempted to kill init!"), "{error}");
     let log = cache.folder().join("console.log");
     assert!(error.ends_with(&format!("its console is in {}", log.display())), "{error}");
@@ -367,21 +299,17 @@ fn commands_run_one_after_the_other_however_each_one_ends() {
     guest_or_skip!("commands in a guest");
     let folder = Folder::new();
     let cache = Cache::at(&own_cache(&folder)).unwrap();
-    let shell = |script: &str| GuestCommand::new(["/bin/sh", "-c", script]);
     let commands = vec![
-        shell("echo $NAME; echo said >&2").with("NAME", "first"),
-        shell("kill -SEGV $$"),
+        guest::shell("echo $NAME; echo said >&2").with("NAME", "first"),
+        guest::shell("kill -SEGV $$"),
         GuestCommand::new(["/bin/no-such-program"]),
         // What a command leaves running does not keep it from having ended.
-        shell("while :; do :; done & exit 7"),
+        guest::shell("while :; do :; done & exit 7"),
     ];
-    let (outcome, heard) = run_guest(Path::new(common::IOLANE), &cache, commands);
+    let (outcome, heard) = guest::run(&guest::lab(&cache, Vec::new()), commands);
     outcome.unwrap();
     use GuestEnded::{Code, Signal};
     assert_eq!(heard.ends, [Code(0), Signal(11), Code(127), Code(7)]);
-    for line in
-        ["0 Output: first\n", "0 Error: said\n", "2 Error: lab: /bin/no-such-program: No such file or directory"]
-    {
-        assert!(heard.output.contains(line), "{line} is not in {}", heard.output);
-    }
+    assert_eq!((heard.stdout(0), heard.stderr(0)), ("first\n", "said\n"));
+    assert!(heard.stderr(2).starts_with("lab: /bin/no-such-program: No such file or directory"), "{heard:?}");
 }

@@ -40,8 +40,6 @@ impl Default for ControllerOptions {
     }
 }
 
-/// As long as Linux waits for an admin command (nvme_core.admin_timeout).
-const ADMIN_TIMEOUT: Duration = Duration::from_secs(60);
 /// An Abort is answered at once, or the controller is stuck.
 const ABORT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Commands in flight on the admin queue: one, and an Abort beside it.
@@ -288,14 +286,14 @@ impl Controller {
 
     /// Carries out one admin command and waits for it.
     fn execute(&self, admin: &mut Admin, command: Command) -> Result<u32, Failure> {
-        self.execute_within(admin, command, ADMIN_TIMEOUT.max(self.options.timeout))
+        self.execute_within(admin, command, self.options.timeout)
     }
 
     /// As [`execute`](Self::execute). A command that is not answered may still be carried out, on memory that is used for
     /// something else by then: the controller is reset.
     fn execute_or_reset(&self, admin: &mut Admin, command: Command) -> Result<u32, Failure> {
         let outcome = self.execute(admin, command);
-        if let Err(Failure::TimedOut) = outcome {
+        if let Err(Failure::TimedOut | Failure::Gone) = outcome {
             self.reset(admin);
         }
         outcome
@@ -351,7 +349,7 @@ impl Controller {
     /// # Errors
     /// `Failed` if it does not answer.
     pub fn namespaces(&self) -> Result<Vec<u32>> {
-        let page = self.identify(&mut *self.lock(), identify::ACTIVE_NAMESPACES, 0)?;
+        let page = self.identify(&mut self.lock(), identify::ACTIVE_NAMESPACES, 0)?;
         let identifiers = page.chunks_exact(4).map(|bytes| u32::from_le_bytes(bytes.try_into().expect("four bytes")));
         Ok(identifiers.take_while(|identifier| *identifier != 0).collect())
     }
@@ -361,7 +359,7 @@ impl Controller {
     /// # Errors
     /// As [`Namespace::parse`]; `Failed` if the controller does not answer.
     pub fn namespace(&self, identifier: u32) -> Result<Namespace> {
-        let page = self.identify(&mut *self.lock(), identify::NAMESPACE, identifier)?;
+        let page = self.identify(&mut self.lock(), identify::NAMESPACE, identifier)?;
         Namespace::parse(&page, identifier, self.name())
     }
 
@@ -430,7 +428,12 @@ impl Controller {
             Some(unsafe { Shadow::at(&shadow.values, &shadow.event_indices, doorbells.offset(identifier, completion)) })
         };
         let pair = QueuePair::new(&self.transport, &doorbells, identifier, depth, shadow)?;
-        self.register_pair(&mut admin, &pair, vector)?;
+        let mut registered = self.register_pair(&mut admin, &pair, vector);
+        if let Err((Failure::TimedOut | Failure::Gone, _)) = registered {
+            self.ensure_alive(&admin)?;
+            registered = self.register_pair(&mut admin, &pair, vector);
+        }
+        registered.map_err(|(failure, what)| failure.error(self, what))?;
         admin.queues[index] = true;
         Ok(IoQueuePair { pair, resets: self.resets(), vector })
     }
@@ -449,14 +452,20 @@ impl Controller {
         Some(self.interrupts.get()?.get(usize::from(queue.vector?))?.as_fd())
     }
 
-    /// Whether it says itself that it works no longer, or is gone.
+    /// Whether it says itself that it works no longer, or is gone or going.
     pub(crate) fn has_failed(&self) -> bool {
         // All ones has that bit too.
-        self.registers.read(CSTS) & CSTS_FATAL != 0
+        self.registers.read(CSTS) & CSTS_FATAL != 0 || self.transport.is_leaving()
     }
 
-    /// Create I/O Completion Queue and Create I/O Submission Queue (sections 5.4 and 5.5).
-    fn register_pair(&self, admin: &mut Admin, pair: &QueuePair, vector: Option<u16>) -> Result<()> {
+    /// Create I/O Completion Queue and Create I/O Submission Queue (sections 5.4 and 5.5). If it fails, the controller has let
+    /// go of the rings; where it did not answer, it was reset for that.
+    fn register_pair(
+        &self,
+        admin: &mut Admin,
+        pair: &QueuePair,
+        vector: Option<u16>,
+    ) -> Result<(), (Failure, &'static str)> {
         const CONTIGUOUS: u32 = 1;
         const INTERRUPTS: u32 = 1 << 1;
         let (submissions, completions) = pair.addresses();
@@ -471,15 +480,14 @@ impl Controller {
         let completion_queue = create(admin::CREATE_COMPLETION_QUEUE, completions, interrupts | CONTIGUOUS);
         let submission_queue =
             create(admin::CREATE_SUBMISSION_QUEUE, submissions, u32::from(pair.identifier()) << 16 | CONTIGUOUS);
-        self.execute_or_reset(admin, completion_queue)
-            .map_err(|failure| failure.error(self, "creating a completion queue"))?;
+        self.execute_or_reset(admin, completion_queue).map_err(|failure| (failure, "creating a completion queue"))?;
         self.execute_or_reset(admin, submission_queue).map_err(|failure| {
             let delete = delete(admin::DELETE_COMPLETION_QUEUE, pair.identifier());
             // The rings are freed next: the controller has to let go of them.
             if matches!(failure, Failure::Status(_)) && self.execute(admin, delete).is_err() {
                 self.reset(admin);
             }
-            failure.error(self, "creating a submission queue")
+            (failure, "creating a submission queue")
         })?;
         Ok(())
     }
@@ -489,7 +497,8 @@ impl Controller {
         let mut admin = self.lock();
         self.ensure_alive(&admin)?;
         queue.pair.restart();
-        self.register_pair(&mut admin, &queue.pair, queue.vector)?;
+        let registered = self.register_pair(&mut admin, &queue.pair, queue.vector);
+        registered.map_err(|(failure, what)| failure.error(self, what))?;
         queue.resets = self.resets();
         Ok(())
     }
@@ -535,7 +544,7 @@ impl Controller {
     }
 
     fn reset(&self, admin: &mut Admin) {
-        let outcome = self.enable(admin).and_then(|()| self.configure(admin));
+        let outcome = self.revive(admin);
         if let Err(error) = outcome {
             // It may still read and write memory, which goes back to its owners now: the bus is taken away from it.
             let _ = self.transport.set_bus_master(false);
@@ -543,6 +552,16 @@ impl Controller {
         }
         // Release: whoever sees the new number sees a controller that lets go of its memory.
         self.resets.fetch_add(1, Ordering::Release);
+    }
+
+    fn revive(&self, admin: &mut Admin) -> Result<()> {
+        if self.transport.is_leaving() {
+            return Err(Error::unavailable(self.name(), "it is being taken away"));
+        }
+        // Whatever else was set up in its PCI configuration may be lost with what made it fail.
+        self.transport.set_bus_master(true)?;
+        self.enable(admin)?;
+        self.configure(admin)
     }
 
     fn ensure_alive(&self, admin: &Admin) -> Result<()> {

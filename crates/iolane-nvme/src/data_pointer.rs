@@ -38,17 +38,17 @@ impl DataPointers {
         // The first entry may begin within a page; all others are whole pages.
         let first_bytes = PAGE - address % PAGE;
         let rest = u64::from(bytes).saturating_sub(first_bytes);
-        if address % 4 == 0 && rest == 0 {
+        if address.is_multiple_of(4) && rest == 0 {
             return Ok((PSDT_PRP, [address, 0]));
         }
-        if address % 4 == 0 && rest <= PAGE {
+        if address.is_multiple_of(4) && rest <= PAGE {
             return Ok((PSDT_PRP, [address, address + first_bytes]));
         }
         self.point_beyond_two_pages(slot, address, bytes)
     }
 
     fn point_beyond_two_pages(&self, slot: u32, address: u64, bytes: u32) -> Result<DataPointer, IoError> {
-        if address % 4 != 0 {
+        if !address.is_multiple_of(4) {
             return Err(IoError::INVALID);
         }
         if self.scatter_gather {

@@ -41,6 +41,11 @@ pub trait Transport: Send + Sync {
     /// `Unavailable` if it has none.
     fn interrupts(&self, most: u32) -> Result<Vec<OwnedFd>>;
 
+    /// Whether the controller is about to be taken away, or its driver is asked to let go of it.
+    fn is_leaving(&self) -> bool {
+        false
+    }
+
     /// Lets time pass while the driver waits for the controller.
     fn relax(&self) {
         std::hint::spin_loop();

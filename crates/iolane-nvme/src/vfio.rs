@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 
 use iolane_core::units::Bytes;
 use iolane_core::{Error, ErrorKind, Result};
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use vfio_bindings::bindings::vfio;
 
@@ -54,6 +54,8 @@ pub struct VfioDevice {
     addresses: Mutex<AddressSpace>,
     device: File,
     config_offset: u64,
+    /// Counts how often the kernel asked to have the device back; it does so until it has.
+    wanted_back: OwnedFd,
     /// Closed after the device: the group belongs to the container as long as it is open.
     _group: File,
     container: File,
@@ -97,7 +99,10 @@ impl VfioDevice {
             return Err(Error::unavailable(name, "its registers (BAR 0) cannot be mapped").remedy("check the drive"));
         }
         let register_memory = map_registers(&device, &registers, &name)?;
-        let this = Self {
+        let wanted_back = event_descriptor(&name)?;
+        // A kernel that cannot ask (before 4.0) takes the device away all the same.
+        let _ = set_interrupts(&device, vfio::VFIO_PCI_REQ_IRQ_INDEX, std::slice::from_ref(&wanted_back));
+        Ok(Self {
             // SAFETY: the mapping is whole pages of the device's memory and lives as long as this, which all who use the
             // registers hold; nothing else in the process knows of it.
             registers: unsafe { Registers::new(register_memory.base, register_memory.bytes) },
@@ -105,11 +110,11 @@ impl VfioDevice {
             addresses: Mutex::new(AddressSpace::default()),
             config_offset: config.offset,
             device,
+            wanted_back,
             _group: group,
             container,
             name,
-        };
-        Ok(this)
+        })
     }
 
     fn failed(&self, what: &str) -> Error {
@@ -240,6 +245,25 @@ fn map_registers(device: &File, region: &vfio::vfio_region_info, name: &str) -> 
     Ok(Mapping { base, bytes })
 }
 
+fn event_descriptor(name: &str) -> Result<OwnedFd> {
+    eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+        .map_err(|errno| Error::system(format!("{name}: an event descriptor"), errno))
+}
+
+/// Has the interrupts of an index, from the first on, counted by these descriptors.
+fn set_interrupts(device: &File, index: u32, fds: &[OwnedFd]) -> io::Result<()> {
+    // struct vfio_irq_set, and behind it the descriptors' numbers.
+    let argsz = (size_of::<vfio::vfio_irq_set>() + 4 * fds.len()) as u32;
+    let flags = vfio::VFIO_IRQ_SET_DATA_EVENTFD | vfio::VFIO_IRQ_SET_ACTION_TRIGGER;
+    let mut words = vec![argsz, flags, index, 0, fds.len() as u32];
+    words.extend(fds.iter().map(|fd| fd.as_raw_fd() as u32));
+    // SAFETY: the request reads as many bytes as the first word says, all of which are there.
+    match unsafe { libc::ioctl(device.as_raw_fd(), DEVICE_SET_IRQS, words.as_ptr()) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 impl Transport for VfioDevice {
     fn name(&self) -> &str {
         &self.name
@@ -305,20 +329,14 @@ impl Transport for VfioDevice {
             );
         }
         let count = info.count.min(most);
-        let new = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
-        let fds: Vec<OwnedFd> = (0..count)
-            .map(|_| new().map_err(|errno| Error::system(format!("{}: an event descriptor", self.name), errno)))
-            .collect::<Result<_>>()?;
-        // struct vfio_irq_set, and behind it the descriptors' numbers.
-        let argsz = (size_of::<vfio::vfio_irq_set>() + 4 * fds.len()) as u32;
-        let flags = vfio::VFIO_IRQ_SET_DATA_EVENTFD | vfio::VFIO_IRQ_SET_ACTION_TRIGGER;
-        let mut words = vec![argsz, flags, index, 0, count];
-        words.extend(fds.iter().map(|fd| fd.as_raw_fd() as u32));
-        // SAFETY: the request reads as many bytes as the first word says, all of which are there.
-        if unsafe { libc::ioctl(self.device.as_raw_fd(), DEVICE_SET_IRQS, words.as_ptr()) } != 0 {
-            return Err(self.failed("setting up interrupts"));
-        }
+        let fds: Vec<OwnedFd> = (0..count).map(|_| event_descriptor(&self.name)).collect::<Result<_>>()?;
+        set_interrupts(&self.device, index, &fds).map_err(|_| self.failed("setting up interrupts"))?;
         Ok(fds)
+    }
+
+    fn is_leaving(&self) -> bool {
+        poll(&mut [PollFd::new(&self.wanted_back, PollFlags::IN)], Some(&Timespec::default()))
+            .is_ok_and(|ready| ready > 0)
     }
 
     fn set_bus_master(&self, on: bool) -> Result<()> {

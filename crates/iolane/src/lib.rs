@@ -32,6 +32,7 @@
 #![forbid(unsafe_code)]
 
 pub mod guard;
+pub mod nvme;
 
 pub use iolane_core::*;
 pub use iolane_kernel::sim;

@@ -13,14 +13,14 @@ use super::sysfs::BlockDevice;
 
 /// Takes the device for ourselves; whatever is mounted, swap or part of an array has been taken likewise.
 pub(super) fn take(found: &Found, device: &BlockDevice) -> Result<OwnedFd, Refusal> {
-    let device_node;
-    let node = match FileType::from_raw_mode(found.stat.st_mode) {
-        FileType::BlockDevice => &found.node,
-        _ => {
-            device_node = device.node()?;
-            &device_node
-        }
-    };
+    match FileType::from_raw_mode(found.stat.st_mode) {
+        FileType::BlockDevice => take_node(&found.node, device),
+        _ => take_node(&device.node()?, device),
+    }
+}
+
+/// As [`take`], by the device's node.
+pub(super) fn take_node(node: &OwnedFd, device: &BlockDevice) -> Result<OwnedFd, Refusal> {
     // Through the handle and not by name, which may have been moved to something else since it was looked up.
     let path = format!("/proc/self/fd/{}", node.as_raw_fd());
     let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;

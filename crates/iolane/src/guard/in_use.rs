@@ -113,14 +113,16 @@ impl Survey {
 
     /// Refuses if any of it is in use on this machine, or if that cannot be found out.
     pub(super) fn check(&self) -> Result<(), Refusal> {
-        self.refusal(&System::read()?).map_or(Ok(()), Err)
+        self.refusals(&System::read()?).next().map_or(Ok(()), Err)
     }
 
-    fn refusal(&self, system: &System) -> Option<Refusal> {
-        self.mounted(system)
-            .or_else(|| self.swapped_to(system))
-            .or_else(|| self.held())
-            .or_else(|| self.behind_loop(system))
+    /// Every use that is made of any of it on this machine, each as "it is mounted at /".
+    pub(super) fn uses(&self) -> Result<Vec<String>, Refusal> {
+        Ok(self.refusals(&System::read()?).map(|refusal| refusal.cause).collect())
+    }
+
+    fn refusals(&self, system: &System) -> impl Iterator<Item = Refusal> {
+        self.mounted(system).chain(self.swapped_to(system)).chain(self.held()).chain(self.behind_loop(system))
     }
 
     fn concern(&self, identity: Option<Identity>) -> Option<&Concern> {
@@ -128,8 +130,8 @@ impl Survey {
     }
 
     /// By number, and by name too: the number is an invented one for btrfs, and for a file that is mounted (erofs).
-    fn mounted(&self, system: &System) -> Option<Refusal> {
-        system.mounts.iter().find_map(|mount| {
+    fn mounted(&self, system: &System) -> impl Iterator<Item = Refusal> {
+        system.mounts.iter().filter_map(|mount| {
             let by_number = self.concern(Some(Identity::Block(mount.number)));
             let concern = by_number.or_else(|| self.concern((system.resolve)(&mount.source)))?;
             let point = shown(&mount.point);
@@ -140,20 +142,21 @@ impl Survey {
 
     /// A name that leads nowhere (deleted, or of another mount namespace) is passed over: the kernel claims the
     /// devices it swaps to, and lets nobody write to the files (ETXTBSY).
-    fn swapped_to(&self, system: &System) -> Option<Refusal> {
-        system.swaps.iter().find_map(|swap| {
+    fn swapped_to(&self, system: &System) -> impl Iterator<Item = Refusal> {
+        system.swaps.iter().filter_map(|swap| {
             let cause = format!("{} is in use as swap", self.concern((system.resolve)(swap))?.phrase());
             Some(Refusal::new(cause, format!("turn that off first (swapoff {})", shown(swap))))
         })
     }
 
-    fn held(&self) -> Option<Refusal> {
-        let holder = self.concerns.iter().find(|concern| concern.role == Role::Holder)?;
-        Some(Refusal::new(format!("{} is built on it", holder.name), format!("stop {} first (lsblk)", holder.name)))
+    fn held(&self) -> impl Iterator<Item = Refusal> {
+        self.concerns.iter().filter(|concern| concern.role == Role::Holder).map(|holder| {
+            Refusal::new(format!("{} is built on it", holder.name), format!("stop {} first (lsblk)", holder.name))
+        })
     }
 
-    fn behind_loop(&self, system: &System) -> Option<Refusal> {
-        system.loops.iter().filter(|made| !self.own_loops.contains(&made.name)).find_map(|made| {
+    fn behind_loop(&self, system: &System) -> impl Iterator<Item = Refusal> {
+        system.loops.iter().filter(|made| !self.own_loops.contains(&made.name)).filter_map(|made| {
             let backing = (system.ask)(made).or_else(|| (system.resolve)(&made.backing));
             let is_behind = |concern: &&Concern| match backing {
                 Some(backing) => concern.identity == backing,
@@ -261,7 +264,22 @@ mod tests {
     }
 
     fn cause(survey: &Survey, system: &System) -> String {
-        survey.refusal(system).map(|refusal| refusal.cause).unwrap_or_default()
+        survey.refusals(system).next().map(|refusal| refusal.cause).unwrap_or_default()
+    }
+
+    #[test]
+    fn every_use_is_told_in_the_order_of_what_weighs_most() {
+        let fake = FakeSysfs::new("uses");
+        let mut system = mount((8, 1), "/dev/sda1");
+        system.swaps = vec!["/dev/sda2".into()];
+        let causes: Vec<String> = fake.survey((8, 0)).refusals(&system).map(|refusal| refusal.cause).collect();
+        let expected = [
+            "its partition sda1 is mounted at /data",
+            "its partition sda2 is in use as swap",
+            "md0 is built on it",
+            "md0p1 is built on it",
+        ];
+        assert_eq!(causes, expected);
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! Decides whether a target may be written, so that nobody's data is lost by a slip of the hand.
-//! Whoever is about to open a target for writing asks here first and keeps the permit until done; nothing here writes.
-//! Whatever cannot be found out counts against writing.
+//! Decides whether a target may be written, or a disk taken from the kernel, so that nobody's data is lost by a slip of the
+//! hand. Whoever is about to do that asks here first and keeps the answer until done; nothing here writes.
+//! Whatever cannot be found out counts against it.
 
 mod claim;
 #[cfg(test)]
@@ -77,7 +77,8 @@ pub fn permit_writes(target: &OsStr, allowed: &[OsString], erase: bool) -> Resul
         return Ok(nothing_to_harm);
     }
     let name = shown(target);
-    let Some(found) = find(target).map_err(|refusal| refusal.on(&name))? else { return Ok(nothing_to_harm) };
+    let refused = |refusal: Refusal| refusal.of(format!("writing to {name}"));
+    let Some(found) = find(target).map_err(refused)? else { return Ok(nothing_to_harm) };
     if !allowed.iter().any(|allowed| identify(allowed) == Some(found.identity)) {
         return Err(Error::usage(format!("writing to {name}"), "it exists, and what is in it would be lost")
             .remedy(format!("to permit it add --allow-writes {name}")));
@@ -87,7 +88,38 @@ pub fn permit_writes(target: &OsStr, allowed: &[OsString], erase: bool) -> Resul
         Identity::File { .. } => check_file(found),
         Identity::Block(number) => check_device(found, number, erase),
     };
-    Ok(WritePermit { identity, _held: Some(held.map_err(|refusal| refusal.on(&name))?) })
+    Ok(WritePermit { identity, _held: Some(held.map_err(refused)?) })
+}
+
+/// A whole disk that nobody uses, claimed until this is dropped: meanwhile nobody can mount it or a partition of it, swap to
+/// it, or build on it.
+#[derive(Debug)]
+#[must_use = "the claim ends when it is dropped"]
+pub struct DiskClaim(#[expect(dead_code, reason = "held, not used")] OwnedFd);
+
+/// Claims a disk, by the kernel's name for it (`nvme0n1`), on the terms of [`permit_writes`]; signatures do not count.
+/// `what` is what an error says was to be done.
+///
+/// # Errors
+/// `Unavailable` if it is in use, or if that cannot be found out.
+pub fn claim_disk(name: &str, what: &str) -> Result<DiskClaim> {
+    let claim = || {
+        let device = Sysfs::HERE.named(name)?;
+        let claim = claim::take_node(&device.node()?, &device)?;
+        Survey::of_device(&device)?.check()?;
+        Ok(DiskClaim(claim))
+    };
+    claim().map_err(|refusal: Refusal| refusal.of(what.to_owned()))
+}
+
+/// What use is made of a disk, by the kernel's name for it: each as "its partition nvme0n1p1 is mounted at /boot". Claims
+/// nothing, so that one that only a claim would show (a mount in another namespace) is not among them.
+///
+/// # Errors
+/// `Unavailable` if that cannot be found out.
+pub fn uses_of_disk(name: &str) -> Result<Vec<String>> {
+    let uses = Sysfs::HERE.named(name).and_then(|device| Survey::of_device(&device)?.uses());
+    uses.map_err(|refusal| refusal.of(format!("who uses {name}")))
 }
 
 /// Refuses a list of targets in which two are the same thing: a file and its hard link, a device under two names,

@@ -1,4 +1,4 @@
-//! What the checks answer where a target must not be written: the cause and what to do about it.
+//! What the checks answer where a target must not be written or taken: the cause and what to do about it.
 //! The guard's other files say it of "it"; `mod.rs` adds the target's name.
 
 use std::ffi::OsStr;
@@ -7,7 +7,7 @@ use std::io;
 use iolane_core::Error;
 use iolane_core::error::describe;
 
-/// Why writing is refused, before it is known by what name the target goes.
+/// Why it is refused, before it is known by what name the target goes.
 #[derive(Debug)]
 pub(super) struct Refusal {
     pub(super) cause: String,
@@ -24,8 +24,9 @@ impl Refusal {
         Self::new(format!("{cause} ({})", describe(&error.into())), "run where /proc and /sys can be read")
     }
 
-    pub(super) fn on(self, name: &str) -> Error {
-        Error::unavailable(format!("writing to {name}"), self.cause).remedy(self.remedy)
+    /// As an error of what was to be done, such as `writing to /dev/sda`.
+    pub(super) fn of(self, what: String) -> Error {
+        Error::unavailable(what, self.cause).remedy(self.remedy)
     }
 }
 

@@ -33,6 +33,13 @@ impl Sysfs<'_> {
         BlockDevice::at(folder)
     }
 
+    /// The block device of this name, as `nvme0n1`.
+    pub(super) fn named(&self, name: &str) -> Result<BlockDevice, Refusal> {
+        let link = Path::new(self.0).join("class/block").join(name);
+        let folder = fs::canonicalize(&link).map_err(|error| Refusal::unreadable(&link, error))?;
+        BlockDevice::at(folder)
+    }
+
     /// The block device of the namespace that a character device (`/dev/ng0n1`) reaches.
     pub(super) fn nvme_namespace(&self, (major, minor): Number) -> Option<Number> {
         let link = fs::read_link(Path::new(self.0).join(format!("dev/char/{major}:{minor}"))).ok()?;
@@ -208,6 +215,8 @@ mod tests {
         let fake = FakeSysfs::new("nvme");
         assert_eq!(fake.sysfs().nvme_namespace((240, 3)), Some((259, 7)));
         assert_eq!(fake.sysfs().nvme_namespace((1, 5)), None);
+        assert_eq!(fake.sysfs().named("nvme0n1").unwrap().number, (259, 7));
+        assert!(fake.sysfs().named("nvme9n1").is_err());
     }
 
     #[test]

@@ -189,25 +189,23 @@ impl Place {
 /// Every place there is here; those that cannot be had are skipped aloud.
 pub(crate) fn everywhere() -> Vec<Place> {
     let mut places = if only_named() { Vec::new() } else { made_here() };
-    places.push(Place::made_up("sim", "sim:16m"));
-    places.push(Place::made_up("null", "null"));
     let named = std::env::var("IOLANE_CONFORMANCE_TARGETS").unwrap_or_default();
     places.extend(named.split_whitespace().map(Place::device));
     places.iter().for_each(|place| report::column(&place.column));
     places
 }
 
-/// Whether files and loop devices of the suite's own are left out.
+/// Whether places of the suite's own are left out.
 fn only_named() -> bool {
     let only = std::env::var("IOLANE_CONFORMANCE_ONLY_NAMED").is_ok_and(|text| text == "1");
     if only {
         let skip = Skip::new("just named targets were asked for", "unset IOLANE_CONFORMANCE_ONLY_NAMED");
-        report::skipped_everywhere("files, tmpfs and loop devices", &skip);
+        report::skipped_everywhere("files, tmpfs, loop devices and made-up ones", &skip);
     }
     only
 }
 
-/// Files and loop devices.
+/// Files, loop devices, made-up devices.
 fn made_here() -> Vec<Place> {
     let folder = std::env::temp_dir();
     let mut places = Vec::new();
@@ -223,6 +221,8 @@ fn made_here() -> Vec<Place> {
             Err(skip) => report::skipped_everywhere(name, &skip),
         }
     }
+    places.push(Place::made_up("sim", "sim:16m"));
+    places.push(Place::made_up("null", "null"));
     places
 }
 

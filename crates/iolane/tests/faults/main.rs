@@ -5,24 +5,26 @@
 //! - `IOLANE_FAULTS_STALLED=/dev/nvme3n1`: any drive, which the test keeps from answering; the kernel's patience must be
 //!   short (`nvme_core.io_timeout=3 nvme_core.admin_timeout=3 nvme_core.max_retries=0`);
 //! - `IOLANE_FAULTS_UNPLUG=/dev/nvme4n1`, `IOLANE_FAULTS_UNPLUG_BY=FILE`: whoever reads the line `unplug nvme4` from FILE
-//!   takes the drive away.
+//!   takes the drive away; `IOLANE_FAULTS_UNPLUG_NAME` is what it is called there, if the name does not say.
+//!
+//! A controller without a kernel driver, `pci:0000:00:04.0,timeout=2s`, will do for each.
 //!
 //! They only read. A path that hangs is named, and ends the process.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs::OpenOptions;
 use std::io::Write;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use iolane::{
     Buffer, Completion, Error, ErrorKind, IoError, IoErrorKind, IoPath, Pages, Pool, Queue, QueueConfig, Request,
-    Target,
+    Target, TargetKind,
 };
 
 const BLOCK_BYTES: usize = 4096;
@@ -76,13 +78,21 @@ impl Lane {
 
 /// All paths that can be had on the drive, those of passthrough on its character device; the others are skipped aloud.
 fn lanes(device: &str) -> Result<Vec<Lane>> {
+    if device.starts_with("pci:") {
+        let target = Target::open(device)?;
+        let paths = iolane::interfaces().filter(|interface| interface.reaches(target.kind()));
+        return Ok(paths
+            .flat_map(iolane::Interface::paths)
+            .map(|path| lane(&path, &target))
+            .collect::<Result<_, _>>()?);
+    }
     let block = Target::open(device).with_context(|| device.to_owned())?;
     let generic = device.replace("/dev/nvme", "/dev/ng");
     let generic = if Path::new(&generic).exists() { Some(Target::open(&generic)?) } else { None };
     let mut lanes = Vec::new();
-    for path in iolane::interfaces().flat_map(iolane::Interface::paths) {
+    let kernels = iolane::interfaces().filter(|interface| interface.reaches(block.kind()));
+    for path in kernels.flat_map(iolane::Interface::paths) {
         let target = match path.interface() {
-            "null" | "sim" => continue,
             "io_uring_cmd" => generic.as_ref().unwrap_or(&block),
             _ => &block,
         };
@@ -296,11 +306,26 @@ fn media_errors_reach_the_requests_they_belong_to_and_the_queue_goes_on() -> Res
     Ok(())
 }
 
-/// The blocks that a plain read fails on.
+/// The blocks that a plain read fails on, one after the other.
 fn bad_blocks(device: &str) -> Result<HashSet<u64>> {
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(device).context(device.to_owned())?;
-    let mut buffer = Pool::new(1, BLOCK_BYTES, Pages::Base)?.take().context("a new pool has its frame")?;
-    Ok((0..BLOCKS).filter(|block| file.read_exact_at(&mut buffer, block * STRIDE_BYTES).is_err()).collect())
+    let target = Target::open(device)?;
+    let path = IoPath::new(if device.starts_with("pci:") { "nvme" } else { "psync" });
+    let pool = Pool::new(1, BLOCK_BYTES, Pages::Base)?;
+    let mut queue = iolane::open_queue(&path, &target, &QueueConfig::new(1).pool(&pool))?;
+    let mut is_bad = |block: u64| -> Result<bool> {
+        let buffer = pool.take().context("the one buffer is free")?;
+        queue.submit(&mut VecDeque::from([Request::read(0, block * STRIDE_BYTES, buffer)]));
+        let mut ended = Vec::new();
+        queue.drain(&mut ended)?;
+        Ok(ended.iter().any(|completion| completion.result.is_err()))
+    };
+    let mut bad = HashSet::new();
+    for block in 0..BLOCKS {
+        if is_bad(block)? {
+            bad.insert(block);
+        }
+    }
+    Ok(bad)
 }
 
 #[test]
@@ -310,19 +335,27 @@ fn requests_to_a_drive_that_does_not_answer_end_and_so_does_dropping_them() -> R
     // Linux 5.10 may need eight seconds more for each path, see below.
     let limit = Duration::from_secs(240);
     let lanes = lanes(&device)?;
-    stall(&device)?;
+    let open = Barrier::new(lanes.len());
     let mut failed = 0;
-    for (path, outcomes) in all_at_once(&lanes, limit, |lane| all_answered(lane, "waiting for answers"), || Ok(()))? {
+    let answered = |lane: &Lane| {
+        let (pool, mut flight) = open_then_stall(lane, &open, &device)?;
+        lane.at("waiting for answers");
+        Ok((lane.path.to_string(), answers_of_all(&mut flight, &pool)?))
+    };
+    for (path, outcomes) in all_at_once(&lanes, limit, answered, || Ok(()))? {
         failed += outcomes.iter().filter(|outcome| outcome.contains("errno")).count();
         say(&format!("faults: {path} on {device}: {}", tally(outcomes)));
     }
     ensure!(failed > 0, "{device} answered every request, so it did not stall");
     // A drive that fails again while the kernel sets it up is given up for good.
     until_live(&device, limit)?;
-    stall(&device)?;
-    all_at_once(&lanes, limit, drop_in_flight, || Ok(()))?;
+    let dropped = |lane: &Lane| {
+        let (pool, flight) = open_then_stall(lane, &open, &device)?;
+        drop_in_flight(flight, &pool)
+    };
+    all_at_once(&lanes, limit, dropped, || Ok(()))?;
     until_live(&device, limit)?;
-    if kernel_version() < (6, 1) {
+    if kernel_version() < (6, 1) && pci_address(&device).is_none() {
         let why =
             "Linux 5.10 keeps its shadow doorbells over a reset, and then does not tell the drive of every request";
         say(&format!("SKIPPED faults reading from {device} once it answers again: {why}; use a newer kernel"));
@@ -332,15 +365,36 @@ fn requests_to_a_drive_that_does_not_answer_end_and_so_does_dropping_them() -> R
     Ok(())
 }
 
+/// Opens a queue and has the drive stalled once those of all lanes are: a drive that does not answer gives none.
+fn open_then_stall<'a>(lane: &'a Lane, open: &Barrier, device: &str) -> Result<(Pool, Flight<'a>)> {
+    let pool = lane.pool()?;
+    let flight = Flight::new(lane, &pool);
+    let stalled = if open.wait().is_leader() { stall(device) } else { Ok(()) };
+    open.wait();
+    stalled?;
+    Ok((pool, flight?))
+}
+
 /// The folder of sysfs of the controller that a namespace's block device belongs to: .../0000:00:05.0/nvme/nvme3
 fn controller(device: &str) -> Result<PathBuf> {
+    if let Some(slot) = pci_address(device) {
+        return Ok(Path::new("/sys/bus/pci/devices").join(slot));
+    }
     let (major, minor) = Target::open(device)?.device().context("a block device has a number")?;
     let namespace = std::fs::canonicalize(format!("/sys/dev/block/{major}:{minor}"))?;
     Ok(namespace.parent().context("a namespace belongs to a controller")?.to_owned())
 }
 
-/// Waits until the kernel has set the drive up anew.
+/// The address in `pci:0000:00:04.0,timeout=2s`.
+fn pci_address(device: &str) -> Option<&str> {
+    device.strip_prefix("pci:")?.split(',').next()
+}
+
+/// Waits until the kernel has set the drive up anew, if it is the kernel who does that.
 fn until_live(device: &str, limit: Duration) -> Result<()> {
+    if pci_address(device).is_some() {
+        return Ok(());
+    }
     let state = controller(device)?.join("state");
     let began = Instant::now();
     loop {
@@ -356,7 +410,10 @@ fn until_live(device: &str, limit: Duration) -> Result<()> {
 
 /// Reads until an answer brings data: what was in flight when the drive was reset may have failed.
 fn until_answered(lane: &Lane) -> Result<()> {
-    while all_answered(lane, "reading again")?.1.iter().all(|outcome| outcome.contains("errno")) {}
+    let pool = lane.pool()?;
+    let mut flight = Flight::new(lane, &pool)?;
+    lane.at("reading again");
+    while answers_of_all(&mut flight, &pool)?.iter().all(|outcome| outcome.contains("errno")) {}
     Ok(())
 }
 
@@ -365,7 +422,8 @@ fn until_answered(lane: &Lane) -> Result<()> {
 fn stall(device: &str) -> Result<()> {
     const COMMAND: u64 = 4;
     const BUS_MASTER: u16 = 1 << 2;
-    let config = controller(device)?.join("device/config");
+    let folder = controller(device)?;
+    let config = if pci_address(device).is_some() { folder.join("config") } else { folder.join("device/config") };
     let file = OpenOptions::new().read(true).write(true).open(&config).with_context(|| config.display().to_string())?;
     let mut command = [0; 2];
     file.read_exact_at(&mut command, COMMAND)?;
@@ -374,11 +432,8 @@ fn stall(device: &str) -> Result<()> {
 }
 
 /// As many reads as the queue is deep, each answered once; gives what they came to.
-fn all_answered(lane: &Lane, stage: &'static str) -> Result<(String, Vec<String>)> {
-    let pool = lane.pool()?;
-    let mut flight = Flight::new(lane, &pool)?;
-    lane.at(stage);
-    flight.fill(&pool);
+fn answers_of_all(flight: &mut Flight<'_>, pool: &Pool) -> Result<Vec<String>> {
+    flight.fill(pool);
     let mut outcomes = Vec::new();
     while !flight.awaited.is_empty() {
         for completion in flight.answers()? {
@@ -389,20 +444,18 @@ fn all_answered(lane: &Lane, stage: &'static str) -> Result<(String, Vec<String>
         }
     }
     flight.ensure_empty()?;
-    Ok((lane.path.to_string(), outcomes))
+    Ok(outcomes)
 }
 
 /// Drops a queue with as many requests in flight as it takes.
-fn drop_in_flight(lane: &Lane) -> Result<()> {
-    let pool = lane.pool()?;
-    let mut flight = Flight::new(lane, &pool)?;
-    flight.fill(&pool);
-    lane.at("handing over");
+fn drop_in_flight(mut flight: Flight<'_>, pool: &Pool) -> Result<()> {
+    flight.fill(pool);
+    flight.lane.at("handing over");
     flight.queue.submit(&mut flight.waiting);
     flight.queue.flush()?;
-    lane.at("dropping a queue");
+    flight.lane.at("dropping a queue");
     drop(flight);
-    ensure_free(&pool)
+    ensure_free(pool)
 }
 
 /// Requests answered before the drive is taken away, and with an error after it was, on each path.
@@ -421,14 +474,22 @@ fn requests_to_a_drive_that_vanishes_end_with_errors_none_lost_none_twice() -> R
             ensure!(!lanes.iter().any(failed), "a path ended before the drive was taken away");
             std::thread::sleep(Duration::from_millis(10));
         }
+        if let Ok(name) = std::env::var("IOLANE_FAULTS_UNPLUG_NAME") {
+            return tell(&by, &name);
+        }
         let controller = device.trim_start_matches("/dev/").rsplit_once('n').map_or("", |(controller, _)| controller);
-        let mut file = OpenOptions::new().append(true).create(true).open(&by).with_context(|| by.clone())?;
-        Ok(file.write_all(format!("unplug {controller}\n").as_bytes())?)
+        tell(&by, controller)
     })?;
     for (path, outcomes) in outcomes {
         say(&format!("faults: {path} on {device}: {outcomes}"));
     }
     Ok(())
+}
+
+/// Has the drive taken away.
+fn tell(by: &str, controller: &str) -> Result<()> {
+    let mut file = OpenOptions::new().append(true).create(true).open(by).with_context(|| by.to_owned())?;
+    Ok(file.write_all(format!("unplug {controller}\n").as_bytes())?)
 }
 
 /// Reads until nothing but errors comes; gives what the path and its last answers were.
@@ -461,6 +522,10 @@ fn until_gone(lane: &Lane) -> Result<(String, String)> {
         }
     }
     flight.ensure_empty()?;
-    drop_in_flight(lane)?;
+    // A controller that is gone gives no more queues.
+    if lane.target.kind() != TargetKind::NvmeController {
+        drop(flight);
+        drop_in_flight(Flight::new(lane, &pool)?, &pool)?;
+    }
     Ok((lane.path.to_string(), tally(outcomes)))
 }

@@ -1,0 +1,218 @@
+//! `iolane nvme` on the real thing: in a guest controllers are listed, taken from the kernel and given back, and what is in
+//! use is refused. Outside only what needs no controller is tried: none of this machine's is touched.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+
+use common::guest::{self, guest_or_skip};
+use common::{Folder, assert_valid, has, iolane, skipped};
+use iolane_lab::cache::Cache;
+use iolane_lab::session::PROGRAM;
+use iolane_lab::{Drive, Ended, GuestCommand};
+use serde_json::Value;
+
+/// Where the drives of a guest are: the first is left alone by most tests, the second is taken.
+const FIRST: &str = "0000:00:01.0";
+const SECOND: &str = "0000:00:02.0";
+
+fn nvme(words: &[&str]) -> GuestCommand {
+    GuestCommand::new([&[PROGRAM, "nvme"], words].concat())
+}
+
+/// Runs commands in a guest of two drives that has these programs of ours besides the shell.
+fn run(programs: &[&str], commands: Vec<GuestCommand>) -> guest::Heard {
+    run_with(vec![Drive::default(); 2], programs, commands)
+}
+
+/// As [`run`], with other drives.
+fn run_with(drives: Vec<Drive>, programs: &[&str], commands: Vec<GuestCommand>) -> guest::Heard {
+    let cache = Cache::of_user().unwrap();
+    let mut lab = guest::lab(&cache, drives);
+    lab.machine.cpus = 2;
+    lab.timeout = std::time::Duration::from_secs(180);
+    lab.programs.extend(programs.iter().map(|name| (found(name).unwrap(), Path::new("/bin").join(name))));
+    let count = commands.len();
+    let (outcome, heard) = guest::run(&lab, commands);
+    outcome.unwrap();
+    assert_eq!(heard.ends.len(), count);
+    heard
+}
+
+/// Where a program is here.
+fn found(name: &str) -> Option<PathBuf> {
+    ["/bin", "/sbin"].map(|folder| Path::new(folder).join(name)).into_iter().find(|path| path.exists())
+}
+
+fn controllers(json: &str) -> Vec<Value> {
+    let document: Value = serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {json}"));
+    assert_valid("nvme", &document);
+    document["controllers"].as_array().unwrap().clone()
+}
+
+#[test]
+fn a_controller_is_listed_taken_for_a_user_and_given_back() {
+    guest_or_skip!("taking a controller");
+    if !has("setpriv") {
+        return skipped("taking a controller", "there is no setpriv");
+    }
+    let as_user =
+        "exec setpriv --reuid 1000 --regid 1000 --clear-groups /bin/sh -c 'exec 3<>/dev/vfio/2 && echo opened'";
+    let heard = run(
+        &["setpriv"],
+        vec![
+            nvme(&["list", "--json", "-"]),
+            nvme(&["bind", SECOND]),
+            guest::shell(as_user),
+            nvme(&["bind", "00:02.0", "--user", "1000", "--group", "1000"]),
+            guest::shell(as_user),
+            nvme(&["list"]),
+            nvme(&["list", "--json", "-"]),
+            guest::shell("exec 3<>/dev/vfio/2; /bin/iolane nvme restore; code=$?; exit $code"),
+            nvme(&["restore", FIRST, SECOND]),
+            nvme(&["list", "--json", "-"]),
+            nvme(&["restore"]),
+        ],
+    );
+    let code = |command: usize| match heard.ends[command] {
+        Ended::Code(code) => code,
+        Ended::Signal(signal) => panic!("{signal}: {heard:#?}"),
+    };
+    let codes: Vec<i32> = (0..heard.ends.len()).map(code).collect();
+    assert_eq!(codes, [0, 0, 2, 0, 0, 0, 0, 3, 0, 0, 0], "{heard:#?}");
+
+    let before = controllers(heard.stdout(0));
+    assert_eq!((&before[0]["address"], &before[1]["address"]), (&FIRST.into(), &SECOND.into()));
+    assert_eq!(before[1]["namespaces"][0]["name"], "nvme1n1");
+    assert_eq!(before[1]["namespaces"][0]["bytes"], 1 << 30);
+
+    assert!(heard.stdout(1).starts_with("0000:00:02.0: taken from nvme; its group is /dev/vfio/2;"), "{heard:#?}");
+    assert!(heard.stderr(2).contains("Permission denied"), "{heard:#?}");
+    assert!(heard.stdout(3).starts_with("0000:00:02.0: was taken already; its group is /dev/vfio/2\n"), "{heard:#?}");
+    assert!(heard.stdout(3).contains("ulimit -l"), "{heard:#?}");
+    assert_eq!(heard.stdout(4), "opened\n");
+
+    assert!(heard.stdout(5).contains("taken by `iolane nvme bind`"), "{heard:#?}");
+    assert!(heard.stdout(5).lines().all(|line| line.chars().count() <= 100), "{heard:#?}");
+    let taken = &controllers(heard.stdout(6))[1];
+    assert_eq!((&taken["driver"], &taken["taken"]), (&"vfio-pci".into(), &true.into()));
+    assert_eq!((&taken["vfio_node"], &taken["model"]), (&"/dev/vfio/2".into(), &before[1]["model"]));
+
+    let busy = heard.stderr(7);
+    assert!(busy.starts_with("iolane: giving 0000:00:02.0 back: sh (pid "), "{busy}");
+    assert!(busy.contains("has /dev/vfio/2 open; end that process first"), "{busy}");
+    let expected = "0000:00:01.0: nothing to give back, nvme has it\n0000:00:02.0: given back to nvme\n";
+    assert_eq!(heard.stdout(8), expected);
+    assert_eq!(controllers(heard.stdout(9)), before);
+    assert_eq!(heard.stdout(10), "Nothing to give back: no controller is taken.\n");
+}
+
+#[test]
+fn a_drive_in_use_is_not_taken_and_one_that_is_not_is_refused_with_it() {
+    guest_or_skip!("refusing a drive in use");
+    if ["mkswap", "swapon"].iter().any(|name| found(name).is_none()) {
+        return skipped("refusing a drive in use", "there is no mkswap or swapon");
+    }
+    let heard = run(
+        &["mkswap", "swapon"],
+        vec![
+            guest::shell("exec 3</dev/ng0n1; /bin/iolane nvme list; /bin/iolane nvme bind 0000:00:01.0; exit $?"),
+            guest::shell("mkswap /dev/nvme1n1 && swapon /dev/nvme1n1"),
+            nvme(&["bind", FIRST, SECOND]),
+            nvme(&["list"]),
+        ],
+    );
+    assert_eq!(heard.ends, [3, 0, 3, 0].map(Ended::Code), "{heard:#?}");
+    assert!(heard.stdout(0).contains("has it open"), "{heard:#?}");
+    assert!(heard.stderr(0).starts_with("iolane: taking 0000:00:01.0 (nvme0n1): sh (pid "), "{heard:#?}");
+    let refusal =
+        "iolane: taking 0000:00:02.0 (nvme1n1): it is in use as swap; turn that off first (swapoff /dev/nvme1n1)\n";
+    assert_eq!((heard.stdout(2), heard.stderr(2)), ("", refusal));
+    let listed: Vec<&str> = heard.stdout(3).lines().collect();
+    assert!(listed[1].starts_with(FIRST) && listed[1].contains(" nvme "), "{heard:#?}");
+    assert!(listed[2].ends_with("it is in use as swap"), "{heard:#?}");
+}
+
+#[test]
+fn a_drive_that_is_pulled_out_while_it_is_taken_is_forgotten_with_a_word() {
+    guest_or_skip!("pulling a drive that is taken");
+    // Behind a port of its own, which is in its IOMMU group and has a driver of the kernel.
+    let drives = vec![Drive { removable: true, ..Drive::default() }];
+    let pull = "echo unplug nvme0 >/run/lab-events; while [ -e /sys/bus/pci/devices/0000:01:00.0 ]; do :; done";
+    let commands = vec![nvme(&["bind", "01:00.0"]), guest::shell(pull), nvme(&["restore"]), nvme(&["list"])];
+    let heard = run_with(drives, &[], commands);
+    assert_eq!(heard.ends, [0; 4].map(Ended::Code), "{heard:#?}");
+    assert_eq!(heard.stdout(2), "0000:01:00.0: not in the machine any more; forgotten\n");
+    assert!(heard.stdout(3).starts_with("This machine has no NVMe controller"), "{heard:#?}");
+}
+
+#[test]
+fn a_bind_or_restore_that_is_killed_at_any_moment_is_undone_by_the_next_start() {
+    guest_or_skip!("killing a bind or restore");
+    // The kill comes when `until` no longer holds, and then a little later each time, until it comes too late.
+    let rounds = |prepare: &str, command: &str, until: &str| {
+        guest::shell(&format!(
+            "for delay in 0 50 200 1000 5000 20000; do
+                {prepare}
+                /bin/iolane nvme {command} >/dev/null &
+                while {until}; do :; done
+                turn=0; while [ $turn -lt $delay ]; do turn=$((turn + 1)); done
+                kill -9 $! 2>/dev/null; wait $! 2>/dev/null
+                /bin/iolane nvme list 2>&1 >/dev/null || exit 9
+                if [ -e /sys/bus/pci/drivers/vfio-pci/{SECOND} ]; then
+                    [ -e /run/iolane/nvme/{SECOND}.json ] || exit 8
+                    /bin/iolane nvme restore || exit 7
+                fi
+                [ -e /sys/bus/pci/drivers/nvme/{SECOND} ] || exit 6
+                [ ! -e /run/iolane/nvme/{SECOND}.json ] || exit 5
+            done"
+        ))
+    };
+    let bind = rounds("", &format!("bind {SECOND}"), &format!("[ ! -e /run/iolane/nvme/{SECOND}.json ]"));
+    let taken = format!("/bin/iolane nvme bind {SECOND} >/dev/null || exit 4");
+    let restore = rounds(&taken, "restore", &format!("[ -e /sys/bus/pci/drivers/vfio-pci/{SECOND} ]"));
+    let heard = run(&[], vec![bind, restore, nvme(&["list", "--json", "-"])]);
+    assert_eq!(heard.ends, [0; 3].map(Ended::Code), "{heard:#?}");
+    let said = "0000:00:02.0: left half taken by a process that was killed; now given back to nvme\n";
+    for killed in 0..2 {
+        assert!(heard.stdout(killed).contains(said), "none was killed halfway: {heard:#?}");
+    }
+    let second = &controllers(heard.stdout(2))[1];
+    assert_eq!((&second["driver"], &second["namespaces"][0]["name"]), (&"nvme".into(), &"nvme1n1".into()));
+}
+
+#[test]
+fn addresses_that_cannot_be_and_users_that_are_not_are_wrong_use() {
+    let folder = Folder::new();
+    // A bus on which no machine of ours has anything.
+    let nowhere = "fffe:fe:1f.7";
+    for (words, code, says) in [
+        (&["nvme", "bind"][..], 2, &["<BDF>"][..]),
+        (&["nvme"], 2, &["list", "bind", "restore"]),
+        (&["nvme", "bind", "nvme0"], 2, &["PCI address `nvme0`", "0000:00:04.0"]),
+        (&["nvme", "bind", "00:04"], 2, &["PCI address `00:04`"]),
+        (&["nvme", "restore", "/dev/nvme0n1"], 2, &["PCI address `/dev/nvme0n1`", "iolane nvme list"]),
+        (&["nvme", "bind", nowhere, "--user", "no such user"], 2, &["--user no such user", "/etc/passwd"]),
+        (&["nvme", "bind", nowhere, "--group", "4294967295"], 2, &["--group 4294967295"]),
+        (&["nvme", "bind", nowhere], 3, &["taking fffe:fe:1f.7: there is no such PCI device", "iolane nvme list"]),
+        (&["nvme", "list", "--json", "/nonexistent/list.json"], 1, &["writing /nonexistent/list.json"]),
+    ] {
+        let ended = iolane(&folder, words);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(code), ""), "{words:?}: {ended:#?}");
+        says.iter().for_each(|words| assert!(ended.stderr.contains(words), "`{words}` is not in {ended:#?}"));
+    }
+    assert!(folder.names().is_empty());
+}
+
+#[test]
+fn the_list_of_this_machine_is_as_the_schema_says() {
+    let folder = Folder::new();
+    let ended = iolane(&folder, ["nvme", "list", "--json", "list.json"]).done();
+    let listed = controllers(&std::fs::read_to_string(folder.join("list.json")).unwrap());
+    let text = ended.stdout;
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    match listed[..] {
+        [] => assert!(text.contains("no NVMe controller") && text.contains("iolane lab run"), "{text}"),
+        _ => assert!(listed.iter().all(|controller| text.contains(controller["address"].as_str().unwrap())), "{text}"),
+    }
+}

@@ -1,0 +1,427 @@
+//! PCI as sysfs tells of it: which NVMe controllers there are, what drives each, and which IOMMU group it is in.
+//! Called by [`crate::binding`] and by the library's `nvme` module; writes nothing but what its caller hands it.
+//! Sources: Documentation/ABI/testing/sysfs-bus-pci, PCI Code and ID Assignment Specification.
+
+use std::fmt;
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use iolane_core::{Error, Result};
+
+/// Where a function sits on PCI: domain, bus, device, function; written `0000:00:04.0`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Bdf {
+    domain: u32,
+    bus: u8,
+    device: u8,
+    function: u8,
+}
+
+impl Bdf {
+    /// `None` if there are no such device and function: a bus has 32 devices, a device 8 functions.
+    pub fn new(domain: u32, bus: u8, device: u8, function: u8) -> Option<Self> {
+        (device < 32 && function < 8).then_some(Self { domain, bus, device, function })
+    }
+
+    /// Reads `0000:00:04.0`, and `00:04.0` as in domain 0.
+    fn parse(text: &str) -> Option<Self> {
+        let (place, function) = text.split_once('.')?;
+        let (rest, device) = place.rsplit_once(':')?;
+        let (domain, bus) = rest.split_once(':').unwrap_or(("0000", rest));
+        // The kernel writes four digits, and more where they do not suffice (a VMD's domain is 10000).
+        if domain.len() < 4 || bus.len() != 2 || device.len() != 2 || function.len() != 1 {
+            return None;
+        }
+        let small = |digits| hex(digits).and_then(|number| u8::try_from(number).ok());
+        Self::new(hex(domain)?, small(bus)?, small(device)?, small(function)?)
+    }
+}
+
+/// Digits alone: no sign, at most eight.
+fn hex(digits: &str) -> Option<u32> {
+    digits.bytes().all(|byte| byte.is_ascii_hexdigit()).then(|| u32::from_str_radix(digits, 16).ok()).flatten()
+}
+
+impl fmt::Display for Bdf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:04x}:{:02x}:{:02x}.{}", self.domain, self.bus, self.device, self.function)
+    }
+}
+
+impl FromStr for Bdf {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Self::parse(text).ok_or_else(|| {
+            let shown = text.replace(char::is_control, "?");
+            Error::usage(format!("PCI address `{shown}`"), "it is not of the form 0000:00:04.0 or 00:04.0")
+                .remedy("`iolane nvme list` shows those there are")
+        })
+    }
+}
+
+/// The class of NVMe controllers: mass storage, non-volatile memory, NVMe I/O controller.
+const CLASS_NVME: u32 = 0x01_08_02;
+/// Base class and subclass of bridges from PCI to PCI.
+const CLASS_BRIDGE: u32 = 0x06_04;
+
+/// The PCI bus of a sysfs tree.
+#[derive(Debug, Clone)]
+pub struct Pci {
+    sysfs: PathBuf,
+}
+
+impl Pci {
+    /// The bus of this sysfs tree: `/sys`, or one that a test made.
+    pub fn new(sysfs: impl Into<PathBuf>) -> Self {
+        Self { sysfs: sysfs.into() }
+    }
+
+    /// Every NVMe controller, in the order of their addresses. None where there is no PCI at all.
+    ///
+    /// # Errors
+    /// If the bus is there and cannot be read.
+    pub fn controllers(&self) -> Result<Vec<Device>> {
+        let folder = self.bus().join("devices");
+        let names = match names_in(&folder) {
+            Ok(names) => names,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(Error::system(format!("the list of PCI devices in {}", folder.display()), error)),
+        };
+        let devices = names.iter().filter_map(|name| Bdf::parse(name)).map(|bdf| self.at(bdf));
+        // One that is pulled out meanwhile is no controller any more.
+        let mut controllers: Vec<Device> = devices.filter(|device| device.is_nvme().unwrap_or(false)).collect();
+        controllers.sort_by_key(|device| device.bdf);
+        Ok(controllers)
+    }
+
+    /// The device at an address; `None` if there is none.
+    pub fn device(&self, bdf: Bdf) -> Option<Device> {
+        Some(self.at(bdf)).filter(|device| device.folder.exists())
+    }
+
+    fn at(&self, bdf: Bdf) -> Device {
+        Device { bdf, folder: self.bus().join("devices").join(bdf.to_string()), sysfs: self.sysfs.clone() }
+    }
+
+    /// Whether a driver of this name is loaded.
+    pub fn has_driver(&self, name: &str) -> bool {
+        self.bus().join("drivers").join(name).exists()
+    }
+
+    /// Lets the kernel look for a driver of a device that has none.
+    pub(crate) fn probe_drivers(&self, bdf: Bdf) -> io::Result<()> {
+        write(&self.bus().join("drivers_probe"), &bdf.to_string())
+    }
+
+    fn bus(&self) -> PathBuf {
+        self.sysfs.join("bus/pci")
+    }
+}
+
+/// A PCI device as sysfs tells of it, looked up anew with every question.
+#[derive(Debug, Clone)]
+pub struct Device {
+    bdf: Bdf,
+    folder: PathBuf,
+    sysfs: PathBuf,
+}
+
+/// A namespace that the kernel offers as a block device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Namespace {
+    /// The kernel's name of its block device, as `nvme0n1`.
+    pub name: String,
+    /// Its size in bytes.
+    pub bytes: u64,
+}
+
+impl Namespace {
+    /// The kernel's name of its passthrough device: `ng0n1` for `nvme0n1`.
+    pub fn generic_name(&self) -> String {
+        self.name.replacen("nvme", "ng", 1)
+    }
+}
+
+/// A device that shares an IOMMU group: whoever drives one of a group can reach the memory of all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Companion {
+    /// The kernel's name for it: a PCI address for most.
+    pub name: String,
+    /// What drives it.
+    pub driver: Option<String>,
+    /// Whether it is a bridge, which moves no data of its own.
+    pub is_bridge: bool,
+}
+
+impl Device {
+    /// Its address.
+    pub fn bdf(&self) -> Bdf {
+        self.bdf
+    }
+
+    /// Whether it is (still) there.
+    pub fn is_there(&self) -> bool {
+        self.folder.exists()
+    }
+
+    /// Whether its class is that of NVMe controllers.
+    ///
+    /// # Errors
+    /// If the class cannot be read.
+    pub fn is_nvme(&self) -> Result<bool> {
+        Ok(class_of(&self.folder)? == CLASS_NVME)
+    }
+
+    /// The name of the driver that has it.
+    pub fn driver(&self) -> Option<String> {
+        linked_name(&self.folder.join("driver"))
+    }
+
+    /// The only driver that may have it, where one was set.
+    pub fn driver_override(&self) -> Option<String> {
+        let text = self.attribute("driver_override")?;
+        (text != "(null)").then_some(text)
+    }
+
+    /// The number of its IOMMU group; `None` if no IOMMU watches over it.
+    pub fn iommu_group(&self) -> Option<u32> {
+        linked_name(&self.folder.join("iommu_group"))?.parse().ok()
+    }
+
+    /// The other devices of its IOMMU group.
+    ///
+    /// # Errors
+    /// If the group cannot be read.
+    pub fn companions(&self) -> Result<Vec<Companion>> {
+        let folder = self.folder.join("iommu_group/devices");
+        let names =
+            names_in(&folder).map_err(|error| Error::system(format!("the IOMMU group of {}", self.bdf), error))?;
+        let others = names.into_iter().filter(|name| *name != self.bdf.to_string());
+        let companion = |name: String| {
+            let device = folder.join(&name);
+            let is_bridge = class_of(&device).is_ok_and(|class| class >> 8 == CLASS_BRIDGE);
+            Companion { name, driver: linked_name(&device.join("driver")), is_bridge }
+        };
+        Ok(others.map(companion).collect())
+    }
+
+    /// Vendor and device as PCI numbers them: `1b36:0010`.
+    pub fn pci_id(&self) -> Option<String> {
+        let number = |name| Some(self.attribute(name)?.trim_start_matches("0x").to_owned());
+        Some(format!("{}:{}", number("vendor")?, number("device")?))
+    }
+
+    /// The kernel's name of the controller (`nvme0`), while the nvme driver has it.
+    pub fn controller_name(&self) -> Option<String> {
+        names_in(&self.folder.join("nvme")).ok()?.into_iter().find(|name| name.starts_with("nvme"))
+    }
+
+    /// The model that the controller names, while the nvme driver has it.
+    pub fn model(&self) -> Option<String> {
+        self.controller_attribute("model")
+    }
+
+    /// Whether the nvme driver has set the controller up and it works.
+    pub fn is_live(&self) -> bool {
+        self.controller_attribute("state").as_deref() == Some("live")
+    }
+
+    /// The block devices of its namespaces, while the nvme driver has it.
+    pub fn namespaces(&self) -> Vec<Namespace> {
+        let Some(controller) = self.controller_name() else { return Vec::new() };
+        let names = names_in(&self.folder.join("nvme").join(controller)).unwrap_or_default();
+        let mut names: Vec<String> = names.iter().filter_map(|name| block_device(name)).collect();
+        names.sort();
+        names.dedup();
+        names.into_iter().map(|name| Namespace { bytes: self.block_bytes(&name), name }).collect()
+    }
+
+    /// The kernel's name of its own VFIO device (`vfio0`), while vfio-pci has it; none before Linux 6.2.
+    pub fn vfio_name(&self) -> Option<String> {
+        names_in(&self.folder.join("vfio-dev")).ok()?.into_iter().next()
+    }
+
+    /// Takes it from the driver that has it, if one has.
+    pub(crate) fn unbind(&self) -> io::Result<()> {
+        match write(&self.folder.join("driver/unbind"), &self.bdf.to_string()) {
+            // No driver: that is what was wanted.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.is_there() => Ok(()),
+            done => done,
+        }
+    }
+
+    /// Says which driver alone may have it; `None` lets any.
+    pub(crate) fn set_driver_override(&self, driver: Option<&str>) -> io::Result<()> {
+        // An empty line clears it.
+        write(&self.folder.join("driver_override"), &format!("{}\n", driver.unwrap_or_default()))
+    }
+
+    fn controller_attribute(&self, name: &str) -> Option<String> {
+        self.attribute(&format!("nvme/{}/{name}", self.controller_name()?))
+    }
+
+    fn attribute(&self, name: &str) -> Option<String> {
+        let text = fs::read_to_string(self.folder.join(name)).ok()?;
+        Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+    }
+
+    fn block_bytes(&self, name: &str) -> u64 {
+        let size = fs::read_to_string(self.sysfs.join("class/block").join(name).join("size"));
+        // sysfs counts in sectors of 512 bytes, whatever the device's blocks are.
+        size.ok().and_then(|size| size.trim().parse::<u64>().ok()).unwrap_or(0).saturating_mul(512)
+    }
+}
+
+/// The block device that a name in a controller's folder stands for: `nvme0n1` for itself, and for `nvme0c1n1`, which is
+/// the way by controller 1 to the namespace `nvme0n1` of several controllers (drivers/nvme/host/multipath.c).
+fn block_device(name: &str) -> Option<String> {
+    let (instance, namespace) = name.strip_prefix("nvme")?.split_once('n')?;
+    let instance = instance.split_once('c').map_or(instance, |(subsystem, _)| subsystem);
+    let are_numbers = [instance, namespace].iter().all(|part| part.parse::<u32>().is_ok());
+    are_numbers.then(|| format!("nvme{instance}n{namespace}"))
+}
+
+fn class_of(device: &Path) -> Result<u32> {
+    let path = device.join("class");
+    let text = fs::read_to_string(&path).map_err(|error| Error::system(path.display().to_string(), error))?;
+    let class = text.trim().strip_prefix("0x").and_then(hex);
+    class.ok_or_else(|| Error::failed(path.display().to_string(), format!("`{}` is no PCI class", text.trim())))
+}
+
+/// The last part of where a symbolic link leads.
+fn linked_name(link: &Path) -> Option<String> {
+    Some(fs::read_link(link).ok()?.file_name()?.to_str()?.to_owned())
+}
+
+fn names_in(folder: &Path) -> io::Result<Vec<String>> {
+    let mut names: Vec<String> = fs::read_dir(folder)?
+        .map(|entry| entry.map(|entry| entry.file_name().to_string_lossy().into_owned()))
+        .collect::<io::Result<_>>()?;
+    names.sort();
+    Ok(names)
+}
+
+/// Writes an attribute, which must be there, in one call, as sysfs wants it; truncating is for trees of plain files.
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    fs::OpenOptions::new().write(true).truncate(true).open(path)?.write_all(text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake_machine::FakeMachine;
+    use proptest::prelude::*;
+
+    #[test]
+    fn an_address_is_read_with_and_without_its_domain() {
+        for (text, shown) in [
+            ("0000:00:04.0", "0000:00:04.0"),
+            ("00:04.0", "0000:00:04.0"),
+            ("10000:E1:1f.7", "10000:e1:1f.7"),
+            ("ffffffff:ff:1f.7", "ffffffff:ff:1f.7"),
+        ] {
+            assert_eq!(text.parse::<Bdf>().unwrap().to_string(), shown);
+        }
+        for text in [
+            "",
+            "04.0",
+            "0:04.0",
+            "00:04",
+            "00:4.0",
+            "00:20.0",
+            "00:04.8",
+            "00:04.00",
+            "0:00:04.0",
+            "+000:00:04.0",
+            "0000:00:04.0 ",
+            "0000:0000:00:04.0",
+            "100000000:00:04.0",
+            "../0:00:04.0",
+            "00:é.0",
+            "nvme0",
+        ] {
+            let error = text.parse::<Bdf>().expect_err(text).to_string();
+            assert!(error.starts_with(&format!("PCI address `{text}`: ")), "{error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_shown_is_read_back(domain: u32, bus: u8, device in 0u8..32, function in 0u8..8) {
+            let bdf = Bdf::new(domain, bus, device, function).unwrap();
+            prop_assert_eq!(bdf.to_string().parse::<Bdf>().unwrap(), bdf);
+            if domain == 0 {
+                prop_assert_eq!(bdf.to_string()["0000:".len()..].parse::<Bdf>().unwrap(), bdf);
+            }
+        }
+
+        #[test]
+        fn no_text_makes_the_parser_panic_and_what_it_takes_it_takes_again(text in "[0-9a-fA-F:.+/ é]{0,16}|\\PC*") {
+            if let Ok(bdf) = text.parse::<Bdf>() {
+                prop_assert_eq!(bdf.to_string().parse::<Bdf>().unwrap(), bdf);
+                let name = bdf.to_string();
+                prop_assert!(name.ends_with(&text.to_lowercase()) || text.len() > name.len());
+            }
+        }
+
+        #[test]
+        fn names_of_namespaces_are_told_from_other_names(name in "(nvme|ng)?[0-9cnp]{0,6}|\\PC*") {
+            if let Some(device) = block_device(&name) {
+                prop_assert_eq!(block_device(&device), Some(device));
+            }
+        }
+    }
+
+    #[test]
+    fn namespaces_are_found_by_one_controller_and_by_several() {
+        for (name, device) in [
+            ("nvme0n1", Some("nvme0n1")),
+            ("nvme2c3n14", Some("nvme2n14")),
+            ("ng0n1", None),
+            ("nvme0", None),
+            ("hwmon1", None),
+            ("nvme0n1p1", None),
+        ] {
+            assert_eq!(block_device(name).as_deref(), device, "{name}");
+        }
+    }
+
+    #[test]
+    fn controllers_are_listed_and_other_devices_are_not() {
+        let machine = FakeMachine::new("list");
+        machine.controller("0000:01:00.0", "nvme1", 2);
+        machine.controller("0000:00:04.0", "nvme0", 1);
+        machine.device("0000:00:1f.2", 0x01_06_01, Some("ahci"), Some(3));
+        let controllers = machine.pci().controllers().unwrap();
+        let seen: Vec<_> = controllers.iter().map(|device| device.bdf().to_string()).collect();
+        assert_eq!(seen, ["0000:00:04.0", "0000:01:00.0"]);
+        let first = &controllers[0];
+        assert_eq!((first.driver().as_deref(), first.iommu_group()), (Some("nvme"), Some(1)));
+        assert_eq!(first.model().as_deref(), Some("Fake drive"));
+        assert_eq!(first.namespaces(), [Namespace { name: "nvme0n1".into(), bytes: 1 << 20 }]);
+        assert_eq!(first.namespaces()[0].generic_name(), "ng0n1");
+        assert_eq!(first.driver_override(), None);
+        assert!(machine.pci().device("00:1f.3".parse().unwrap()).is_none());
+    }
+
+    #[test]
+    fn a_machine_without_pci_has_no_controllers() {
+        assert!(Pci::new("/nonexistent").controllers().unwrap().is_empty());
+    }
+
+    #[test]
+    fn the_devices_of_a_group_are_told_with_their_drivers() {
+        let machine = FakeMachine::new("group");
+        machine.controller("0000:01:00.0", "nvme0", 4);
+        machine.device("0000:00:01.0", 0x06_04_00, Some("pcieport"), Some(1));
+        machine.device("0000:01:00.1", 0x02_00_00, None, Some(1));
+        let companions = machine.pci().device("01:00.0".parse().unwrap()).unwrap().companions().unwrap();
+        let expected = [("0000:00:01.0", Some("pcieport"), true), ("0000:01:00.1", None, false)].map(
+            |(name, driver, is_bridge)| Companion { name: name.into(), driver: driver.map(Into::into), is_bridge },
+        );
+        assert_eq!(companions, expected);
+    }
+}

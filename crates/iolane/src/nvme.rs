@@ -1,0 +1,460 @@
+//! NVMe controllers, who uses them, and whether one may be taken from the kernel for a driver in user space. What is
+//! decided here is done by `iolane_nvme::binding`. Called by `iolane nvme`; what is in use is never taken.
+
+use std::path::PathBuf;
+
+use iolane_nvme::binding::{self, Bindings, KERNEL_DRIVER, Locked, Record, VFIO_DRIVER};
+pub use iolane_nvme::binding::{Owner, Returned};
+use iolane_nvme::openers::{Opener, Openers};
+pub use iolane_nvme::pci::Bdf;
+use iolane_nvme::pci::{Companion, Device};
+
+use crate::guard::{self, DiskClaim};
+use crate::{Error, Result};
+
+/// An NVMe controller of this machine.
+#[derive(Debug, Clone)]
+pub struct Controller {
+    /// Its PCI address.
+    pub bdf: Bdf,
+    /// The model it names, or named before it was taken from the kernel.
+    pub model: Option<String>,
+    /// Vendor and device as PCI numbers them: `1b36:0010`.
+    pub pci_id: Option<String>,
+    /// The driver that has it.
+    pub driver: Option<String>,
+    /// Its IOMMU group; `None` if no IOMMU watches over it.
+    pub iommu_group: Option<u32>,
+    /// How user space reaches it, while vfio-pci has it.
+    pub vfio_node: Option<PathBuf>,
+    /// Whether [`bind`] took it, so that [`restore`] gives it back.
+    pub taken: bool,
+    /// Its namespaces, while the kernel's driver has it.
+    pub namespaces: Vec<Namespace>,
+    /// Who has the controller itself open, each in words.
+    pub used_by: Vec<String>,
+}
+
+/// A namespace that the kernel offers as a block device.
+#[derive(Debug, Clone)]
+pub struct Namespace {
+    /// The kernel's name of its block device, as `nvme0n1`.
+    pub name: String,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// Who uses it, each in words that call it "it": "it is mounted at /".
+    pub used_by: Vec<String>,
+}
+
+/// Every NVMe controller, in the order of their addresses. Processes of other users are seen by root alone.
+///
+/// # Errors
+/// If PCI cannot be looked at, or a record of what was taken is damaged.
+pub fn controllers() -> Result<Vec<Controller>> {
+    let bindings = Bindings::here();
+    let (records, openers) = (bindings.records()?, Openers::scan());
+    let devices = bindings.pci().controllers()?;
+    let record = |device: &Device| records.iter().find(|record| record.bdf == device.bdf());
+    Ok(devices.iter().map(|device| controller(&bindings, device, record(device), &openers)).collect())
+}
+
+fn controller(bindings: &Bindings, device: &Device, record: Option<&Record>, openers: &Openers) -> Controller {
+    let driver = device.driver();
+    let is_with_vfio = driver.as_deref() == Some(VFIO_DRIVER);
+    let nodes = if is_with_vfio { bindings.nodes(device) } else { controller_node(device).into_iter().collect() };
+    let namespace = |found: iolane_nvme::pci::Namespace| Namespace {
+        used_by: uses_of(&found, openers),
+        name: found.name,
+        bytes: found.bytes,
+    };
+    Controller {
+        bdf: device.bdf(),
+        model: device.model().or_else(|| record.filter(|_| is_with_vfio)?.model.clone()),
+        pci_id: device.pci_id(),
+        iommu_group: device.iommu_group(),
+        vfio_node: device.iommu_group().filter(|_| is_with_vfio).map(|group| bindings.group_node(group)),
+        taken: is_with_vfio && record.is_some(),
+        namespaces: device.namespaces().into_iter().map(namespace).collect(),
+        used_by: nodes
+            .iter()
+            .flat_map(|node| openers.of(node).iter().map(move |opener| format!("{opener} has {} open", node.display())))
+            .collect(),
+        driver,
+    }
+}
+
+/// The node of a controller that the kernel's driver has, by which it is administered.
+fn controller_node(device: &Device) -> Option<PathBuf> {
+    device.controller_name().map(|name| PathBuf::from(format!("/dev/{name}")))
+}
+
+fn uses_of(namespace: &iolane_nvme::pci::Namespace, openers: &Openers) -> Vec<String> {
+    let mut uses = guard::uses_of_disk(&namespace.name).unwrap_or_else(|error| vec![error.cause().into()]);
+    uses.extend(openers_of(namespace, openers).map(|opener| format!("{opener} has it open")));
+    uses
+}
+
+/// Who has a namespace open, as a block device or for passthrough.
+fn openers_of<'a>(
+    namespace: &iolane_nvme::pci::Namespace,
+    openers: &'a Openers,
+) -> impl Iterator<Item = &'a Opener> + use<'a> {
+    let nodes = [namespace.name.clone(), namespace.generic_name()];
+    nodes.into_iter().flat_map(|name| openers.of(&PathBuf::from("/dev").join(name)))
+}
+
+/// A controller that vfio-pci has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bound {
+    /// Its PCI address.
+    pub bdf: Bdf,
+    /// How user space reaches it.
+    pub node: PathBuf,
+    /// How it came there.
+    pub how: Taken,
+}
+
+/// How vfio-pci came to have a controller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Taken {
+    /// It was taken now, from this driver if one had it.
+    From(Option<String>),
+    /// It had been taken before, and is given back by [`restore`].
+    Before,
+    /// Somebody else did it, and [`restore`] leaves it there.
+    ByOthers,
+}
+
+/// Takes controllers from the kernel for vfio-pci, and tells of each one that it has. Nothing is changed unless all may be
+/// taken; each is claimed from before it is checked until the kernel has let it go, so that nothing can be mounted in
+/// between. With an `owner`, the nodes of their IOMMU groups are given to them.
+///
+/// # Errors
+/// `Unavailable` if one is no NVMe controller, is in use, is not watched over by an IOMMU, or shares its IOMMU group with
+/// a device that another driver has; `Failed` if a step fails: then that one was given back, and those told of stay taken.
+pub fn bind(bdfs: &[Bdf], owner: Option<Owner>, told: &mut dyn FnMut(&Bound)) -> Result<()> {
+    let bindings = Bindings::here();
+    let mut devices: Vec<Device> = Vec::new();
+    for bdf in bdfs {
+        if !devices.iter().any(|device| device.bdf() == *bdf) {
+            devices.push(takeable(&bindings, *bdf, bdfs)?);
+        }
+    }
+    bindings.require_vfio()?;
+    let locked = bindings.lock()?;
+    // Else how it is now, half taken, would be recorded as how it was.
+    for record in unfinished(&bindings)?.iter().filter(|record| bdfs.contains(&record.bdf)) {
+        locked.give_back(record)?;
+    }
+    let claims: Vec<Vec<DiskClaim>> = devices.iter().map(claim).collect::<Result<_>>()?;
+    for (device, claims) in devices.iter().zip(claims) {
+        let how = take(&bindings, &locked, device)?;
+        drop(claims);
+        if let Some(owner) = owner {
+            bindings.set_owner(device, owner)?;
+        }
+        let group = device.iommu_group().ok_or_else(|| binding::no_iommu(device.bdf()))?;
+        told(&Bound { bdf: device.bdf(), node: bindings.group_node(group), how });
+    }
+    Ok(())
+}
+
+fn take(bindings: &Bindings, locked: &Locked<'_>, device: &Device) -> Result<Taken> {
+    let driver = device.driver();
+    if driver.as_deref() == Some(VFIO_DRIVER) {
+        let is_recorded = bindings.record(device.bdf())?.is_some();
+        return Ok(if is_recorded { Taken::Before } else { Taken::ByOthers });
+    }
+    locked.take(device)?;
+    Ok(Taken::From(driver))
+}
+
+fn refused(bdf: Bdf, cause: impl Into<String>) -> Error {
+    Error::unavailable(format!("taking {bdf}"), cause)
+}
+
+/// The device at that address, if everything but its use speaks for taking it together with `others`.
+fn takeable(bindings: &Bindings, bdf: Bdf, others: &[Bdf]) -> Result<Device> {
+    let list = "`iolane nvme list` shows the controllers there are";
+    let device = bindings.pci().device(bdf).ok_or_else(|| refused(bdf, "there is no such PCI device").remedy(list))?;
+    if !device.is_nvme()? {
+        return Err(refused(bdf, "it is no NVMe controller (its PCI class is not 010802)").remedy(list));
+    }
+    if let Some(driver) = device.driver().filter(|driver| ![KERNEL_DRIVER, VFIO_DRIVER].contains(&driver.as_str())) {
+        return Err(refused(bdf, format!("driver {driver} has it")).remedy("give it back to nvme first"));
+    }
+    let Some(group) = device.iommu_group() else { return Err(binding::no_iommu(bdf)) };
+    let taken_too = |name: &str| others.iter().any(|other| other.to_string() == name);
+    let companions = device.companions()?;
+    if let Some(companion) = companions.iter().find(|companion| !is_harmless(companion) && !taken_too(&companion.name))
+    {
+        let (name, driver) = (&companion.name, companion.driver.as_deref().unwrap_or_default());
+        return Err(refused(bdf, format!("{name}, which driver {driver} has, is in its IOMMU group {group} too"))
+            .remedy(
+                "a group is driven as a whole: unbind that device from its driver, or move the drive to another slot",
+            ));
+    }
+    Ok(device)
+}
+
+/// Whether a device of the same IOMMU group can be left where it is: VFIO lets nobody open a group in which a driver of
+/// the kernel moves data (drivers/vfio/vfio_main.c).
+fn is_harmless(companion: &Companion) -> bool {
+    let driver = companion.driver.as_deref();
+    companion.is_bridge || matches!(driver, None | Some(VFIO_DRIVER | "pcieport" | "pci-stub"))
+}
+
+/// Claims every namespace of a controller; none if the kernel's driver does not have it.
+fn claim(device: &Device) -> Result<Vec<DiskClaim>> {
+    let namespaces = device.namespaces();
+    let what = |name: &str| format!("taking {} ({name})", device.bdf());
+    let claims = namespaces.iter().map(|namespace| guard::claim_disk(&namespace.name, &what(&namespace.name)));
+    let claims = claims.collect::<Result<_>>()?;
+    let openers = Openers::scan();
+    let stop = |name: &str, opener: &Opener| {
+        Err(Error::unavailable(what(name), format!("{opener} has it open")).remedy("end that process first"))
+    };
+    for namespace in &namespaces {
+        if let Some(opener) = openers_of(namespace, &openers).next() {
+            return stop(&namespace.name, opener);
+        }
+    }
+    match controller_node(device) {
+        Some(node) if !openers.of(&node).is_empty() => stop(&node.display().to_string(), &openers.of(&node)[0]),
+        _ => Ok(claims),
+    }
+}
+
+/// What became of a controller that [`restore`] was to give back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Restored {
+    /// It was given back, or there was nothing left to give back.
+    Returned(Returned),
+    /// It had not been taken; this driver has it, if one does.
+    WasNotTaken(Option<String>),
+}
+
+/// Gives controllers back that were taken, or all of them if none is named. One that cannot be given back does not keep
+/// the others from it.
+///
+/// # Errors
+/// If this user may not, or a record is damaged. Of each one by itself: `Unavailable` if a process has it open or it was
+/// not [`bind`] that took it, `Failed` if its driver does not take it back.
+pub fn restore(bdfs: &[Bdf]) -> Result<Vec<(Bdf, Result<Restored>)>> {
+    let bindings = Bindings::here();
+    if bindings.records()?.is_empty() {
+        return Ok(bdfs.iter().map(|bdf| (*bdf, not_recorded(&bindings, *bdf))).collect());
+    }
+    let locked = bindings.lock()?;
+    let records = bindings.records()?;
+    let recorded = records.iter().map(|record| record.bdf);
+    let bdfs: Vec<Bdf> = if bdfs.is_empty() { recorded.collect() } else { bdfs.to_vec() };
+    let restore = |bdf| match records.iter().find(|record| record.bdf == bdf) {
+        Some(record) => locked.give_back(record).map(Restored::Returned),
+        None => not_recorded(&bindings, bdf),
+    };
+    Ok(bdfs.into_iter().map(|bdf| (bdf, restore(bdf))).collect())
+}
+
+fn not_recorded(bindings: &Bindings, bdf: Bdf) -> Result<Restored> {
+    let what = format!("giving {bdf} back");
+    let Some(device) = bindings.pci().device(bdf) else {
+        return Err(Error::unavailable(what, "there is no such PCI device, and no record of one")
+            .remedy("`iolane nvme list` shows those there are"));
+    };
+    match device.driver() {
+        Some(driver) if driver == VFIO_DRIVER => {
+            Err(Error::unavailable(what, "vfio-pci has it, but it was not `iolane nvme bind` that took it")
+                .remedy("give it back by what took it, or by hand as docs/nvme-binding.md says"))
+        }
+        driver => Ok(Restored::WasNotTaken(driver)),
+    }
+}
+
+/// Gives back what somebody who was killed had half taken or half given back. Called when `iolane nvme` starts; where
+/// nothing is left over it does nothing.
+///
+/// # Errors
+/// If the records cannot be read. Of each one by itself, as [`restore`].
+pub fn finish_interrupted() -> Result<Vec<(Bdf, Result<Returned>)>> {
+    finish(&Bindings::here())
+}
+
+fn finish(bindings: &Bindings) -> Result<Vec<(Bdf, Result<Returned>)>> {
+    let seen = unfinished(bindings)?;
+    if seen.is_empty() {
+        return Ok(Vec::new());
+    }
+    match bindings.try_lock() {
+        Ok(Some(locked)) => {
+            // Looked up again: who had the lock may have come to the end meanwhile.
+            Ok(unfinished(bindings)?.iter().map(|record| (record.bdf, locked.give_back(record))).collect())
+        }
+        // Somebody is at work on it.
+        Ok(None) => Ok(Vec::new()),
+        Err(_) => Ok(seen.iter().map(|record| (record.bdf, Err(takes_root(record.bdf)))).collect()),
+    }
+}
+
+fn unfinished(bindings: &Bindings) -> Result<Vec<Record>> {
+    Ok(bindings.records()?.into_iter().filter(|record| record.unfinished).collect())
+}
+
+fn takes_root(bdf: Bdf) -> Error {
+    Error::unavailable(format!("giving {bdf} back"), "whoever took it was killed halfway, and finishing it takes root")
+        .remedy("sudo iolane nvme restore")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use std::path::Path;
+
+    /// A machine made of files.
+    struct Machine(PathBuf);
+
+    impl Machine {
+        fn new(test: &str) -> Self {
+            Self(std::env::temp_dir().join(format!("iolane-nvme-{test}-{}", std::process::id())))
+        }
+
+        fn bindings(&self) -> Bindings {
+            Bindings::beneath(&self.0)
+        }
+
+        fn device(&self, bdf: &str, class: &str, driver: &str, group: Option<u32>) -> PathBuf {
+            let device = self.0.join("sys/bus/pci/devices").join(bdf);
+            fs::create_dir_all(&device).unwrap();
+            fs::write(device.join("class"), format!("0x{class}\n")).unwrap();
+            fs::write(device.join("driver_override"), "(null)\n").unwrap();
+            if !driver.is_empty() {
+                symlink(Path::new("../../drivers").join(driver), device.join("driver")).unwrap();
+            }
+            if let Some(group) = group {
+                let folder = self.0.join(format!("sys/kernel/iommu_groups/{group}"));
+                fs::create_dir_all(folder.join("devices")).unwrap();
+                symlink(&device, folder.join("devices").join(bdf)).unwrap();
+                symlink(&folder, device.join("iommu_group")).unwrap();
+            }
+            device
+        }
+
+        fn takeable(&self, bdf: &str, others: &[&str]) -> String {
+            let others: Vec<Bdf> = others.iter().map(|bdf| bdf.parse().unwrap()).collect();
+            let taken = takeable(&self.bindings(), bdf.parse().unwrap(), &others);
+            taken.map_or_else(|error| error.to_string(), |device| device.bdf().to_string())
+        }
+
+        fn record(&self, bdf: &str, unfinished: bool) {
+            let folder = self.0.join("run/iolane/nvme");
+            fs::create_dir_all(&folder).unwrap();
+            let record = Record {
+                bdf: bdf.parse().unwrap(),
+                driver: Some("nvme".into()),
+                driver_override: None,
+                model: None,
+                namespaces: 0,
+                taken_unix_s: 0,
+                unfinished,
+            };
+            fs::write(folder.join(format!("{bdf}.json")), serde_json::to_string(&record).unwrap()).unwrap();
+        }
+    }
+
+    impl Drop for Machine {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn what_is_no_idle_nvme_controller_under_an_iommu_is_refused_with_the_reason() {
+        let machine = Machine::new("refused");
+        machine.device("0000:00:04.0", "010802", "nvme", Some(1));
+        machine.device("0000:00:05.0", "010802", "nvme", None);
+        machine.device("0000:00:06.0", "010802", "uio_pci_generic", Some(2));
+        machine.device("0000:00:1f.2", "010601", "ahci", Some(3));
+        machine.device("0000:00:07.0", "010802", "", Some(4));
+        for (bdf, answer) in [
+            ("0000:00:04.0", "0000:00:04.0"),
+            ("0000:00:07.0", "0000:00:07.0"),
+            ("0000:00:08.0", "taking 0000:00:08.0: there is no such PCI device; "),
+            ("0000:00:05.0", "taking 0000:00:05.0: no IOMMU watches over it"),
+            ("0000:00:06.0", "taking 0000:00:06.0: driver uio_pci_generic has it"),
+            ("0000:00:1f.2", "taking 0000:00:1f.2: it is no NVMe controller"),
+        ] {
+            let told = machine.takeable(bdf, &[]);
+            assert!(told.starts_with(answer), "{told}");
+        }
+        assert!(machine.takeable("0000:00:05.0", &[]).contains("intel_iommu=on"));
+    }
+
+    #[test]
+    fn a_group_is_taken_whole_or_not_at_all() {
+        let machine = Machine::new("groups");
+        machine.device("0000:00:01.0", "060400", "pcieport", Some(1));
+        machine.device("0000:01:00.0", "010802", "nvme", Some(1));
+        machine.device("0000:01:00.1", "020000", "", Some(1));
+        machine.device("0000:02:00.0", "010802", "nvme", Some(2));
+        machine.device("0000:02:00.1", "010802", "nvme", Some(2));
+        machine.device("0000:03:00.0", "010802", "nvme", Some(3));
+        machine.device("0000:03:00.1", "020000", "igc", Some(3));
+        assert_eq!(machine.takeable("0000:01:00.0", &[]), "0000:01:00.0");
+        let alone = machine.takeable("0000:02:00.0", &["0000:02:00.0"]);
+        let cause = "0000:02:00.1, which driver nvme has, is in its IOMMU group 2 too";
+        assert!(alone.starts_with(&format!("taking 0000:02:00.0: {cause}; ")), "{alone}");
+        assert_eq!(machine.takeable("0000:02:00.0", &["0000:02:00.0", "0000:02:00.1"]), "0000:02:00.0");
+        assert!(machine.takeable("0000:03:00.0", &[]).contains("0000:03:00.1, which driver igc has"));
+    }
+
+    #[test]
+    fn what_is_left_over_of_a_kill_is_given_back_and_what_is_finished_or_worked_on_is_left_alone() {
+        let machine = Machine::new("left-over");
+        let bindings = machine.bindings();
+        machine.device("0000:00:04.0", "010802", "vfio-pci", Some(1));
+        machine.record("0000:00:04.0", false);
+        assert!(finish(&bindings).unwrap().is_empty());
+        assert_eq!(bindings.records().unwrap().len(), 1);
+        // This one was pulled out besides.
+        machine.record("0000:00:05.0", true);
+        let locked = bindings.lock().unwrap();
+        assert!(finish(&bindings).unwrap().is_empty());
+        drop(locked);
+        let finished = finish(&bindings).unwrap();
+        let outcomes: Vec<_> = finished.iter().map(|(bdf, result)| (bdf.to_string(), result.as_ref().ok())).collect();
+        assert_eq!(outcomes, [("0000:00:05.0".into(), Some(&Returned::Gone))]);
+        assert_eq!(bindings.records().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn what_was_never_taken_is_left_where_it_is_and_what_others_took_is_not_given_back() {
+        let machine = Machine::new("others");
+        machine.device("0000:00:04.0", "010802", "nvme", Some(1));
+        machine.device("0000:00:05.0", "010802", "vfio-pci", Some(2));
+        let told = |bdf: &str| not_recorded(&machine.bindings(), bdf.parse().unwrap());
+        assert_eq!(told("00:04.0").unwrap(), Restored::WasNotTaken(Some("nvme".into())));
+        assert!(told("00:05.0").unwrap_err().to_string().contains("it was not `iolane nvme bind`"));
+        assert!(told("00:06.0").unwrap_err().to_string().contains("no such PCI device"));
+    }
+
+    #[test]
+    fn a_controller_is_told_of_with_the_model_it_had_before_it_was_taken() {
+        let machine = Machine::new("told");
+        let folder = machine.device("0000:00:04.0", "010802", "vfio-pci", Some(1));
+        fs::write(folder.join("vendor"), "0x1b36\n").unwrap();
+        fs::write(folder.join("device"), "0x0010\n").unwrap();
+        let bindings = machine.bindings();
+        let device = bindings.pci().device("00:04.0".parse().unwrap()).unwrap();
+        let told = |record| controller(&bindings, &device, record, &Openers::default());
+        machine.record("0000:00:04.0", false);
+        let record = Record { model: Some("Fine drive".into()), ..bindings.records().unwrap().remove(0) };
+        assert_eq!(
+            (told(None).taken, told(None).model, told(None).pci_id.as_deref()),
+            (false, None, Some("1b36:0010"))
+        );
+        assert_eq!((told(Some(&record)).taken, told(Some(&record)).model.as_deref()), (true, Some("Fine drive")));
+        assert_eq!(told(None).vfio_node, Some(machine.0.join("dev/vfio/1")));
+    }
+}
