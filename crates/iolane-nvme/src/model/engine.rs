@@ -613,7 +613,7 @@ impl Engine {
     }
 
     /// The driver will think that this command is done, whichever it was that was meant: its identifier may come again.
-    fn forget(&mut self, completion: u16, entry: &CompletionEntry) {
+    pub(super) fn forget(&mut self, completion: u16, entry: &CompletionEntry) {
         for queue in self.submission.iter_mut().flatten().filter(|queue| queue.completion_queue == completion) {
             queue.end(entry.identifier);
         }
