@@ -430,6 +430,7 @@ impl Controller {
         let pair = QueuePair::new(&self.transport, &doorbells, identifier, depth, shadow)?;
         let mut registered = self.register_pair(&mut admin, &pair, vector);
         if let Err((Failure::TimedOut | Failure::Gone, _)) = registered {
+            // It was reset, and may answer now.
             self.ensure_alive(&admin)?;
             registered = self.register_pair(&mut admin, &pair, vector);
         }

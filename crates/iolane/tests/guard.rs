@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use iolane::guard::{WritePermit, permit_writes, refuse_doubles};
+use iolane::guard::{WritePermit, claim_disk, permit_writes, refuse_doubles, uses_of_disk};
 use iolane::{Error, ErrorKind, Target};
 
 /// Why a test that needs root and these tools cannot run here.
@@ -525,6 +525,28 @@ fn a_mounted_partition_protects_its_disk_and_itself_alone() {
     assert_refused(ask(&disk.0), &["it carries an MBR partition table", "--erase"]);
     assert_refused(ask(&partition), &["it carries an ext2, ext3 or ext4", "--erase"]);
     drop(ask_to_erase(&disk.0).unwrap());
+}
+
+#[test]
+fn a_disk_is_claimed_whole_once_nothing_of_it_is_mounted_and_whatever_it_carries() {
+    needs!("a_disk_is_claimed_whole", "losetup", "addpart", "mkfs.ext4");
+    let scratch = Scratch::new("claim");
+    let disk = disk_with_table(&scratch);
+    let partition = disk.partition();
+    run("mkfs.ext4", &["-q", &partition]);
+    let mounted = Mounted::new(&[], &partition, scratch.path("mount"));
+    let name = disk.kernel_name();
+    let use_made = format!("its partition {name}p1 is mounted at {}", mounted.0.display());
+    assert_eq!(uses_of_disk(name).unwrap(), [use_made.as_str()]);
+    let refusal = claim_disk(name, "taking it").unwrap_err();
+    assert_eq!((refusal.kind(), refusal.cause()), (ErrorKind::Unavailable, use_made.as_str()));
+    drop(mounted);
+    assert!(uses_of_disk(name).unwrap().is_empty());
+    let claim = claim_disk(name, "taking it").unwrap();
+    let kept_away = Mounted::attempt(&[], &partition, scratch.path("mount"));
+    assert!(kept_away.is_err_and(|error| error.contains("already mounted or mount point busy")));
+    drop(claim);
+    drop(Mounted::new(&[], &partition, scratch.path("mount")));
 }
 
 #[test]
