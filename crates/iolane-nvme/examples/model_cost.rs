@@ -59,7 +59,11 @@ impl Drive {
 
 /// What the driver does, and nothing else: callgrind counts the instructions of this function and of what it calls.
 #[inline(never)]
-fn driver(queue: &mut NvmeQueue, requests: &mut Vec<Request>, completions: &mut Vec<Completion>) -> iolane_core::Result<usize> {
+fn driver(
+    queue: &mut NvmeQueue,
+    requests: &mut Vec<Request>,
+    completions: &mut Vec<Completion>,
+) -> iolane_core::Result<usize> {
     queue.turn(requests, 0, completions)
 }
 

@@ -601,3 +601,57 @@ fn a_drive_that_lies_about_itself_is_refused_or_used_within_bounds() {
         assert_eq!(model.violations().iter().find(is_bound), None);
     });
 }
+
+/// Time is real here, as the driver really sleeps: a few seeds, and timeouts of some milliseconds.
+#[test]
+fn with_interrupts_and_a_controller_at_work_beside_it_all_is_answered() {
+    for_each_seed(30, |seed| {
+        let mut random = Random::new(seed);
+        let faults = Faults {
+            seed,
+            late_completion: random.one_of(&[0, 500]),
+            late_steps_max: 1000,
+            lost_interrupt: random.one_of(&[0, 500]),
+            missing_completion: random.one_of(&[0, 100]),
+            failed_command: random.one_of(&[0, 500]),
+            ..Faults::default()
+        };
+        let model = Model::spawn(shape(&mut random, faults));
+        let timeout = Duration::from_millis(20);
+        let controller = Controller::start(model.clone(), ControllerOptions { timeout, ..Default::default() }).unwrap();
+        let namespace = controller.namespace(1).unwrap();
+        let threads = 1 + random.below(3);
+        std::thread::scope(|scope| {
+            for thread in 0..threads {
+                let controller = &controller;
+                scope.spawn(move || read_with_interrupts(controller, namespace, seed ^ thread << 32));
+            }
+        });
+        drop(controller);
+        let is_mapped = |text: &String| text.contains("mapped");
+        assert_eq!(model.violations().into_iter().find(is_mapped), None);
+        assert_eq!(model.mappings(), 0);
+    });
+}
+
+fn read_with_interrupts(controller: &Arc<Controller>, namespace: Namespace, seed: u64) {
+    let mut random = Random::new(seed);
+    let pool = Pool::new(16, FRAME_BYTES, Pages::Base).unwrap();
+    let pools = std::slice::from_ref(&pool);
+    let config = NvmeQueueConfig { depth: 16, pools, writable: true, interrupts: true, event_fd: false };
+    let mut queue = NvmeQueue::open(controller, namespace, config).unwrap();
+    let (mut completions, mut answered) = (Vec::new(), 0);
+    for round in 0..40 {
+        let requests =
+            (0..random.below(16)).filter_map(|_| Some(Request::read(round, random.below(64) << 16, pool.take()?)));
+        let mut requests: VecDeque<Request> = requests.collect();
+        let taken = queue.submit(&mut requests);
+        answered += taken;
+        completions.clear();
+        queue.drain(&mut completions).unwrap();
+        assert_eq!(completions.len(), taken);
+    }
+    assert!(answered > 100);
+    completions.clear();
+    assert!(pool.take_frames(0, 16).is_some());
+}
