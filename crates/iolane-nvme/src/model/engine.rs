@@ -614,8 +614,12 @@ impl Engine {
 
     /// The driver will think that this command is done, whichever it was that was meant: its identifier may come again.
     pub(super) fn forget(&mut self, completion: u16, entry: &CompletionEntry) {
-        for queue in self.submission.iter_mut().flatten().filter(|queue| queue.completion_queue == completion) {
-            queue.end(entry.identifier);
+        for id in &self.active {
+            if let Some(queue) = &mut self.submission[usize::from(*id)]
+                && queue.completion_queue == completion
+            {
+                queue.end(entry.identifier);
+            }
         }
     }
 
