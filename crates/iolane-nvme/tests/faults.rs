@@ -215,6 +215,9 @@ enum What {
     Nonsense,
 }
 
+/// Resets that are still to come once nothing goes wrong any more: for what stands in each ring from before.
+const RESETS_MAX: u32 = 3;
+
 /// How a queue took to reads after all that went wrong.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Recovery {
@@ -434,6 +437,7 @@ impl Drill {
     /// controller is gone for good. Says which.
     fn recover(&mut self) -> Vec<Recovery> {
         self.model.set_faults(Faults::default());
+        let resets = self.controller.resets();
         for _ in 0..8 {
             // Long enough for each ring to come round: what is left in it from before is seen then.
             for _ in 0..12 {
@@ -442,6 +446,7 @@ impl Drill {
             self.drain();
             let recoveries: Vec<_> = (0..self.queues.len()).map(|queue| self.recovery(queue)).collect();
             if !recoveries.contains(&Recovery::Unfinished) {
+                assert!(self.controller.resets() - resets <= RESETS_MAX, "one fault costs no more than one reset");
                 return recoveries;
             }
         }
@@ -600,6 +605,23 @@ fn a_drive_that_lies_about_itself_is_refused_or_used_within_bounds() {
         let is_bound = |text: &&String| text.contains("mapped") || text.contains("PRP");
         assert_eq!(model.violations().iter().find(is_bound), None);
     });
+}
+
+#[test]
+fn an_entry_that_no_command_can_have_has_the_controller_reset() {
+    let faults = |wrong_submission_head, wrong_submission_queue| Faults {
+        wrong_submission_head,
+        wrong_submission_queue,
+        ..Faults::default()
+    };
+    for faults in [faults(1 << 16, 0), faults(0, 1 << 16)] {
+        let mut drill = Drill::new(1, |_| Faults::default(), true).expect("a controller without faults");
+        drill.model.set_faults(faults);
+        assert_eq!(drill.recovery(0), Recovery::Refuses);
+        assert!(drill.controller.resets() > 0 && drill.queues[0].counts().strays > 0);
+        assert!(drill.recover().iter().all(|recovery| *recovery == Recovery::Works));
+        drill.end();
+    }
 }
 
 /// Time is real here, as the driver really sleeps: a few seeds, and timeouts of some milliseconds.
