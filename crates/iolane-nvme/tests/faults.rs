@@ -360,6 +360,8 @@ impl Drill {
         }
         let min = self.random.below(self.queues[queue].in_flight() as u64 + 1) as usize;
         self.reap(queue, min);
+        // Time for a controller that goes wrong to do more than it should.
+        (0..70).for_each(|_| self.model.step());
         self.release_some();
     }
 
@@ -622,6 +624,20 @@ fn an_entry_that_no_command_can_have_has_the_controller_reset() {
         assert!(drill.recover().iter().all(|recovery| *recovery == Recovery::Works));
         drill.end();
     }
+}
+
+#[test]
+fn a_fatal_error_costs_one_reset() {
+    for_each_seed(40, |seed| {
+        let mut drill = Drill::new(seed, |_| Faults::default(), true).expect("a controller without faults");
+        for resets in 1..4 {
+            drill.run(seed as usize % 7 + 3);
+            drill.model.fail();
+            assert!(drill.recover().iter().all(|recovery| *recovery == Recovery::Works));
+            assert_eq!(drill.controller.resets(), resets);
+        }
+        drill.end();
+    });
 }
 
 /// Time is real here, as the driver really sleeps: a few seeds, and timeouts of some milliseconds.
