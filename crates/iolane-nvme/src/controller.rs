@@ -136,7 +136,7 @@ impl Controller {
         if registers.bytes() < DOORBELLS + 4 * doorbells.stride_bytes {
             return refuse(format!("its registers of {} bytes have no room for doorbells", registers.bytes()));
         }
-        let pair = QueuePair::new(&transport, &doorbells, 0, ADMIN_DEPTH, |_| None)?;
+        let pair = QueuePair::new(&transport, &doorbells, 0, ADMIN_DEPTH, ADMIN_DEPTH + 1, |_| None)?;
         let data = SharedPages::new(&transport, PAGE_BYTES)?;
         let admin = Admin { pair, data, identifier: 0, queues: Vec::new(), dead: None };
         let mut controller = Self {
@@ -250,7 +250,7 @@ impl Controller {
                 return Err(unavailable(&format!("{otherwise} within {} s{fatal}", patience.as_secs()))
                     .remedy("power the drive off and on; it may be broken"));
             }
-            self.transport.relax();
+            self.transport.relax(1);
         }
     }
 
@@ -322,7 +322,7 @@ impl Controller {
             if self.transport.now().saturating_sub(began) > patience {
                 return Err(Failure::TimedOut);
             }
-            self.transport.relax();
+            self.transport.relax(1);
         }
     }
 
@@ -427,7 +427,8 @@ impl Controller {
             // SAFETY: a pair is used by those who hold the controller, and both sides access the pages by atomics.
             Some(unsafe { Shadow::at(&shadow.values, &shadow.event_indices, doorbells.offset(identifier, completion)) })
         };
-        let pair = QueuePair::new(&self.transport, &doorbells, identifier, depth, shadow)?;
+        let entries_max = self.capabilities.queue_entries_max();
+        let pair = QueuePair::new(&self.transport, &doorbells, identifier, depth, entries_max, shadow)?;
         let mut registered = self.register_pair(&mut admin, &pair, vector);
         if let Err((Failure::TimedOut | Failure::Gone, _)) = registered {
             // It was reset, and may answer now.
@@ -470,17 +471,19 @@ impl Controller {
         const CONTIGUOUS: u32 = 1;
         const INTERRUPTS: u32 = 1 << 1;
         let (submissions, completions) = pair.addresses();
-        let size_and_identifier = (pair.entries() - 1) << 16 | u32::from(pair.identifier());
+        let identifier = u32::from(pair.identifier());
         let interrupts = vector.map_or(0, |vector| u32::from(vector) << 16 | INTERRUPTS);
-        let create = |opcode, address, attributes| Command {
+        let create = |opcode, address, entries: u32, attributes| Command {
             opcode,
             data: [address, 0],
-            dwords: [size_and_identifier, attributes, 0, 0, 0, 0],
+            dwords: [(entries - 1) << 16 | identifier, attributes, 0, 0, 0, 0],
             ..Command::default()
         };
-        let completion_queue = create(admin::CREATE_COMPLETION_QUEUE, completions, interrupts | CONTIGUOUS);
-        let submission_queue =
-            create(admin::CREATE_SUBMISSION_QUEUE, submissions, u32::from(pair.identifier()) << 16 | CONTIGUOUS);
+        let (completion_entries, entries) = (pair.completion_entries(), pair.entries());
+        let (completion_queue, submission_queue) = (
+            create(admin::CREATE_COMPLETION_QUEUE, completions, completion_entries, interrupts | CONTIGUOUS),
+            create(admin::CREATE_SUBMISSION_QUEUE, submissions, entries, identifier << 16 | CONTIGUOUS),
+        );
         self.execute_or_reset(admin, completion_queue).map_err(|failure| (failure, "creating a completion queue"))?;
         self.execute_or_reset(admin, submission_queue).map_err(|failure| {
             let delete = delete(admin::DELETE_COMPLETION_QUEUE, pair.identifier());

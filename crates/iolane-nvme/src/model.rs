@@ -264,7 +264,7 @@ impl Transport for Model {
         Ok(descriptors)
     }
 
-    fn relax(&self) {
+    fn relax(&self, _looks: u32) {
         if self.thread.is_some() { std::thread::yield_now() } else { self.step() }
     }
 

@@ -254,7 +254,7 @@ impl NvmeQueue {
     fn look(&mut self, completions: &mut Vec<Completion>) -> usize {
         let before = completions.len();
         // As many as the ring holds, whatever the controller does meanwhile.
-        for _ in 0..self.queue.pair.entries() {
+        for _ in 0..self.queue.pair.completion_entries() {
             let Some(entry) = self.queue.pair.pop() else { break };
             self.complete(entry, completions);
         }
@@ -418,7 +418,7 @@ impl NvmeQueue {
             clear(interrupt);
             self.look_at_the_clock();
         } else {
-            self.controller.transport().relax();
+            self.controller.transport().relax(looks);
         }
     }
 }
@@ -453,7 +453,7 @@ impl Queue for NvmeQueue {
             self.controller.interrupt(&self.queue).map(clear);
         }
         let mut count = 0;
-        for looks in 0.. {
+        for looks in 1.. {
             self.notice_a_reset();
             count += self.look(completions);
             self.looks += 1;

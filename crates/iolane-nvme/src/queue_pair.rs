@@ -93,11 +93,24 @@ fn is_passed(event_index: u32, now: u32, before: u32) -> bool {
     now.wrapping_sub(event_index).wrapping_sub(1) < now.wrapping_sub(before)
 }
 
-/// A pair of rings of equal size.
+/// A completion ring takes up a page or more anyway.
+const COMPLETIONS_PER_PAGE: u32 = 256;
+
+/// The index behind another in a ring of so many entries.
+#[inline]
+fn after(index: u32, entries: u32) -> u32 {
+    if index + 1 == entries { 0 } else { index + 1 }
+}
+
+/// A pair of rings.
 pub(crate) struct QueuePair {
     identifier: u16,
-    /// One more than can be in flight: a full ring would look like an empty one.
+    /// Entries of the submission ring: one more than can be in flight, for a full ring would look like an empty one.
     entries: u32,
+    /// Entries of the completion ring. It is larger, so that the controller need not be told of each that was read.
+    completion_entries: u32,
+    /// So many may be read and not given back, and there is still room for all that is in flight.
+    unreleased_max: u32,
     /// Both rings, in pages that the controller may reach; the completion ring begins at `completions_offset`.
     rings: SharedPages,
     completions_offset: usize,
@@ -137,14 +150,18 @@ impl QueuePair {
         doorbells: &Doorbells,
         identifier: u16,
         depth: u32,
+        entries_max: u32,
         shadow: impl Fn(bool) -> Option<Shadow>,
     ) -> Result<Self> {
         let entries = depth + 1;
+        let completion_entries = (4 * entries).max(COMPLETIONS_PER_PAGE).min(entries_max).max(entries);
         let completions_offset = (entries as usize * size_of::<Command>()).next_multiple_of(crate::memory::PAGE_BYTES);
-        let rings = SharedPages::new(transport, completions_offset + entries as usize * 16)?;
+        let rings = SharedPages::new(transport, completions_offset + completion_entries as usize * 16)?;
         Ok(Self {
             identifier,
             entries,
+            completion_entries,
+            unreleased_max: completion_entries - entries,
             rings,
             completions_offset,
             submission_tail: 0,
@@ -164,6 +181,10 @@ impl QueuePair {
         self.entries
     }
 
+    pub(crate) fn completion_entries(&self) -> u32 {
+        self.completion_entries
+    }
+
     /// Device addresses of the submission and the completion ring.
     pub(crate) fn addresses(&self) -> (u64, u64) {
         (self.rings.address(), self.rings.address() + self.completions_offset as u64)
@@ -176,7 +197,7 @@ impl QueuePair {
 
     /// Begins anew, with empty rings, once the controller has forgotten them.
     pub(crate) fn restart(&mut self) {
-        for entry in 0..self.entries {
+        for entry in 0..self.completion_entries {
             self.completion_dword(entry, 3).store(0, Ordering::Relaxed);
         }
         (self.submission_tail, self.completion_head, self.phase) = (0, 0, true);
@@ -191,7 +212,7 @@ impl QueuePair {
         // SAFETY: the tail is less than `entries`, for which there is room; the controller reads the place only after the
         // doorbell was rung, and not after the command that had it before ended.
         unsafe { self.rings.base().cast::<Command>().add(self.submission_tail as usize).write(command) };
-        self.submission_tail = self.after(self.submission_tail);
+        self.submission_tail = after(self.submission_tail, self.entries);
     }
 
     /// Whether commands wait for the doorbell.
@@ -220,28 +241,25 @@ impl QueuePair {
             return None;
         }
         let entry = [dword(0).load(Ordering::Relaxed), 0, dword(2).load(Ordering::Relaxed), last];
-        self.completion_head = self.after(self.completion_head);
+        self.completion_head = after(self.completion_head, self.completion_entries);
         self.phase ^= self.completion_head == 0;
         Some(CompletionEntry::from_dwords(entry))
     }
 
-    /// Gives the places of popped completions back to the controller.
+    /// Gives the places of popped completions back to the controller, once they are so many that it might want them.
     #[inline]
     pub(crate) fn release(&mut self) {
-        if self.completion_head != self.completion_doorbell.rung {
-            self.completion_doorbell.ring(self.completion_head);
+        let (head, given_back) = (self.completion_head, self.completion_doorbell.rung);
+        let unreleased = if head >= given_back { head - given_back } else { head + self.completion_entries - given_back };
+        if unreleased > self.unreleased_max / 2 {
+            self.completion_doorbell.ring(head);
         }
-    }
-
-    #[inline]
-    fn after(&self, index: u32) -> u32 {
-        if index + 1 == self.entries { 0 } else { index + 1 }
     }
 
     #[inline]
     fn completion_dword(&self, entry: u32, dword: usize) -> &AtomicU32 {
         let offset = self.completions_offset + entry as usize * 16 + dword * 4;
-        // SAFETY: the ring has room for `entries` of 16 bytes from its offset on, `entry` is less, and the pages are
+        // SAFETY: the ring has room for `completion_entries` of 16 bytes from its offset on, `entry` is less, and the pages are
         // aligned; both sides access them by atomics alone.
         unsafe { self.rings.base().add(offset).cast::<AtomicU32>().as_ref() }
     }
