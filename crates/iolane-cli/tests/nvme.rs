@@ -13,8 +13,8 @@ use iolane_lab::{Drive, Ended, GuestCommand};
 use serde_json::Value;
 
 /// Where the drives of a guest are: the first is left alone by most tests, the second is taken.
-const FIRST: &str = "0000:00:01.0";
-const SECOND: &str = "0000:00:02.0";
+const FIRST: &str = "0000:00:04.0";
+const SECOND: &str = "0000:00:05.0";
 
 fn nvme(words: &[&str]) -> GuestCommand {
     GuestCommand::new([&[PROGRAM, "nvme"], words].concat())
@@ -57,22 +57,22 @@ fn a_controller_is_listed_taken_for_a_user_and_given_back() {
         return skipped("taking a controller", "there is no setpriv");
     }
     let as_user =
-        "exec setpriv --reuid 1000 --regid 1000 --clear-groups /bin/sh -c 'exec 3<>/dev/vfio/2 && echo opened'";
+        "exec setpriv --reuid 1000 --regid 1000 --clear-groups /bin/sh -c 'exec 3<>/dev/vfio/3 && echo opened'";
     let heard = run(
         &["setpriv"],
         vec![
             nvme(&["list", "--json", "-"]),
             nvme(&["bind", SECOND]),
             guest::shell(as_user),
-            nvme(&["bind", "00:02.0", "--user", "1000", "--group", "1000"]),
+            nvme(&["bind", "00:05.0", "--user", "1000", "--group", "1000"]),
             guest::shell(as_user),
             nvme(&["list"]),
             nvme(&["list", "--json", "-"]),
-            guest::shell("exec 3<>/dev/vfio/2; /bin/iolane nvme restore; exit $?"),
+            guest::shell("exec 3<>/dev/vfio/3; /bin/iolane nvme restore; exit $?"),
             nvme(&["restore", FIRST, SECOND]),
             nvme(&["list", "--json", "-"]),
             nvme(&["restore"]),
-            guest::shell("exec setpriv --reuid 1000 --regid 1000 --clear-groups /bin/iolane nvme bind 00:02.0"),
+            guest::shell("exec setpriv --reuid 1000 --regid 1000 --clear-groups /bin/iolane nvme bind 00:05.0"),
         ],
     );
     let code = |command: usize| match heard.ends[command] {
@@ -87,9 +87,9 @@ fn a_controller_is_listed_taken_for_a_user_and_given_back() {
     assert_eq!(before[1]["namespaces"][0]["name"], "nvme1n1");
     assert_eq!(before[1]["namespaces"][0]["bytes"], 1 << 30);
 
-    assert!(heard.stdout(1).starts_with("0000:00:02.0: taken from nvme; its group is /dev/vfio/2;"), "{heard:#?}");
+    assert!(heard.stdout(1).starts_with("0000:00:05.0: taken from nvme; its group is /dev/vfio/3;"), "{heard:#?}");
     assert!(heard.stderr(2).contains("Permission denied"), "{heard:#?}");
-    assert!(heard.stdout(3).starts_with("0000:00:02.0: was taken already; its group is /dev/vfio/2\n"), "{heard:#?}");
+    assert!(heard.stdout(3).starts_with("0000:00:05.0: was taken already; its group is /dev/vfio/3\n"), "{heard:#?}");
     assert!(heard.stdout(3).contains("ulimit -l"), "{heard:#?}");
     assert_eq!(heard.stdout(4), "opened\n");
 
@@ -97,12 +97,12 @@ fn a_controller_is_listed_taken_for_a_user_and_given_back() {
     assert!(heard.stdout(5).lines().all(|line| line.chars().count() <= 100), "{heard:#?}");
     let taken = &controllers(heard.stdout(6))[1];
     assert_eq!((&taken["driver"], &taken["taken"]), (&"vfio-pci".into(), &true.into()));
-    assert_eq!((&taken["vfio_node"], &taken["model"]), (&"/dev/vfio/2".into(), &before[1]["model"]));
+    assert_eq!((&taken["vfio_node"], &taken["model"]), (&"/dev/vfio/3".into(), &before[1]["model"]));
 
     let busy = heard.stderr(7);
-    assert!(busy.starts_with("iolane: giving 0000:00:02.0 back: sh (pid "), "{busy}");
-    assert!(busy.contains("has /dev/vfio/2 open; end that process first"), "{busy}");
-    let expected = "0000:00:01.0: nothing to give back, nvme has it\n0000:00:02.0: given back to nvme\n";
+    assert!(busy.starts_with("iolane: giving 0000:00:05.0 back: sh (pid "), "{busy}");
+    assert!(busy.contains("has /dev/vfio/3 open; end that process first"), "{busy}");
+    let expected = "0000:00:04.0: nothing to give back, nvme has it\n0000:00:05.0: given back to nvme\n";
     assert_eq!(heard.stdout(8), expected);
     assert_eq!(controllers(heard.stdout(9)), before);
     assert_eq!(heard.stdout(10), "Nothing to give back: no controller is taken.\n");
@@ -118,7 +118,7 @@ fn a_drive_in_use_is_not_taken_and_one_that_is_not_is_refused_with_it() {
     let heard = run(
         &["mkswap", "swapon"],
         vec![
-            guest::shell("exec 3</dev/ng0n1; /bin/iolane nvme list; /bin/iolane nvme bind 0000:00:01.0; exit $?"),
+            guest::shell("exec 3</dev/ng0n1; /bin/iolane nvme list; /bin/iolane nvme bind 0000:00:04.0; exit $?"),
             guest::shell("mkswap /dev/nvme1n1 && swapon /dev/nvme1n1"),
             nvme(&["bind", FIRST, SECOND]),
             nvme(&["list"]),
@@ -126,9 +126,9 @@ fn a_drive_in_use_is_not_taken_and_one_that_is_not_is_refused_with_it() {
     );
     assert_eq!(heard.ends, [3, 0, 3, 0].map(Ended::Code), "{heard:#?}");
     assert!(heard.stdout(0).contains("has it open"), "{heard:#?}");
-    assert!(heard.stderr(0).starts_with("iolane: taking 0000:00:01.0 (nvme0n1): sh (pid "), "{heard:#?}");
+    assert!(heard.stderr(0).starts_with("iolane: taking 0000:00:04.0 (nvme0n1): sh (pid "), "{heard:#?}");
     let refusal =
-        "iolane: taking 0000:00:02.0 (nvme1n1): it is in use as swap; turn that off first (swapoff /dev/nvme1n1)\n";
+        "iolane: taking 0000:00:05.0 (nvme1n1): it is in use as swap; turn that off first (swapoff /dev/nvme1n1)\n";
     assert_eq!((heard.stdout(2), heard.stderr(2)), ("", refusal));
     let listed: Vec<&str> = heard.stdout(3).lines().collect();
     assert!(listed[1].starts_with(FIRST) && listed[1].contains(" nvme "), "{heard:#?}");
@@ -175,12 +175,64 @@ fn a_bind_or_restore_that_is_killed_at_any_moment_is_undone_by_the_next_start() 
     let restore = rounds(&taken, "restore", &format!("[ -e /sys/bus/pci/drivers/vfio-pci/{SECOND} ]"));
     let heard = run(&[], vec![bind, restore, nvme(&["list", "--json", "-"])]);
     assert_eq!(heard.ends, [0; 3].map(Ended::Code), "{heard:#?}");
-    let said = "0000:00:02.0: left half taken by a process that was killed; now given back to nvme\n";
+    let said = "0000:00:05.0: left half taken by a process that was killed; now given back to nvme\n";
     for killed in 0..2 {
         assert!(heard.stdout(killed).contains(said), "none was killed halfway: {heard:#?}");
     }
     let second = &controllers(heard.stdout(2))[1];
     assert_eq!((&second["driver"], &second["namespaces"][0]["name"]), (&"nvme".into(), &"nvme1n1".into()));
+}
+
+/// A command on drives that the guest takes from the kernel beforehand, for they are named in its words.
+fn on_taken(words: &[&str]) -> GuestCommand {
+    GuestCommand::new([&[PROGRAM], words].concat())
+}
+
+#[test]
+fn a_drive_without_a_kernel_driver_is_written_only_by_permission_and_never_over_a_file_system() {
+    guest_or_skip!("guarding drives without a kernel driver");
+    let (first, second) = (&*format!("pci:{FIRST}"), &*format!("pci:{SECOND}"));
+    let workload = ["--path", "nvme", "--rw", "randwrite", "--bs", "4k", "--runtime", "100ms", "--warmup", "0s"];
+    let write = |words: &[&str]| on_taken(&[&["run"], words, &workload].concat());
+    // Magic numbers where ext4 and a GPT have them, on drives of 512 and 4096 bytes a block.
+    let sign = guest::shell(
+        "printf '\\123\\357' | dd of=/dev/nvme0n1 bs=1 seek=1080 conv=notrunc,fsync &&
+         printf 'EFI PART' | dd of=/dev/nvme1n1 bs=1 seek=4096 conv=notrunc,fsync",
+    );
+    let commands = vec![
+        sign,
+        write(&["--target", first]),
+        write(&["--target", first, "--allow-writes", second]),
+        write(&["--target", first, "--allow-writes", &format!("{first},ns=1")]),
+        write(&["--target", first, "--allow-writes", first]),
+        write(&["--target", &format!("{second},timeout=5s"), "--allow-writes", "pci:00:05.0"]),
+        write(&["--target", first, "--target", second, "--allow-writes", first, "--allow-writes", second, "--erase"]),
+        // Over the magic number itself.
+        on_taken(
+            &[
+                &["run", "--target", first, "--allow-writes", first, "--erase", "--size", "64k", "--rw", "write"],
+                &["--path", "nvme", "--bs", "64k", "--runtime", "50ms", "--warmup", "0s"][..],
+            ]
+            .concat(),
+        ),
+        write(&["--target", first, "--allow-writes", "pci:00:04.0,timeout=9s"]),
+        write(&["--target", first, "--target", "pci:00:04.0,ns=1", "--allow-writes", first]),
+    ];
+    let drives = vec![Drive::default(), Drive { block_bytes: 4096, ..Drive::default() }];
+    let heard = run_with(drives, &["dd"], commands);
+    assert_eq!(heard.ends, [0, 2, 2, 2, 3, 3, 0, 0, 0, 2].map(Ended::Code), "{heard:#?}");
+    let refusal = format!("writing to {first}: it exists, and what is in it would be lost; to permit it add");
+    for command in 1..4 {
+        let says = format!("iolane: {refusal} --allow-writes {first}\n");
+        assert_eq!((heard.stdout(command), heard.stderr(command)), ("", &*says));
+    }
+    let erase = "if all that is on it may be lost add --erase";
+    let carries = [
+        format!("iolane: writing to {first}: it carries an ext2, ext3 or ext4 file system; {erase}\n"),
+        format!("iolane: writing to {second},timeout=5s: it carries a GPT partition table; {erase}\n"),
+    ];
+    assert_eq!([heard.stderr(4), heard.stderr(5)], carries.each_ref().map(|text| &**text));
+    assert!(heard.stderr(9).contains("it may be the same as"), "{heard:#?}");
 }
 
 #[test]
