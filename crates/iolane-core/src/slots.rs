@@ -33,6 +33,12 @@ impl Slots {
         self.in_flight as usize
     }
 
+    /// The slot that the next request will be in, if one is free.
+    #[inline]
+    pub fn next(&self) -> u32 {
+        self.first_free
+    }
+
     /// Stores a request and says in which slot.
     ///
     /// # Panics

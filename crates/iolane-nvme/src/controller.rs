@@ -429,7 +429,7 @@ impl Controller {
         };
         let pair = QueuePair::new(&self.transport, &doorbells, identifier, depth, shadow)?;
         let mut registered = self.register_pair(&mut admin, &pair, vector);
-        if let Err((Failure::TimedOut, _)) = registered {
+        if let Err((Failure::TimedOut | Failure::Gone, _)) = registered {
             // It was reset, and may answer now.
             self.ensure_alive(&admin)?;
             registered = self.register_pair(&mut admin, &pair, vector);
@@ -459,7 +459,8 @@ impl Controller {
         self.registers.read(CSTS) & CSTS_FATAL != 0 || self.transport.is_leaving()
     }
 
-    /// Create I/O Completion Queue and Create I/O Submission Queue (sections 5.4 and 5.5).
+    /// Create I/O Completion Queue and Create I/O Submission Queue (sections 5.4 and 5.5). If it fails, the controller has let
+    /// go of the rings; where it did not answer, it was reset for that.
     fn register_pair(
         &self,
         admin: &mut Admin,

@@ -21,6 +21,7 @@ use crate::memory::{MappedPool, PAGE_BYTES};
 /// The part of a command identifier that is the slot.
 const SLOT_BITS: u32 = 12;
 const SLOT_MASK: u16 = (1 << SLOT_BITS) - 1;
+const GENERATION_MASK: u8 = (1 << (16 - SLOT_BITS)) - 1;
 /// What Number of Logical Blocks, a field of 16 bits that holds one less, can say.
 const BLOCKS_MAX: u64 = 1 << 16;
 /// How often a queue is looked at in vain before a look at the clock.
@@ -91,9 +92,18 @@ struct Flight {
     generation: u8,
     age: u8,
     timed_out: bool,
-    /// Bytes of the request that commands before this one moved, and that this one moves.
+    /// Nothing of the request is left to send.
+    is_last: bool,
+    /// Bytes of the request, of which commands before this one moved so many, and this one moves so many.
+    total: u64,
     moved: u64,
     moving: u64,
+}
+
+/// A command identifier: the slot, and how often it was used.
+#[inline]
+fn identifier(slot: u32, generation: u8) -> u16 {
+    slot as u16 | u16::from(generation) << SLOT_BITS
 }
 
 /// Operations that a namespace of this controller takes.
@@ -152,24 +162,33 @@ impl NvmeQueue {
     /// Takes one request: as a command in the ring, or answered already if it cannot be one.
     #[inline]
     fn take(&mut self, request: Request) {
-        if let Err(error) = self.check(&request) {
-            self.answered.push(request.complete(Err(error)));
-            return;
-        }
-        let slot = self.slots.insert(request);
+        let slot = self.slots.next();
+        let made = self.check(&request).and_then(|total| Ok((total, self.command(&request, slot, 0, total)?)));
+        let (total, (command, moving)) = match made {
+            Ok(made) => made,
+            Err(error) => return self.refuse(request, error),
+        };
         let flight = &mut self.flights[slot as usize];
-        let generation = flight.generation.wrapping_add(1) & 0xf;
-        *flight = Flight { generation, ..Flight::default() };
-        self.send(slot);
+        let generation = flight.generation.wrapping_add(1) & GENERATION_MASK;
+        *flight = Flight { generation, is_last: moving == total, total, moving, ..Flight::default() };
+        let identifier = identifier(slot, generation);
+        self.slots.insert(request);
+        self.counts.commands += 1;
+        self.queue.pair.push(Command { identifier, ..command });
     }
 
-    /// What no controller need be asked.
+    #[cold]
+    fn refuse(&mut self, request: Request, error: IoError) {
+        self.answered.push(request.complete(Err(error)));
+    }
+
+    /// How many bytes a request is about; an error if no controller need be asked.
     #[inline]
-    fn check(&self, request: &Request) -> Result<(), IoError> {
+    fn check(&self, request: &Request) -> Result<u64, IoError> {
         let bytes = match &request.operation {
             _ if self.is_dead => return Err(IoError::from_errno(libc::ENODEV)),
             Operation::Read(buffer) => buffer.len() as u64,
-            Operation::Fsync | Operation::Fdatasync => return Ok(()),
+            Operation::Fsync | Operation::Fdatasync => return Ok(0),
             _ if !self.writable => return Err(IoError::READ_ONLY),
             Operation::Write(buffer) => buffer.len() as u64,
             Operation::Discard { .. } if !self.controller.identity().dataset_management => {
@@ -185,42 +204,24 @@ impl NvmeQueue {
         if (request.offset | bytes) & mask != 0 || bytes == 0 || !is_inside {
             return Err(IoError::INVALID);
         }
-        Ok(())
+        Ok(bytes)
     }
 
-    /// Puts the command for what is left of a slot's request in the ring, or answers the request if it cannot be made.
-    #[inline]
-    fn send(&mut self, slot: u32) {
-        match self.command(slot) {
-            Ok(command) => {
-                self.counts.commands += 1;
-                self.queue.pair.push(command);
-            }
-            Err(error) => self.answer(slot, Err(error)),
-        }
-    }
-
-    #[inline]
-    fn command(&mut self, slot: u32) -> Result<Command, IoError> {
-        let flight = &mut self.flights[slot as usize];
-        let identifier = slot as u16 | u16::from(flight.generation) << SLOT_BITS;
-        let request = self.slots.get(slot).ok_or(IoError::INVALID)?;
-        let mut command = Command { identifier, namespace: self.namespace.identifier, ..Command::default() };
-        let (opcode, left) = match &request.operation {
-            Operation::Read(buffer) => (nvm::READ, buffer.len() as u64 - flight.moved),
-            Operation::Write(buffer) => (nvm::WRITE, buffer.len() as u64 - flight.moved),
-            Operation::WriteZeroes { bytes } => (nvm::WRITE_ZEROES, bytes - flight.moved),
-            Operation::Discard { bytes } => (nvm::DATASET_MANAGEMENT, bytes - flight.moved),
-            Operation::Fsync | Operation::Fdatasync => return Ok(Command { opcode: nvm::FLUSH, ..command }),
+    /// The command for what is left of a request of `total` bytes once `moved` are, without its identifier, and how many
+    /// bytes it is about.
+    #[inline(always)]
+    fn command(&self, request: &Request, slot: u32, moved: u64, total: u64) -> Result<(Command, u64), IoError> {
+        let mut command = Command { namespace: self.namespace.identifier, ..Command::default() };
+        let (opcode, most) = match &request.operation {
+            Operation::Read(_) => (nvm::READ, self.command_bytes_max),
+            Operation::Write(_) => (nvm::WRITE, self.command_bytes_max),
+            Operation::WriteZeroes { .. } => (nvm::WRITE_ZEROES, BLOCKS_MAX << self.block_shift),
+            Operation::Discard { .. } => (nvm::DATASET_MANAGEMENT, u64::from(u32::MAX) << self.block_shift),
+            Operation::Fsync | Operation::Fdatasync => return Ok((Command { opcode: nvm::FLUSH, ..command }, 0)),
         };
-        let most = match &request.operation {
-            Operation::Read(_) | Operation::Write(_) => self.command_bytes_max,
-            Operation::Discard { .. } => u64::from(u32::MAX) << self.block_shift,
-            _ => BLOCKS_MAX << self.block_shift,
-        };
-        flight.moving = left.min(most);
-        let first_block = (request.offset + flight.moved) >> self.block_shift;
-        let blocks = flight.moving >> self.block_shift;
+        let moving = (total - moved).min(most);
+        let first_block = (request.offset + moved) >> self.block_shift;
+        let blocks = moving >> self.block_shift;
         command.opcode = opcode;
         // Starting LBA in dwords 10 and 11, number of blocks less one in dword 12.
         command.dwords = [first_block as u32, (first_block >> 32) as u32, (blocks - 1) as u32, 0, 0, 0];
@@ -228,8 +229,7 @@ impl NvmeQueue {
             Operation::Read(buffer) | Operation::Write(buffer) => {
                 let address =
                     self.pools.iter().find_map(|pool| pool.address_of(buffer)).ok_or(IoError::NOT_REGISTERED)?;
-                let pointer = self.pointers.point(slot, address + flight.moved, flight.moving as u32)?;
-                (command.flags, command.data) = pointer;
+                (command.flags, command.data) = self.pointers.point(slot, address + moved, moving as u32)?;
             }
             Operation::Discard { .. } => {
                 (command.flags, command.data) = self.pointers.point_to_range(slot, first_block, blocks as u32);
@@ -238,11 +238,11 @@ impl NvmeQueue {
             }
             _ => {}
         }
-        Ok(command)
+        Ok((command, moving))
     }
 
     /// Ends the request in a slot.
-    #[inline]
+    #[cold]
     fn answer(&mut self, slot: u32, result: Result<u32, IoError>) {
         if let Some(request) = self.slots.take(slot.into()) {
             self.answered.push(request.complete(result));
@@ -276,33 +276,36 @@ impl NvmeQueue {
             return self.stray();
         };
         flight.moved += flight.moving;
-        let is_timed_out = flight.timed_out;
-        let moved = flight.moved;
-        let Some(request) = self.slots.get(slot.into()) else { return self.stray() };
+        if !flight.is_last && entry.status.is_success() {
+            return self.send_rest(slot.into());
+        }
+        // Should the same answer come again, it finds no request.
+        flight.is_last = true;
+        let (moved, is_timed_out) = (flight.moved as u32, flight.timed_out);
+        let Some(request) = self.slots.take(slot.into()) else { return self.stray() };
         let result = match (entry.status.check(), &request.operation) {
+            (Ok(()), Operation::Read(_) | Operation::Write(_)) => Ok(moved),
+            (Ok(()), _) => Ok(0),
             (Err(_), _) if is_timed_out => Err(IoError::from_errno(libc::ETIMEDOUT)),
             (Err(error), _) => Err(error),
-            (Ok(()), Operation::Read(buffer) | Operation::Write(buffer)) if moved < buffer.len() as u64 => {
-                return self.send_rest(slot.into());
-            }
-            (Ok(()), Operation::Read(_) | Operation::Write(_)) => Ok(moved as u32),
-            (Ok(()), Operation::WriteZeroes { bytes } | Operation::Discard { bytes }) if moved < *bytes => {
-                return self.send_rest(slot.into());
-            }
-            (Ok(()), _) => Ok(0),
         };
-        if let Some(request) = self.slots.take(slot.into()) {
-            completions.push(request.complete(result));
-        }
+        completions.push(request.complete(result));
     }
 
     /// Sends the next piece of a request that is larger than a command may be.
     #[cold]
     fn send_rest(&mut self, slot: u32) {
-        let flight = &mut self.flights[slot as usize];
-        flight.generation = flight.generation.wrapping_add(1) & 0xf;
-        (flight.age, flight.moving) = (0, 0);
-        self.send(slot);
+        let Some(request) = self.slots.get(slot) else { return self.stray() };
+        let Flight { moved, total, generation, .. } = self.flights[slot as usize];
+        let (command, moving) = match self.command(request, slot, moved, total) {
+            Ok(made) => made,
+            Err(error) => return self.answer(slot, Err(error)),
+        };
+        let generation = generation.wrapping_add(1) & GENERATION_MASK;
+        let is_last = moved + moving == total;
+        self.flights[slot as usize] = Flight { generation, is_last, total, moved, moving, ..Flight::default() };
+        self.counts.commands += 1;
+        self.queue.pair.push(Command { identifier: identifier(slot, generation), ..command });
         if self.is_known() {
             self.queue.pair.ring();
         }
@@ -362,7 +365,7 @@ impl NvmeQueue {
         self.counts.timeouts += too_old.len() as u64;
         for slot in &too_old {
             let flight = &mut self.flights[*slot as usize];
-            let identifier = *slot as u16 | u16::from(flight.generation) << SLOT_BITS;
+            let identifier = identifier(*slot, flight.generation);
             // An Abort may fail to find it: it is asked for once, and the next time the controller is reset.
             if std::mem::replace(&mut flight.timed_out, true) {
                 self.controller.recover(self.queue.resets);
