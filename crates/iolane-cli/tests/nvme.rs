@@ -236,6 +236,67 @@ fn a_drive_without_a_kernel_driver_is_written_only_by_permission_and_never_over_
 }
 
 #[test]
+fn what_cannot_be_had_of_a_drive_is_said_in_a_line_with_the_remedy_and_a_user_may_drive_one_that_was_bound_for_him() {
+    guest_or_skip!("driving a drive without root");
+    if !has("setpriv") {
+        return skipped("driving a drive without root", "there is no setpriv");
+    }
+    // The short addresses keep the guest from taking the drives by itself.
+    let read = "--path nvme --rw randread --bs 4k --runtime 50ms --warmup 0s";
+    let run_on = |words: &str| guest::shell(&format!("exec /bin/iolane run {read} --target pci:00:04.0 {words}"));
+    let as_user = |limit_kib: u32, depth: u32| {
+        guest::shell(&format!(
+            "cd /tmp; ulimit -l {limit_kib}; exec setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all \
+             /bin/iolane run {read} --target pci:00:04.0 --depth {depth}"
+        ))
+    };
+    let two_at_once = guest::shell(&format!(
+        "/bin/iolane run --path nvme --rw randread --target pci:00:04.0 --runtime 20s >/dev/null 2>&1 &
+         until /bin/iolane nvme list --json - | grep -q '/dev/vfio/2 open'; do [ -e /proc/$! ] || exit 9; done
+         /bin/iolane run {read} --target pci:00:04.0; code=$?; exec 2>/dev/null; kill -9 $!; wait $!; exit $code"
+    ));
+    let probe = |target: &str| on_taken(&["probe", target]);
+    let steps = [
+        (probe("pci:00:04.0"), 3, "pci:0000:00:04.0: the kernel's driver nvme has it; take it with: iolane nvme bind"),
+        (run_on("--target nvme0n1"), 3, "the kernel's driver nvme has it"),
+        (guest::shell(&format!("exec /bin/iolane run {read} --target nvme0n1")), 3, "bind one (iolane nvme bind BDF)"),
+        (nvme(&["bind", FIRST, SECOND, "--user", "65534"]), 0, ""),
+        (
+            probe("pci:00:09.0"),
+            3,
+            "pci:0000:00:09.0: there is no such PCI device; iolane nvme list shows those there are",
+        ),
+        (probe("pci:00:00.0"), 3, "pci:0000:00:00.0: it is no NVMe controller"),
+        (probe("pci:00:04"), 2, "PCI address `00:04`: it is not of the form 0000:00:04.0"),
+        (
+            probe("pci:00:04.0,ns=99"),
+            3,
+            "pci:00:04.0,ns=99: the controller has no active namespace 99; name one it has: ns=1",
+        ),
+        (probe("pci:00:04.0,speed=9"), 2, "`speed=9` is no setting; settings are ns=NUMBER"),
+        (probe("pci:00:05.0"), 3, "its format has 8 bytes of metadata with each block, which is not supported; choose"),
+        (run_on("--depth 5000"), 2, "nvme: depth 5000: this path takes 2047 at most"),
+        (run_on("--threads 4"), 1, "all of its 3 I/O queues are taken; use fewer threads"),
+        (two_at_once, 3, "opening its IOMMU group /dev/vfio/2: another process uses it; end that process"),
+        (probe("pci:00:04.0"), 0, ""),
+        (as_user(276, 31), 0, ""),
+        (as_user(272, 31), 1, "exceed the limit of 272k (RLIMIT_MEMLOCK); raise it (ulimit -l 276 or more)"),
+    ];
+    let drive = Drive { queue_pairs: 3, ..Drive::default() };
+    let drives = vec![drive.clone(), Drive { metadata_bytes: 8, ..drive }];
+    let (commands, expected): (Vec<_>, Vec<_>) =
+        steps.into_iter().map(|(command, code, says)| (command, (code, says))).unzip();
+    let heard = run_with(drives, &["setpriv", "grep"], commands);
+    for (step, (code, says)) in expected.into_iter().enumerate() {
+        let stderr = heard.stderr(step);
+        assert_eq!(heard.ends[step], Ended::Code(code), "step {step}: {heard:#?}");
+        assert!(stderr.contains(says), "step {step}: `{says}` is not in {stderr}");
+        assert_eq!(stderr.lines().count(), usize::from(!says.is_empty()), "step {step}: {stderr}");
+    }
+    assert!(heard.stdout(13).contains("\nnvme ") && heard.stdout(13).contains("\nnvme+int "), "{heard:#?}");
+}
+
+#[test]
 fn addresses_that_cannot_be_and_users_that_are_not_are_wrong_use() {
     let folder = Folder::new();
     // A bus on which no machine of ours has anything.

@@ -11,7 +11,7 @@ use iolane_core::{
 use crate::controller::{Controller, ControllerOptions};
 use crate::identity::Namespace;
 use crate::name::{SCHEME, TargetName};
-use crate::pci::Bdf;
+use crate::pci::{Bdf, Pci};
 use crate::queue::{NvmeQueue, NvmeQueueConfig, operations};
 use crate::vfio::VfioDevice;
 
@@ -116,16 +116,27 @@ static PCI: Scheme = Scheme { name: SCHEME, open };
 fn open(rest: &str, name: &str) -> Result<Device> {
     let TargetName { bdf, namespace, options } = TargetName::parse_rest(rest, name)?;
     let controller = controller(bdf, options, name)?;
-    let identifier = match namespace {
-        Some(identifier) => identifier,
-        None => *controller.namespaces()?.first().ok_or_else(|| {
-            Error::unavailable(name, "the controller has no active namespace").remedy("make one (nvme create-ns)")
-        })?,
-    };
+    let identifier = active_namespace(&controller.namespaces()?, namespace, name)?;
     let namespace = controller.namespace(identifier)?;
     let (bytes, block_bytes) = (namespace.bytes, namespace.block_bytes);
     let state = Box::new(OpenedNamespace { bdf, controller, namespace });
     Ok(Device { kind: TargetKind::NvmeController, bytes, block_bytes, state })
+}
+
+/// The namespace that is asked for, or the first; `active` are those there are.
+fn active_namespace(active: &[u32], asked: Option<u32>, name: &str) -> Result<u32> {
+    let Some(first) = active.first() else {
+        return Err(
+            Error::unavailable(name, "the controller has no active namespace").remedy("make one (nvme create-ns)")
+        );
+    };
+    let identifier = asked.unwrap_or(*first);
+    if active.contains(&identifier) {
+        return Ok(identifier);
+    }
+    let those: Vec<String> = active.iter().map(|identifier| format!("ns={identifier}")).collect();
+    Err(Error::unavailable(name, format!("the controller has no active namespace {identifier}"))
+        .remedy(format!("name one it has: {}", those.join(", "))))
 }
 
 /// The controllers that this process has open: a group can be opened once, and all threads share the controller.
@@ -142,7 +153,48 @@ fn controller(bdf: Bdf, options: ControllerOptions, name: &str) -> Result<Arc<Co
         }
         return Ok(controller);
     }
+    require_nvme(&Pci::new("/sys"), bdf)?;
     let controller = Controller::start(Arc::new(VfioDevice::open(&bdf.to_string())?), options)?;
     controllers.push((bdf, Arc::downgrade(&controller)));
     Ok(controller)
+}
+
+/// Refuses a device of another kind, for which no driver of ours would do. One that is missing VFIO tells of.
+fn require_nvme(pci: &Pci, bdf: Bdf) -> Result<()> {
+    match pci.device(bdf).map(|device| device.is_nvme()) {
+        Some(Ok(false)) => {
+            Err(Error::unavailable(format!("{SCHEME}:{bdf}"), "it is no NVMe controller (its PCI class is not 010802)")
+                .remedy("`iolane nvme list` shows those there are"))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_namespace_that_is_asked_for_has_to_be_there_and_the_first_one_stands_in() {
+        assert_eq!(active_namespace(&[2, 7], None, "pci:x").unwrap(), 2);
+        assert_eq!(active_namespace(&[2, 7], Some(7), "pci:x").unwrap(), 7);
+        for identifier in [1, 99, u32::MAX] {
+            let error = active_namespace(&[2, 7], Some(identifier), "pci:x").unwrap_err().to_string();
+            let expected = "the controller has no active namespace";
+            assert_eq!(error, format!("pci:x: {expected} {identifier}; name one it has: ns=2, ns=7"));
+        }
+        assert!(active_namespace(&[], Some(1), "pci:x").unwrap_err().to_string().contains("create-ns"));
+    }
+
+    #[test]
+    fn a_device_of_another_kind_is_named_as_such() {
+        let machine = crate::fake_machine::FakeMachine::new("kind");
+        machine.controller("0000:00:04.0", "nvme0", 1);
+        let pci = Pci::new(machine.path("sys"));
+        require_nvme(&pci, "00:04.0".parse().unwrap()).unwrap();
+        require_nvme(&pci, "00:05.0".parse().unwrap()).unwrap();
+        std::fs::write(machine.path("sys/bus/pci/devices/0000:00:04.0/class"), "0x020000\n").unwrap();
+        let error = require_nvme(&pci, "00:04.0".parse().unwrap()).unwrap_err().to_string();
+        assert!(error.starts_with("pci:0000:00:04.0: it is no NVMe controller"), "{error}");
+    }
 }
