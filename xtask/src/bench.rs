@@ -4,6 +4,8 @@
 mod barest;
 mod cached_file;
 mod exact;
+mod guest;
+mod nvme;
 mod programs;
 mod report;
 mod statistics;
@@ -47,12 +49,23 @@ struct Options {
     style: Style,
     gate: bool,
     iolane: Option<PathBuf>,
-    exact: Option<Exact>,
+    /// What else than the comparison on a cached file.
+    other: Option<Other>,
+    figures: Figures,
 }
 
-/// Count instructions instead of time; what to do with the figures.
+/// Benchmarks whose figures are committed in docs/performance.md.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Other {
+    /// Instructions of each path of the kernel's.
+    Exact,
+    /// The user-space driver.
+    Nvme,
+}
+
+/// What to do with the figures.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct Exact {
+struct Figures {
     /// Compare with those committed, and write nothing.
     check: bool,
     /// Write them even if they are worse.
@@ -67,8 +80,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
         Some(binary) => std::path::absolute(binary).with_context(|| format!("--iolane {}", binary.display()))?,
         None => build_iolane(&target_folder)?,
     };
-    if let Some(Exact { check, accept }) = options.exact {
-        return exact::run(&binary, check, accept);
+    let Figures { check, accept } = options.figures;
+    match options.other {
+        Some(Other::Exact) => return exact::run(&binary, check, accept),
+        Some(Other::Nvme) => return nvme::run(&binary, &target_folder, check, accept),
+        None => {}
     }
     ensure!(
         packages::install(&[packages::FIO]).is_empty(),
@@ -81,7 +97,14 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
 
 impl Options {
     fn parse(arguments: &[String]) -> Result<Self> {
-        let mut options = Self { pairs: PAIRS_MIN, style: Style::Text, gate: false, iolane: None, exact: None };
+        let mut options = Self {
+            pairs: PAIRS_MIN,
+            style: Style::Text,
+            gate: false,
+            iolane: None,
+            other: None,
+            figures: Figures::default(),
+        };
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
             let mut value = || arguments.next().with_context(|| format!("{argument} needs a value"));
@@ -90,15 +113,18 @@ impl Options {
                 "--markdown" => options.style = Style::Markdown,
                 "--gate" => options.gate = true,
                 "--iolane" => options.iolane = Some(value()?.into()),
-                "--exact" => drop(options.exact.get_or_insert_default()),
-                "--check" => options.exact.get_or_insert_default().check = true,
-                "--accept" => options.exact.get_or_insert_default().accept = true,
+                "--exact" => options.other = Some(Other::Exact),
+                "--nvme" => options.other = Some(Other::Nvme),
+                "--check" => options.figures.check = true,
+                "--accept" => options.figures.accept = true,
                 other => bail!(
                     "`bench` has no option `{other}`; it takes --pairs N, --markdown, --gate, --iolane FILE, --exact, \
-                     --check, --accept"
+                     --nvme, --check, --accept"
                 ),
             }
         }
+        let about_figures = options.figures != Figures::default();
+        ensure!(!about_figures || options.other.is_some(), "--check and --accept go with --exact or --nvme");
         Ok(options)
     }
 }
@@ -240,17 +266,25 @@ mod tests {
     #[test]
     fn options_are_taken_in_any_order() {
         let options = parse(&["--gate", "--pairs", "9", "--markdown", "--iolane", "x/iolane"]).unwrap();
-        let expected =
-            Options { pairs: 9, style: Style::Markdown, gate: true, iolane: Some("x/iolane".into()), exact: None };
+        let expected = Options {
+            pairs: 9,
+            style: Style::Markdown,
+            gate: true,
+            iolane: Some("x/iolane".into()),
+            ..parse(&[]).unwrap()
+        };
         assert_eq!(options, expected);
         assert_eq!(parse(&[]).unwrap().pairs, PAIRS_MIN);
     }
 
     #[test]
     fn too_few_pairs_and_unknown_options_are_refused() {
-        for (words, cause) in
-            [(&["--pairs", "4"][..], "from 5 up"), (&["--pairs"], "needs a value"), (&["--fast"], "no option `--fast`")]
-        {
+        for (words, cause) in [
+            (&["--pairs", "4"][..], "from 5 up"),
+            (&["--pairs"], "needs a value"),
+            (&["--fast"], "no option `--fast`"),
+            (&["--check"], "go with"),
+        ] {
             let error = parse(words).unwrap_err().to_string();
             assert!(error.contains(cause), "{error}");
         }

@@ -37,6 +37,9 @@ Usage: cargo xtask COMMAND
                        exits with 1 if a path costs 2 % more than the figure there
       --exact --check  the same, and write nothing: what CI runs
       --exact --accept write figures that are worse, too
+      --nvme           the user-space driver: its instructions and time per request, and its rates beside fio's in
+                       virtual machines; written to docs/performance.md; takes 3 minutes on a quiet machine
+      --nvme --check   its instructions alone, against those written: what CI runs
   capture [FILE...] run the commands that README.md shows, and put what they print in its place
   help              this text
 

@@ -25,6 +25,10 @@ pub(crate) const FOR_TESTS: [Package; 5] = [
 /// What the benchmark compares with.
 pub(crate) const FIO: Package = Package { name: "fio", program: "fio", needed_by: "the comparison with fio" };
 
+/// What counts the instructions of a program.
+pub(crate) const VALGRIND: Package =
+    Package { name: "valgrind", program: "valgrind", needed_by: "counting the driver's instructions" };
+
 /// What the lab runs on.
 pub(crate) const QEMU: Package =
     Package { name: "qemu-system-x86", program: "qemu-system-x86_64", needed_by: "tests in virtual machines" };

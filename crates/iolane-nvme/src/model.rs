@@ -178,6 +178,7 @@ impl Model {
     pub fn post(&self, completion_queue: u16, entry: CompletionEntry) {
         let mut engine = self.engine();
         if usize::from(completion_queue) < engine.completion.len() {
+            engine.forget(completion_queue, &entry);
             engine.complete(completion_queue, entry);
         }
     }

@@ -215,6 +215,9 @@ enum What {
     Nonsense,
 }
 
+/// Resets that are still to come once nothing goes wrong any more: for what stands in each ring from before.
+const RESETS_MAX: u32 = 3;
+
 /// How a queue took to reads after all that went wrong.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Recovery {
@@ -357,6 +360,8 @@ impl Drill {
         }
         let min = self.random.below(self.queues[queue].in_flight() as u64 + 1) as usize;
         self.reap(queue, min);
+        // Time for a controller that goes wrong to do more than it should.
+        (0..70).for_each(|_| self.model.step());
         self.release_some();
     }
 
@@ -434,6 +439,7 @@ impl Drill {
     /// controller is gone for good. Says which.
     fn recover(&mut self) -> Vec<Recovery> {
         self.model.set_faults(Faults::default());
+        let resets = self.controller.resets();
         for _ in 0..8 {
             // Long enough for each ring to come round: what is left in it from before is seen then.
             for _ in 0..12 {
@@ -442,6 +448,7 @@ impl Drill {
             self.drain();
             let recoveries: Vec<_> = (0..self.queues.len()).map(|queue| self.recovery(queue)).collect();
             if !recoveries.contains(&Recovery::Unfinished) {
+                assert!(self.controller.resets() - resets <= RESETS_MAX, "one fault costs no more than one reset");
                 return recoveries;
             }
         }
@@ -600,4 +607,89 @@ fn a_drive_that_lies_about_itself_is_refused_or_used_within_bounds() {
         let is_bound = |text: &&String| text.contains("mapped") || text.contains("PRP");
         assert_eq!(model.violations().iter().find(is_bound), None);
     });
+}
+
+#[test]
+fn an_entry_that_no_command_can_have_has_the_controller_reset() {
+    let faults = |wrong_submission_head, wrong_submission_queue| Faults {
+        wrong_submission_head,
+        wrong_submission_queue,
+        ..Faults::default()
+    };
+    for faults in [faults(1 << 16, 0), faults(0, 1 << 16)] {
+        let mut drill = Drill::new(1, |_| Faults::default(), true).expect("a controller without faults");
+        drill.model.set_faults(faults);
+        assert_eq!(drill.recovery(0), Recovery::Refuses);
+        assert!(drill.controller.resets() > 0 && drill.queues[0].counts().strays > 0);
+        assert!(drill.recover().iter().all(|recovery| *recovery == Recovery::Works));
+        drill.end();
+    }
+}
+
+#[test]
+fn a_fatal_error_costs_one_reset() {
+    for_each_seed(40, |seed| {
+        let mut drill = Drill::new(seed, |_| Faults::default(), true).expect("a controller without faults");
+        for resets in 1..4 {
+            drill.run(seed as usize % 7 + 3);
+            drill.model.fail();
+            assert!(drill.recover().iter().all(|recovery| *recovery == Recovery::Works));
+            assert_eq!(drill.controller.resets(), resets);
+        }
+        drill.end();
+    });
+}
+
+/// Time is real here, as the driver really sleeps: a few seeds, and timeouts of some milliseconds.
+#[test]
+fn with_interrupts_and_a_controller_at_work_beside_it_all_is_answered() {
+    for_each_seed(30, |seed| {
+        let mut random = Random::new(seed);
+        let faults = Faults {
+            seed,
+            late_completion: random.one_of(&[0, 500]),
+            late_steps_max: 1000,
+            lost_interrupt: random.one_of(&[0, 500]),
+            missing_completion: random.one_of(&[0, 100]),
+            failed_command: random.one_of(&[0, 500]),
+            ..Faults::default()
+        };
+        let model = Model::spawn(shape(&mut random, faults));
+        let timeout = Duration::from_millis(20);
+        let controller = Controller::start(model.clone(), ControllerOptions { timeout, ..Default::default() }).unwrap();
+        let namespace = controller.namespace(1).unwrap();
+        let threads = 1 + random.below(3);
+        std::thread::scope(|scope| {
+            for thread in 0..threads {
+                let controller = &controller;
+                scope.spawn(move || read_with_interrupts(controller, namespace, seed ^ thread << 32));
+            }
+        });
+        drop(controller);
+        let is_mapped = |text: &String| text.contains("mapped");
+        assert_eq!(model.violations().into_iter().find(is_mapped), None);
+        assert_eq!(model.mappings(), 0);
+    });
+}
+
+fn read_with_interrupts(controller: &Arc<Controller>, namespace: Namespace, seed: u64) {
+    let mut random = Random::new(seed);
+    let pool = Pool::new(16, FRAME_BYTES, Pages::Base).unwrap();
+    let pools = std::slice::from_ref(&pool);
+    let config = NvmeQueueConfig { depth: 16, pools, writable: true, interrupts: true, event_fd: false };
+    let mut queue = NvmeQueue::open(controller, namespace, config).unwrap();
+    let (mut completions, mut answered) = (Vec::new(), 0);
+    for round in 0..40 {
+        let requests =
+            (0..random.below(16)).filter_map(|_| Some(Request::read(round, random.below(64) << 16, pool.take()?)));
+        let mut requests: VecDeque<Request> = requests.collect();
+        let taken = queue.submit(&mut requests);
+        answered += taken;
+        completions.clear();
+        queue.drain(&mut completions).unwrap();
+        assert_eq!(completions.len(), taken);
+    }
+    assert!(answered > 100);
+    completions.clear();
+    assert!(pool.take_frames(0, 16).is_some());
 }

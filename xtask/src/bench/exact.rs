@@ -4,23 +4,21 @@
 mod page;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use iolane_core::units::Bytes;
 use iolane_lab::cache::Cache;
-use iolane_lab::session::PROGRAM;
-use iolane_lab::{Accelerator, Ended, Events, GuestCommand, Job, Kernel, KernelSource, Lab, Machine, Stream};
-use serde_json::Value;
+use iolane_lab::{GuestCommand, Kernel, KernelSource, Lab, Machine};
 
-use crate::child::root;
+use super::guest::{self, FIO, fio_command, fio_iops, iolane_command, iolane_iops, page_path};
 use crate::packages;
 use crate::table::{Style, Table, grouped};
 
 const KERNEL: &str = "6.1";
 const DEVICE: &str = "/dev/nullb0";
-const FIO: &str = "/bin/fio";
+/// How long iolane measures.
+const RUNTIME: [&str; 2] = ["--runtime", "500ms"];
 /// How much more a path may cost than the committed figure before the gate closes.
 const WORSE_MAX: f64 = 0.02;
 
@@ -59,11 +57,6 @@ pub(crate) struct Figures {
     pub(crate) depth: u32,
     pub(crate) iolane: f64,
     pub(crate) fio: f64,
-}
-
-/// Where the table is committed.
-fn page_path() -> PathBuf {
-    root().join("docs/performance.md")
 }
 
 /// Measures, prints, and compares. Without `check` the table is written too, unless a path got worse.
@@ -169,25 +162,21 @@ fn measure(iolane: &Path) -> Result<Measured> {
     };
     let mut commands: Vec<GuestCommand> = Vec::new();
     for arm in &ARMS {
-        commands.push(iolane_command(arm, &[]));
-        commands.push(fio_command(arm));
+        commands.push(iolane_command(DEVICE, arm.path, arm.depth, &RUNTIME));
+        commands.push(fio_command(DEVICE, arm.fio, arm.depth));
     }
-    commands.push(iolane_command(CONTROL.0, CONTROL.1));
+    let slowed: Vec<&str> = RUNTIME.iter().chain(CONTROL.1).copied().collect();
+    commands.push(iolane_command(DEVICE, CONTROL.0.path, CONTROL.0.depth, &slowed));
     commands.push(GuestCommand::new([FIO, "--version"]));
-    let job = Job { commands, folder: "/".into(), returns: Vec::new() };
-    let mut printed = Printed { outputs: vec![String::new(); job.commands.len()], failed: None };
-    lab.run(&job, &mut printed, &AtomicBool::new(false))?;
-    if let Some(failure) = printed.failed {
-        bail!("in the guest: {failure}");
-    }
-    let mut outputs = printed.outputs.iter();
+    let outputs = guest::outputs(&lab, commands)?;
+    let mut outputs = outputs.iter();
     let mut figures = Vec::new();
     for arm in &ARMS {
         let mut next = || outputs.next().context("a command printed nothing");
-        let (iolane, fio) = (iolane_instructions(next()?)?, fio_instructions(next()?)?);
+        let (iolane, fio) = (instructions(iolane_iops(next()?)?), instructions(fio_iops(next()?)?));
         figures.push(Figures { path: arm.path.into(), depth: arm.depth, iolane, fio });
     }
-    let control = iolane_instructions(outputs.next().context("the control printed nothing")?)?;
+    let control = instructions(iolane_iops(outputs.next().context("the control printed nothing")?)?);
     let fio_version = outputs.next().map_or("fio", |text| text.trim());
     Ok(Measured {
         figures,
@@ -197,66 +186,9 @@ fn measure(iolane: &Path) -> Result<Measured> {
     })
 }
 
-fn iolane_command(arm: &Arm, more: &[&str]) -> GuestCommand {
-    let depth = arm.depth.to_string();
-    let words = [PROGRAM, "run", "--target", DEVICE, "--path", arm.path, "--depth", &depth, "--runtime", "500ms"];
-    GuestCommand::new(words.iter().chain(&["--warmup", "50ms", "--json", "-"]).chain(more).copied())
-}
-
-fn fio_command(arm: &Arm) -> GuestCommand {
-    let job = format!(
-        "{FIO} --name=exact --filename={DEVICE} --direct=1 --rw=randread --bs=4k --iodepth={} {} \
-         --norandommap --time_based --runtime=1 --output-format=json",
-        arm.depth, arm.fio
-    );
-    GuestCommand::new(job.split_whitespace())
-}
-
 /// A virtual second has a thousand million instructions.
-fn iolane_instructions(output: &str) -> Result<f64> {
-    let record: Value = serde_json::from_str(output).context("reading iolane's record")?;
-    let iops = record["result"]["iops"].as_f64().context("iolane's record has no IOPS")?;
-    Ok(1e9 / iops)
-}
-
-fn fio_instructions(output: &str) -> Result<f64> {
-    // Notes may come before the document.
-    let start = output.find('{').context("fio printed no JSON")?;
-    let report: Value = serde_json::from_str(&output[start..]).context("reading fio's report")?;
-    let iops = report["jobs"][0]["read"]["iops"].as_f64().context("fio's report has no IOPS")?;
-    ensure!(iops > 0.0, "fio made no request");
-    Ok(1e9 / iops)
-}
-
-/// Keeps what commands print, and shows how far the guest is.
-struct Printed {
-    outputs: Vec<String>,
-    failed: Option<String>,
-}
-
-impl Events for Printed {
-    fn note(&mut self, line: &str) {
-        eprintln!("{line}");
-    }
-
-    fn up(&mut self, release: &str, accelerator: Accelerator, took: Duration) {
-        eprintln!("Linux {release} on {accelerator}, up in {:.1} s", took.as_secs_f64());
-    }
-
-    fn output(&mut self, command: usize, stream: Stream, bytes: &[u8]) {
-        let text = String::from_utf8_lossy(bytes);
-        match (stream, self.outputs.get_mut(command)) {
-            (Stream::Output, Some(output)) => output.push_str(&text),
-            _ => eprint!("{text}"),
-        }
-    }
-
-    fn ended(&mut self, command: usize, how: Ended) {
-        eprintln!("  {} of {} runs", command + 1, self.outputs.len());
-        if how != Ended::Code(0) {
-            self.failed.get_or_insert(format!("run {} ended with {how:?}", command + 1));
-        }
-    }
+fn instructions(iops: f64) -> f64 {
+    1e9 / iops
 }
 
 #[cfg(test)]
@@ -277,13 +209,5 @@ mod tests {
         let worse = worse_than(&committed, &[figures("psync", 5101.0)]);
         assert_eq!(worse, ["psync at depth 1: 5,000 -> 5,101 (+2.0 %)"]);
         assert_eq!(worse_than(&[], &[figures("psync", 1.0)]), Vec::<String>::new());
-    }
-
-    #[test]
-    fn figures_are_read_from_what_programs_print() {
-        assert_eq!(iolane_instructions(r#"{"result":{"iops":200000.0}}"#).unwrap(), 5000.0);
-        assert_eq!(fio_instructions("note\n{\"jobs\":[{\"read\":{\"iops\":100000.0}}]}").unwrap(), 10000.0);
-        assert!(fio_instructions("{\"jobs\":[{\"read\":{\"iops\":0.0}}]}").is_err());
-        assert!(iolane_instructions("").is_err());
     }
 }

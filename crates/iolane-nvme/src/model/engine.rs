@@ -20,6 +20,9 @@ use crate::registers::{
 /// What a doorbell holds that was not written since it was looked at. No driver writes it: a ring has at most 65536 entries.
 const UNRUNG: u32 = u32::MAX;
 
+/// A controller that does not stop carries out a command that it holds every so many steps.
+const STUCK_STEPS: u64 = 64;
+
 /// How far the controller has followed CC.EN.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Power {
@@ -170,14 +173,17 @@ impl Engine {
                 self.publish_status();
             }
             Power::On if !is_enabled => {
-                // A controller may move data for as long as it says that it is ready.
-                self.finish_held();
                 self.power = match self.draw(|faults| faults.stuck_reset) {
                     true => Power::Stuck,
                     false => Power::Stopping(now + self.config.ready_steps),
                 };
             }
-            Power::Stopping(due) if now >= due => self.stop(),
+            // A controller may move data for as long as it says that it is ready.
+            Power::Stopping(due) if now >= due => {
+                self.finish_held();
+                self.stop();
+            }
+            Power::Stuck if now.is_multiple_of(STUCK_STEPS) => self.finish_one_held(),
             _ => {}
         }
     }
@@ -510,10 +516,18 @@ impl Engine {
 
     /// Does what held commands ask for, without answering: what a controller may do while it is being stopped.
     fn finish_held(&mut self) {
-        for Held { origin, command, is_done, .. } in std::mem::take(&mut self.held) {
-            if !is_done && origin.queue > 0 && self.dma.bus_master && !self.is_gone {
-                let _ = self.execute(origin, &command);
-            }
+        while !self.held.is_empty() {
+            self.finish_one_held();
+        }
+    }
+
+    fn finish_one_held(&mut self) {
+        if self.held.is_empty() {
+            return;
+        }
+        let Held { origin, command, is_done, .. } = self.held.remove(0);
+        if !is_done && origin.queue > 0 && self.dma.bus_master {
+            let _ = self.execute(origin, &command);
         }
     }
 
@@ -613,9 +627,13 @@ impl Engine {
     }
 
     /// The driver will think that this command is done, whichever it was that was meant: its identifier may come again.
-    fn forget(&mut self, completion: u16, entry: &CompletionEntry) {
-        for queue in self.submission.iter_mut().flatten().filter(|queue| queue.completion_queue == completion) {
-            queue.end(entry.identifier);
+    pub(super) fn forget(&mut self, completion: u16, entry: &CompletionEntry) {
+        for id in &self.active {
+            if let Some(queue) = &mut self.submission[usize::from(*id)]
+                && queue.completion_queue == completion
+            {
+                queue.end(entry.identifier);
+            }
         }
     }
 

@@ -1,17 +1,15 @@
 //! The committed figures: one table in docs/performance.md, between two marks, read by the gate and written by the bench.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use super::Figures;
+use super::guest;
 
-const BEGIN: &str = "<!-- exact figures: begin -->";
-const END: &str = "<!-- exact figures: end -->";
+const NAME: &str = "exact figures";
 
 /// The figures in the page; none if it has no table.
 pub(super) fn figures(page: &str) -> Vec<Figures> {
-    let Some((_, rest)) = page.split_once(BEGIN) else { return Vec::new() };
-    let table = rest.split_once(END).map_or(rest, |(table, _)| table);
-    table.lines().filter_map(row).collect()
+    guest::between(page, NAME).lines().filter_map(row).collect()
 }
 
 fn row(line: &str) -> Option<Figures> {
@@ -24,9 +22,7 @@ fn row(line: &str) -> Option<Figures> {
 
 /// The page with another table, and what was measured said above it.
 pub(super) fn renewed(page: &str, description: &str, table: &str) -> Result<String> {
-    let (before, rest) = page.split_once(BEGIN).with_context(|| format!("docs/performance.md has no mark {BEGIN}"))?;
-    let (_, after) = rest.split_once(END).with_context(|| format!("docs/performance.md has no mark {END}"))?;
-    Ok(format!("{before}{BEGIN}\n{description}; instructions per I/O:\n\n{table}{END}{after}"))
+    guest::renewed(page, NAME, &format!("{description}; instructions per I/O:\n\n{table}"))
 }
 
 #[cfg(test)]

@@ -1,0 +1,136 @@
+//! What the benchmarks in guests share: the commands they give, what they make of the answers, and the table of a page that
+//! they renew.
+
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use iolane_lab::session::PROGRAM;
+use iolane_lab::{Accelerator, Ended, Events, GuestCommand, Job, Lab, Stream};
+use serde_json::Value;
+
+use crate::child::root;
+
+/// Where fio is in a guest.
+pub(super) const FIO: &str = "/bin/fio";
+
+/// The page that has the figures.
+pub(super) fn page_path() -> PathBuf {
+    root().join("docs/performance.md")
+}
+
+/// Random reads by iolane, its record on the standard output.
+pub(super) fn iolane_command(target: &str, path: &str, depth: u32, more: &[&str]) -> GuestCommand {
+    let depth = depth.to_string();
+    let words = [PROGRAM, "run", "--target", target, "--path", path, "--depth", &depth];
+    GuestCommand::new(words.iter().chain(&["--warmup", "50ms", "--json", "-"]).chain(more).copied())
+}
+
+/// The same by fio, for a second.
+pub(super) fn fio_command(target: &str, arguments: &str, depth: u32) -> GuestCommand {
+    let job = format!(
+        "{FIO} --name=iolane --filename={target} --direct=1 --rw=randread --bs=4k --iodepth={depth} {arguments} \
+         --norandommap --time_based --runtime=1 --output-format=json",
+    );
+    GuestCommand::new(job.split_whitespace())
+}
+
+/// The rate in iolane's record.
+pub(super) fn iolane_iops(output: &str) -> Result<f64> {
+    let record: Value = serde_json::from_str(output).context("reading iolane's record")?;
+    record["result"]["iops"].as_f64().context("iolane's record has no IOPS")
+}
+
+/// The rate in fio's report.
+pub(super) fn fio_iops(output: &str) -> Result<f64> {
+    // Notes may come before the document.
+    let start = output.find('{').context("fio printed no JSON")?;
+    let report: Value = serde_json::from_str(&output[start..]).context("reading fio's report")?;
+    let iops = report["jobs"][0]["read"]["iops"].as_f64().context("fio's report has no IOPS")?;
+    ensure!(iops > 0.0, "fio made no request");
+    Ok(iops)
+}
+
+/// Runs the commands in one guest and gives what each printed.
+pub(super) fn outputs(lab: &Lab<'_>, commands: Vec<GuestCommand>) -> Result<Vec<String>> {
+    let job = Job { commands, folder: "/".into(), returns: Vec::new() };
+    let mut printed = Printed { outputs: vec![String::new(); job.commands.len()], failed: None };
+    lab.run(&job, &mut printed, &AtomicBool::new(false))?;
+    match printed.failed {
+        Some(failure) => bail!("in the guest: {failure}"),
+        None => Ok(printed.outputs),
+    }
+}
+
+/// The page with another text between the marks of this name.
+pub(super) fn renewed(page: &str, name: &str, text: &str) -> Result<String> {
+    let (begin, end) = marks(name);
+    let (before, rest) = page.split_once(&begin).with_context(|| format!("docs/performance.md has no mark {begin}"))?;
+    let (_, after) = rest.split_once(&end).with_context(|| format!("docs/performance.md has no mark {end}"))?;
+    Ok(format!("{before}{begin}\n{text}{end}{after}"))
+}
+
+/// What stands between the marks of this name; nothing if they are not there.
+pub(super) fn between<'a>(page: &'a str, name: &str) -> &'a str {
+    let (begin, end) = marks(name);
+    let after = page.split_once(&begin).map_or("", |(_, rest)| rest);
+    after.split_once(&end).map_or(after, |(text, _)| text)
+}
+
+fn marks(name: &str) -> (String, String) {
+    (format!("<!-- {name}: begin -->"), format!("<!-- {name}: end -->"))
+}
+
+/// Keeps what commands print, and shows how far the guest is.
+struct Printed {
+    outputs: Vec<String>,
+    failed: Option<String>,
+}
+
+impl Events for Printed {
+    fn note(&mut self, line: &str) {
+        eprintln!("{line}");
+    }
+
+    fn up(&mut self, release: &str, accelerator: Accelerator, took: Duration) {
+        eprintln!("Linux {release} on {accelerator}, up in {:.1} s", took.as_secs_f64());
+    }
+
+    fn output(&mut self, command: usize, stream: Stream, bytes: &[u8]) {
+        let text = String::from_utf8_lossy(bytes);
+        match (stream, self.outputs.get_mut(command)) {
+            (Stream::Output, Some(output)) => output.push_str(&text),
+            _ => eprint!("{text}"),
+        }
+    }
+
+    fn ended(&mut self, command: usize, how: Ended) {
+        eprintln!("  {} of {} runs", command + 1, self.outputs.len());
+        if how != Ended::Code(0) {
+            self.failed.get_or_insert(format!("run {} ended with {how:?}", command + 1));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_read_from_what_programs_print() {
+        assert_eq!(iolane_iops(r#"{"result":{"iops":200000.0}}"#).unwrap(), 200_000.0);
+        assert_eq!(fio_iops("note\n{\"jobs\":[{\"read\":{\"iops\":100000.0}}]}").unwrap(), 100_000.0);
+        assert!(fio_iops("{\"jobs\":[{\"read\":{\"iops\":0.0}}]}").is_err());
+        assert!(iolane_iops("").is_err());
+    }
+
+    #[test]
+    fn a_page_is_renewed_between_the_marks_and_nowhere_else() {
+        let page = "before\n<!-- figures: begin -->\nold\n<!-- figures: end -->\nafter\n";
+        let renewed = renewed(page, "figures", "new\n").unwrap();
+        assert_eq!(renewed, page.replace("old", "new"));
+        assert_eq!(between(&renewed, "figures"), "\nnew\n");
+        assert!(super::renewed(page, "others", "").is_err() && between(page, "others").is_empty());
+    }
+}
