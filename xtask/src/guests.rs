@@ -1,5 +1,5 @@
-//! `cargo xtask guests`: the conformance suite, its proofs and its faults on real NVMe controllers and null_blk, in a guest
-//! for each kernel that iolane cares for. `cargo xtask test` ends with it.
+//! `cargo xtask guests`: the conformance suite, its proofs and its faults on real NVMe controllers and null_blk, and drives
+//! that change hands, in a guest for each kernel that iolane cares for. `cargo xtask test` ends with it.
 
 mod table;
 
@@ -95,12 +95,15 @@ struct Programs {
     iolane: PathBuf,
     conformance: PathBuf,
     faults: PathBuf,
+    nvme: PathBuf,
 }
 
 impl Programs {
     fn build() -> Result<Self> {
         let iolane = built(&["build", "--package", "iolane-cli"])?;
-        let tests = built(&["test", "--no-run", "--package", "iolane", "--test", "conformance", "--test", "faults"])?;
+        let names = ["conformance", "faults", "nvme"];
+        let tests = [&["test", "--no-run", "--package", "iolane"][..], &names.map(|name| ["--test", name]).concat()];
+        let tests = built(&tests.concat())?;
         let named = |programs: &[(String, PathBuf)], name: &str| {
             let found = programs.iter().find(|(known, _)| known == name).map(|(_, path)| path.clone());
             found.with_context(|| format!("cargo built no program called {name}"))
@@ -109,6 +112,7 @@ impl Programs {
             iolane: named(&iolane, "iolane")?,
             conformance: named(&tests, "conformance")?,
             faults: named(&tests, "faults")?,
+            nvme: named(&tests, "nvme")?,
         })
     }
 }
@@ -147,7 +151,7 @@ fn drives() -> Vec<Drive> {
 /// when it looks for partitions.
 const BAD_SECTORS: [u64; 2] = [64, 1025];
 
-/// First with the drives in the kernel's hands, then without a kernel driver.
+/// First with the drives in the kernel's hands, then with two that change hands, then without a kernel driver.
 fn commands(kernel: &Kernel, records: &[PathBuf; 2]) -> Vec<GuestCommand> {
     // Generic devices came with 5.13, passthrough by io_uring with 5.19; without them a column would be empty.
     let generic = if kernel.is_at_least(5, 13) { " /dev/ng0n1 /dev/ng1n1" } else { "" };
@@ -170,6 +174,8 @@ fn commands(kernel: &Kernel, records: &[PathBuf; 2]) -> Vec<GuestCommand> {
             .with("IOLANE_FAULTS_MEDIA_ERRORS", "/dev/nvme2n1")
             .with("IOLANE_FAULTS_STALLED", "/dev/nvme3n1")
             .with("IOLANE_FAULTS_UNPLUG", "/dev/nvme4n1"),
+        GuestCommand::new(["/bin/nvme", "--show-output", "--test-threads=1"])
+            .with("IOLANE_NVME_DRIVES", "0000:00:04.0 0000:00:05.0"),
         conformance(controllers.into(), &records[1]),
         faults()
             .with("IOLANE_FAULTS_MEDIA_ERRORS", "pci:0000:00:06.0")
@@ -190,6 +196,7 @@ fn run_guest(
     let records = ["kernel", "user-space"].map(|name| folder.path().join(name).with_extension("json"));
     let (release, version) = (kernel.release.clone(), kernel.release.clone());
     let commands = commands(&kernel, &records);
+    let names = commands.iter().map(|command| format!("{} with {:?}", command.words[0], command.environment)).collect();
     let lab = Lab {
         machine: Machine { cpus: 2, memory: Bytes(2 << 30), drives: drives(), exact: false },
         kernel,
@@ -198,6 +205,7 @@ fn run_guest(
         programs: vec![
             (programs.conformance.clone(), "/bin/conformance".into()),
             (programs.faults.clone(), "/bin/faults".into()),
+            (programs.nvme.clone(), "/bin/nvme".into()),
         ],
         // Drives that do not answer are given up soon, and errors are told at once.
         module_parameters: vec![("nvme_core", "io_timeout=3 admin_timeout=3 max_retries=0")],
@@ -208,7 +216,7 @@ fn run_guest(
     let job = Job { commands, folder: "/".into(), returns: records.to_vec() };
     eprintln!("\nIn a guest, Linux {release}:");
     let (began, skipped_before, failed_before) = (Instant::now(), tally.skipped.len(), tally.failed);
-    let mut lines = Lines { tally, show, unfinished: Default::default(), failures: Vec::new() };
+    let mut lines = Lines { tally, show, names, unfinished: Default::default(), failures: Vec::new() };
     let outcome = lab.run(&job, &mut lines, &AtomicBool::new(false));
     let failures = std::mem::take(&mut lines.failures);
     let skipped = tally.skipped.split_off(skipped_before);
@@ -256,6 +264,8 @@ fn by_reason(skipped: &[String]) -> Vec<String> {
 struct Lines<'a> {
     tally: &'a mut Tally,
     show: bool,
+    /// What the commands are called.
+    names: Vec<String>,
     /// The start of a line whose end has not come yet, of each stream.
     unfinished: [Vec<u8>; 2],
     failures: Vec<String>,
@@ -284,9 +294,8 @@ impl Events for Lines<'_> {
 
     fn ended(&mut self, command: usize, how: Ended) {
         if how != Ended::Code(0) {
-            let program = if command.is_multiple_of(2) { "conformance" } else { "faults" };
-            let drives = if command < 2 { "of the kernel" } else { "without a kernel driver" };
-            self.failures.push(format!("{program} on drives {drives} ended with {how:?}"));
+            let what = self.names.get(command).map_or("a command", String::as_str);
+            self.failures.push(format!("{what} ended with {how:?}"));
         }
     }
 }

@@ -34,12 +34,12 @@ struct ProbedPath {
 }
 
 impl ProbedPath {
-    /// Of the first target that a path can be taken to, or else of the first one that it is meant for.
+    /// Of the first target that a path can be taken to, or else of the first one that it is meant for, or of the first.
     fn on_first_of(path: &IoPath, targets: &[Target]) -> Option<Self> {
         let interface = iolane::interface_of(path).ok()?;
-        let meant_for = targets.iter().filter(|target| interface.reaches(target.kind()));
-        let mut probed = meant_for.map(|target| Self::new(path, target, iolane::probe(path, target)));
-        let first = probed.next()?;
+        let probe = |target: &Target| Self::new(path, target, iolane::probe(path, target));
+        let mut probed = targets.iter().filter(|target| interface.reaches(target.kind())).map(probe);
+        let Some(first) = probed.next() else { return targets.first().map(probe) };
         Some(if first.available { first } else { probed.find(|other| other.available).unwrap_or(first) })
     }
 
@@ -92,7 +92,10 @@ pub(crate) fn probe(arguments: &ProbeArguments) -> anyhow::Result<Outcome> {
         targets.extend(targets::special_devices());
     }
     let mut every_path: Vec<IoPath> = Vec::new();
-    for path in targets.iter().flat_map(SurveyPlan::all_paths) {
+    let without_kernel = iolane::interface_of(&IoPath::new("nvme"))?.paths();
+    // No file offers them and no device may be there that does, yet they can be had.
+    let offered_by_machine = without_kernel.into_iter().filter(|_| named.is_empty());
+    for path in targets.iter().flat_map(SurveyPlan::all_paths).chain(offered_by_machine) {
         if !every_path.contains(&path) {
             every_path.push(path);
         }

@@ -48,7 +48,12 @@ pub(crate) fn study(arguments: &StudyArguments) -> anyhow::Result<Outcome> {
     if arguments.runtime.is_none() {
         survey.fit_into(BUDGET);
     }
-    let report = measure(survey)?;
+    let mut report = measure(survey)?;
+    if targets::named(&arguments.targets.target).is_empty() && arguments.path.is_empty() {
+        report.warnings.extend(targets::taken_controllers().map(|name| {
+            format!("paths nvme and nvme+int, without a kernel driver, can be had on {name}: study --target {name}")
+        }));
+    }
     // Shown first: if the disk has become full meanwhile, what was measured is not lost.
     let to_people = !output::json_on_stdout(arguments.json.as_deref());
     if to_people {

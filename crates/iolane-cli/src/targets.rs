@@ -38,8 +38,8 @@ pub(crate) fn named(on_command_line: &[OsString]) -> Vec<OsString> {
     }
 }
 
-/// The devices of this machine on which paths can be had that no file offers: NVMe's generic devices, and block devices
-/// that complete by polling. Those that may not be opened are left out.
+/// The devices of this machine on which paths can be had that no file offers: NVMe's generic devices, block devices that
+/// complete by polling, and controllers that were taken from the kernel. Those that may not be opened are left out.
 pub(crate) fn special_devices() -> Vec<Target> {
     let names_in = |folder: &str| {
         let entries = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
@@ -53,7 +53,16 @@ pub(crate) fn special_devices() -> Vec<Target> {
     };
     let disks = names_in("/sys/block").into_iter().filter(polls);
     let devices = names_in("/sys/class/nvme-generic").into_iter().chain(disks);
-    devices.filter_map(|name| Target::open(Path::new("/dev").join(name)).ok()).collect()
+    let devices = devices.map(|name| Path::new("/dev").join(name).into_os_string());
+    devices.chain(taken_controllers().map(Into::into)).filter_map(|name| Target::open(name).ok()).collect()
+}
+
+/// The names of the controllers that vfio-pci has and nobody has open.
+pub(crate) fn taken_controllers() -> impl Iterator<Item = String> {
+    // A damaged record is `iolane nvme` to tell of.
+    let controllers = iolane::nvme::controllers().unwrap_or_default().into_iter();
+    let free = controllers.filter(|controller| controller.vfio_node.is_some() && controller.used_by.is_empty());
+    free.map(|controller| format!("pci:{}", controller.bdf))
 }
 
 /// Opens the targets of a run or study that writes, or does not; `path` is the only one to be taken, if there is but one.

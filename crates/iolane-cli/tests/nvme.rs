@@ -13,8 +13,8 @@ use iolane_lab::{Drive, Ended, GuestCommand};
 use serde_json::Value;
 
 /// Where the drives of a guest are: the first is left alone by most tests, the second is taken.
-const FIRST: &str = "0000:00:01.0";
-const SECOND: &str = "0000:00:02.0";
+const FIRST: &str = "0000:00:04.0";
+const SECOND: &str = "0000:00:05.0";
 
 fn nvme(words: &[&str]) -> GuestCommand {
     GuestCommand::new([&[PROGRAM, "nvme"], words].concat())
@@ -57,22 +57,22 @@ fn a_controller_is_listed_taken_for_a_user_and_given_back() {
         return skipped("taking a controller", "there is no setpriv");
     }
     let as_user =
-        "exec setpriv --reuid 1000 --regid 1000 --clear-groups /bin/sh -c 'exec 3<>/dev/vfio/2 && echo opened'";
+        "exec setpriv --reuid 1000 --regid 1000 --clear-groups /bin/sh -c 'exec 3<>/dev/vfio/3 && echo opened'";
     let heard = run(
         &["setpriv"],
         vec![
             nvme(&["list", "--json", "-"]),
             nvme(&["bind", SECOND]),
             guest::shell(as_user),
-            nvme(&["bind", "00:02.0", "--user", "1000", "--group", "1000"]),
+            nvme(&["bind", "00:05.0", "--user", "1000", "--group", "1000"]),
             guest::shell(as_user),
             nvme(&["list"]),
             nvme(&["list", "--json", "-"]),
-            guest::shell("exec 3<>/dev/vfio/2; /bin/iolane nvme restore; exit $?"),
+            guest::shell("exec 3<>/dev/vfio/3; /bin/iolane nvme restore; exit $?"),
             nvme(&["restore", FIRST, SECOND]),
             nvme(&["list", "--json", "-"]),
             nvme(&["restore"]),
-            guest::shell("exec setpriv --reuid 1000 --regid 1000 --clear-groups /bin/iolane nvme bind 00:02.0"),
+            guest::shell("exec setpriv --reuid 1000 --regid 1000 --clear-groups /bin/iolane nvme bind 00:05.0"),
         ],
     );
     let code = |command: usize| match heard.ends[command] {
@@ -87,9 +87,9 @@ fn a_controller_is_listed_taken_for_a_user_and_given_back() {
     assert_eq!(before[1]["namespaces"][0]["name"], "nvme1n1");
     assert_eq!(before[1]["namespaces"][0]["bytes"], 1 << 30);
 
-    assert!(heard.stdout(1).starts_with("0000:00:02.0: taken from nvme; its group is /dev/vfio/2;"), "{heard:#?}");
+    assert!(heard.stdout(1).starts_with("0000:00:05.0: taken from nvme; its group is /dev/vfio/3;"), "{heard:#?}");
     assert!(heard.stderr(2).contains("Permission denied"), "{heard:#?}");
-    assert!(heard.stdout(3).starts_with("0000:00:02.0: was taken already; its group is /dev/vfio/2\n"), "{heard:#?}");
+    assert!(heard.stdout(3).starts_with("0000:00:05.0: was taken already; its group is /dev/vfio/3\n"), "{heard:#?}");
     assert!(heard.stdout(3).contains("ulimit -l"), "{heard:#?}");
     assert_eq!(heard.stdout(4), "opened\n");
 
@@ -97,12 +97,12 @@ fn a_controller_is_listed_taken_for_a_user_and_given_back() {
     assert!(heard.stdout(5).lines().all(|line| line.chars().count() <= 100), "{heard:#?}");
     let taken = &controllers(heard.stdout(6))[1];
     assert_eq!((&taken["driver"], &taken["taken"]), (&"vfio-pci".into(), &true.into()));
-    assert_eq!((&taken["vfio_node"], &taken["model"]), (&"/dev/vfio/2".into(), &before[1]["model"]));
+    assert_eq!((&taken["vfio_node"], &taken["model"]), (&"/dev/vfio/3".into(), &before[1]["model"]));
 
     let busy = heard.stderr(7);
-    assert!(busy.starts_with("iolane: giving 0000:00:02.0 back: sh (pid "), "{busy}");
-    assert!(busy.contains("has /dev/vfio/2 open; end that process first"), "{busy}");
-    let expected = "0000:00:01.0: nothing to give back, nvme has it\n0000:00:02.0: given back to nvme\n";
+    assert!(busy.starts_with("iolane: giving 0000:00:05.0 back: sh (pid "), "{busy}");
+    assert!(busy.contains("has /dev/vfio/3 open; end that process first"), "{busy}");
+    let expected = "0000:00:04.0: nothing to give back, nvme has it\n0000:00:05.0: given back to nvme\n";
     assert_eq!(heard.stdout(8), expected);
     assert_eq!(controllers(heard.stdout(9)), before);
     assert_eq!(heard.stdout(10), "Nothing to give back: no controller is taken.\n");
@@ -118,7 +118,7 @@ fn a_drive_in_use_is_not_taken_and_one_that_is_not_is_refused_with_it() {
     let heard = run(
         &["mkswap", "swapon"],
         vec![
-            guest::shell("exec 3</dev/ng0n1; /bin/iolane nvme list; /bin/iolane nvme bind 0000:00:01.0; exit $?"),
+            guest::shell("exec 3</dev/ng0n1; /bin/iolane nvme list; /bin/iolane nvme bind 0000:00:04.0; exit $?"),
             guest::shell("mkswap /dev/nvme1n1 && swapon /dev/nvme1n1"),
             nvme(&["bind", FIRST, SECOND]),
             nvme(&["list"]),
@@ -126,9 +126,9 @@ fn a_drive_in_use_is_not_taken_and_one_that_is_not_is_refused_with_it() {
     );
     assert_eq!(heard.ends, [3, 0, 3, 0].map(Ended::Code), "{heard:#?}");
     assert!(heard.stdout(0).contains("has it open"), "{heard:#?}");
-    assert!(heard.stderr(0).starts_with("iolane: taking 0000:00:01.0 (nvme0n1): sh (pid "), "{heard:#?}");
+    assert!(heard.stderr(0).starts_with("iolane: taking 0000:00:04.0 (nvme0n1): sh (pid "), "{heard:#?}");
     let refusal =
-        "iolane: taking 0000:00:02.0 (nvme1n1): it is in use as swap; turn that off first (swapoff /dev/nvme1n1)\n";
+        "iolane: taking 0000:00:05.0 (nvme1n1): it is in use as swap; turn that off first (swapoff /dev/nvme1n1)\n";
     assert_eq!((heard.stdout(2), heard.stderr(2)), ("", refusal));
     let listed: Vec<&str> = heard.stdout(3).lines().collect();
     assert!(listed[1].starts_with(FIRST) && listed[1].contains(" nvme "), "{heard:#?}");
@@ -175,12 +175,125 @@ fn a_bind_or_restore_that_is_killed_at_any_moment_is_undone_by_the_next_start() 
     let restore = rounds(&taken, "restore", &format!("[ -e /sys/bus/pci/drivers/vfio-pci/{SECOND} ]"));
     let heard = run(&[], vec![bind, restore, nvme(&["list", "--json", "-"])]);
     assert_eq!(heard.ends, [0; 3].map(Ended::Code), "{heard:#?}");
-    let said = "0000:00:02.0: left half taken by a process that was killed; now given back to nvme\n";
+    let said = "0000:00:05.0: left half taken by a process that was killed; now given back to nvme\n";
     for killed in 0..2 {
         assert!(heard.stdout(killed).contains(said), "none was killed halfway: {heard:#?}");
     }
     let second = &controllers(heard.stdout(2))[1];
     assert_eq!((&second["driver"], &second["namespaces"][0]["name"]), (&"nvme".into(), &"nvme1n1".into()));
+}
+
+/// A command on drives that the guest takes from the kernel beforehand, for they are named in its words.
+fn on_taken(words: &[&str]) -> GuestCommand {
+    GuestCommand::new([&[PROGRAM], words].concat())
+}
+
+#[test]
+fn a_drive_without_a_kernel_driver_is_written_only_by_permission_and_never_over_a_file_system() {
+    guest_or_skip!("guarding drives without a kernel driver");
+    let (first, second) = (&*format!("pci:{FIRST}"), &*format!("pci:{SECOND}"));
+    let workload = ["--path", "nvme", "--rw", "randwrite", "--bs", "4k", "--runtime", "100ms", "--warmup", "0s"];
+    let write = |words: &[&str]| on_taken(&[&["run"], words, &workload].concat());
+    // Magic numbers where ext4 and a GPT have them, on drives of 512 and 4096 bytes a block.
+    let sign = guest::shell(
+        "printf '\\123\\357' | dd of=/dev/nvme0n1 bs=1 seek=1080 conv=notrunc,fsync &&
+         printf 'EFI PART' | dd of=/dev/nvme1n1 bs=1 seek=4096 conv=notrunc,fsync",
+    );
+    let commands = vec![
+        sign,
+        write(&["--target", first]),
+        write(&["--target", first, "--allow-writes", second]),
+        write(&["--target", first, "--allow-writes", &format!("{first},ns=1")]),
+        write(&["--target", first, "--allow-writes", first]),
+        write(&["--target", &format!("{second},timeout=5s"), "--allow-writes", "pci:00:05.0"]),
+        write(&["--target", first, "--target", second, "--allow-writes", first, "--allow-writes", second, "--erase"]),
+        // Over the magic number itself.
+        on_taken(
+            &[
+                &["run", "--target", first, "--allow-writes", first, "--erase", "--size", "64k", "--rw", "write"],
+                &["--path", "nvme", "--bs", "64k", "--runtime", "50ms", "--warmup", "0s"][..],
+            ]
+            .concat(),
+        ),
+        write(&["--target", first, "--allow-writes", "pci:00:04.0,timeout=9s"]),
+        write(&["--target", first, "--target", "pci:00:04.0,ns=1", "--allow-writes", first]),
+    ];
+    let drives = vec![Drive::default(), Drive { block_bytes: 4096, ..Drive::default() }];
+    let heard = run_with(drives, &["dd"], commands);
+    assert_eq!(heard.ends, [0, 2, 2, 2, 3, 3, 0, 0, 0, 2].map(Ended::Code), "{heard:#?}");
+    let refusal = format!("writing to {first}: it exists, and what is in it would be lost; to permit it add");
+    for command in 1..4 {
+        let says = format!("iolane: {refusal} --allow-writes {first}\n");
+        assert_eq!((heard.stdout(command), heard.stderr(command)), ("", &*says));
+    }
+    let erase = "if all that is on it may be lost add --erase";
+    let carries = [
+        format!("iolane: writing to {first}: it carries an ext2, ext3 or ext4 file system; {erase}\n"),
+        format!("iolane: writing to {second},timeout=5s: it carries a GPT partition table; {erase}\n"),
+    ];
+    assert_eq!([heard.stderr(4), heard.stderr(5)], carries.each_ref().map(|text| &**text));
+    assert!(heard.stderr(9).contains("it may be the same as"), "{heard:#?}");
+}
+
+#[test]
+fn what_cannot_be_had_of_a_drive_is_said_in_a_line_with_the_remedy_and_a_user_may_drive_one_that_was_bound_for_him() {
+    guest_or_skip!("driving a drive without root");
+    if !has("setpriv") {
+        return skipped("driving a drive without root", "there is no setpriv");
+    }
+    // The short addresses keep the guest from taking the drives by itself.
+    let read = "--path nvme --rw randread --bs 4k --runtime 50ms --warmup 0s";
+    let run_on = |words: &str| guest::shell(&format!("exec /bin/iolane run {read} --target pci:00:04.0 {words}"));
+    let as_user = |limit_kib: u32, depth: u32| {
+        guest::shell(&format!(
+            "cd /tmp; ulimit -l {limit_kib}; exec setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all \
+             /bin/iolane run {read} --target pci:00:04.0 --depth {depth}"
+        ))
+    };
+    let two_at_once = guest::shell(&format!(
+        "/bin/iolane run --path nvme --rw randread --target pci:00:04.0 --runtime 20s >/dev/null 2>&1 &
+         until /bin/iolane nvme list --json - | grep -q '/dev/vfio/2 open'; do [ -e /proc/$! ] || exit 9; done
+         /bin/iolane run {read} --target pci:00:04.0; code=$?; exec 2>/dev/null; kill -9 $!; wait $!; exit $code"
+    ));
+    let probe = |target: &str| on_taken(&["probe", target]);
+    let steps = [
+        (probe("pci:00:04.0"), 3, "pci:0000:00:04.0: the kernel's driver nvme has it; take it with: iolane nvme bind"),
+        (run_on("--target nvme0n1"), 3, "the kernel's driver nvme has it"),
+        (guest::shell(&format!("exec /bin/iolane run {read} --target nvme0n1")), 3, "bind one (iolane nvme bind BDF)"),
+        (nvme(&["bind", FIRST, SECOND, "--user", "65534"]), 0, ""),
+        (
+            probe("pci:00:09.0"),
+            3,
+            "pci:0000:00:09.0: there is no such PCI device; iolane nvme list shows those there are",
+        ),
+        (probe("pci:00:00.0"), 3, "pci:0000:00:00.0: it is no NVMe controller"),
+        (probe("pci:00:04"), 2, "PCI address `00:04`: it is not of the form 0000:00:04.0"),
+        (
+            probe("pci:00:04.0,ns=99"),
+            3,
+            "pci:00:04.0,ns=99: the controller has no active namespace 99; name one it has: ns=1",
+        ),
+        (probe("pci:00:04.0,speed=9"), 2, "`speed=9` is no setting; settings are ns=NUMBER"),
+        (probe("pci:00:05.0"), 3, "its format has 8 bytes of metadata with each block, which is not supported; choose"),
+        (run_on("--depth 5000"), 2, "nvme: depth 5000: this path takes 2047 at most"),
+        (run_on("--threads 4"), 1, "all of its 3 I/O queues are taken; use fewer threads"),
+        (two_at_once, 3, "opening its IOMMU group /dev/vfio/2: another process uses it; end that process"),
+        (probe("pci:00:04.0"), 0, ""),
+        (as_user(276, 31), 0, ""),
+        (as_user(272, 31), 1, "exceed the limit of 272k (RLIMIT_MEMLOCK); raise it (ulimit -l 276 or more)"),
+    ];
+    let drive = Drive { queue_pairs: 3, ..Drive::default() };
+    let drives = vec![drive.clone(), Drive { metadata_bytes: 8, ..drive }];
+    let (commands, expected): (Vec<_>, Vec<_>) =
+        steps.into_iter().map(|(command, code, says)| (command, (code, says))).unzip();
+    let heard = run_with(drives, &["setpriv", "grep"], commands);
+    for (step, (code, says)) in expected.into_iter().enumerate() {
+        let stderr = heard.stderr(step);
+        assert_eq!(heard.ends[step], Ended::Code(code), "step {step}: {heard:#?}");
+        assert!(stderr.contains(says), "step {step}: `{says}` is not in {stderr}");
+        assert_eq!(stderr.lines().count(), usize::from(!says.is_empty()), "step {step}: {stderr}");
+    }
+    assert!(heard.stdout(13).contains("\nnvme ") && heard.stdout(13).contains("\nnvme+int "), "{heard:#?}");
 }
 
 #[test]

@@ -4,13 +4,14 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use iolane_core::capability::check_depth;
 use iolane_core::target::{Device, SCHEMES, Scheme};
-use iolane_core::units;
 use iolane_core::{
     Capabilities, CompletionMode, Error, Interface, IoPath, PathOptions, Queue, QueueConfig, Result, Target, TargetKind,
 };
 
 use crate::controller::{Controller, ControllerOptions};
 use crate::identity::Namespace;
+use crate::name::{SCHEME, TargetName};
+use crate::pci::{Bdf, Pci};
 use crate::queue::{NvmeQueue, NvmeQueueConfig, operations};
 use crate::vfio::VfioDevice;
 
@@ -89,6 +90,7 @@ impl Interface for Nvme {
 
 /// What is kept with a target.
 struct OpenedNamespace {
+    bdf: Bdf,
     controller: Arc<Controller>,
     namespace: Namespace,
 }
@@ -103,32 +105,47 @@ fn opened<'a>(path: &IoPath, target: &'a Target) -> Result<&'a OpenedNamespace> 
     })
 }
 
+/// Which namespace of which controller an opened target is; `None` if it is something else.
+pub fn namespace_of(target: &Target) -> Option<(Bdf, u32)> {
+    target.state_of::<OpenedNamespace>().map(|opened| (opened.bdf, opened.namespace.identifier))
+}
+
 #[linkme::distributed_slice(SCHEMES)]
-static PCI: Scheme = Scheme { name: "pci", open };
+static PCI: Scheme = Scheme { name: SCHEME, open };
 
 fn open(rest: &str, name: &str) -> Result<Device> {
-    let (bdf, settings) = rest.split_once(',').unwrap_or((rest, ""));
-    let settings = Settings::parse(settings, name)?;
-    let controller = controller(bdf, settings.options, name)?;
-    let identifier = match settings.namespace {
-        Some(identifier) => identifier,
-        None => *controller.namespaces()?.first().ok_or_else(|| {
-            Error::unavailable(name, "the controller has no active namespace").remedy("make one (nvme create-ns)")
-        })?,
-    };
+    let TargetName { bdf, namespace, options } = TargetName::parse_rest(rest, name)?;
+    let controller = controller(bdf, options, name)?;
+    let identifier = active_namespace(&controller.namespaces()?, namespace, name)?;
     let namespace = controller.namespace(identifier)?;
     let (bytes, block_bytes) = (namespace.bytes, namespace.block_bytes);
-    let state = Box::new(OpenedNamespace { controller, namespace });
+    let state = Box::new(OpenedNamespace { bdf, controller, namespace });
     Ok(Device { kind: TargetKind::NvmeController, bytes, block_bytes, state })
 }
 
-/// The controllers that this process has open: a group can be opened once, and all threads share the controller.
-static CONTROLLERS: Mutex<Vec<(String, Weak<Controller>)>> = Mutex::new(Vec::new());
+/// The namespace that is asked for, or the first; `active` are those there are.
+fn active_namespace(active: &[u32], asked: Option<u32>, name: &str) -> Result<u32> {
+    let Some(first) = active.first() else {
+        return Err(
+            Error::unavailable(name, "the controller has no active namespace").remedy("make one (nvme create-ns)")
+        );
+    };
+    let identifier = asked.unwrap_or(*first);
+    if active.contains(&identifier) {
+        return Ok(identifier);
+    }
+    let those: Vec<String> = active.iter().map(|identifier| format!("ns={identifier}")).collect();
+    Err(Error::unavailable(name, format!("the controller has no active namespace {identifier}"))
+        .remedy(format!("name one it has: {}", those.join(", "))))
+}
 
-fn controller(bdf: &str, options: ControllerOptions, name: &str) -> Result<Arc<Controller>> {
+/// The controllers that this process has open: a group can be opened once, and all threads share the controller.
+static CONTROLLERS: Mutex<Vec<(Bdf, Weak<Controller>)>> = Mutex::new(Vec::new());
+
+fn controller(bdf: Bdf, options: ControllerOptions, name: &str) -> Result<Arc<Controller>> {
     let mut controllers = CONTROLLERS.lock().unwrap_or_else(PoisonError::into_inner);
     controllers.retain(|(_, controller)| controller.strong_count() > 0);
-    let open = controllers.iter().find(|(known, _)| known == bdf).and_then(|(_, controller)| controller.upgrade());
+    let open = controllers.iter().find(|(known, _)| *known == bdf).and_then(|(_, controller)| controller.upgrade());
     if let Some(controller) = open {
         if controller.options() != options {
             return Err(Error::usage(name, "the controller is open already, with other settings")
@@ -136,57 +153,48 @@ fn controller(bdf: &str, options: ControllerOptions, name: &str) -> Result<Arc<C
         }
         return Ok(controller);
     }
-    let controller = Controller::start(Arc::new(VfioDevice::open(bdf)?), options)?;
-    controllers.push((bdf.to_owned(), Arc::downgrade(&controller)));
+    require_nvme(&Pci::new("/sys"), bdf)?;
+    let controller = Controller::start(Arc::new(VfioDevice::open(&bdf.to_string())?), options)?;
+    controllers.push((bdf, Arc::downgrade(&controller)));
     Ok(controller)
 }
 
-/// What follows the address: `ns=2,timeout=3s,coalesce=8x100us,shadow=off,sgl=off`.
-#[derive(Debug, PartialEq, Eq, Default)]
-struct Settings {
-    namespace: Option<u32>,
-    options: ControllerOptions,
-}
-
-impl Settings {
-    fn parse(text: &str, name: &str) -> Result<Self> {
-        let mut settings = Self::default();
-        for setting in text.split(',').filter(|setting| !setting.is_empty()) {
-            settings.set(setting).ok_or_else(|| {
-                Error::usage(format!("target {name}"), format!("`{setting}` is no setting")).remedy(
-                    "settings are ns=NUMBER, timeout=TIME, coalesce=NUMBERxTIME (up to 256 and 25500us), shadow=on|off, sgl=on|off",
-                )
-            })?;
+/// Refuses a device of another kind, for which no driver of ours would do. One that is missing VFIO tells of.
+fn require_nvme(pci: &Pci, bdf: Bdf) -> Result<()> {
+    match pci.device(bdf).map(|device| device.is_nvme()) {
+        Some(Ok(false)) => {
+            Err(Error::unavailable(format!("{SCHEME}:{bdf}"), "it is no NVMe controller (its PCI class is not 010802)")
+                .remedy("`iolane nvme list` shows those there are"))
         }
-        Ok(settings)
-    }
-
-    fn set(&mut self, setting: &str) -> Option<()> {
-        let (key, value) = setting.split_once('=')?;
-        let switch = || match value {
-            "on" => Some(true),
-            "off" => Some(false),
-            _ => None,
-        };
-        match key {
-            "ns" => self.namespace = Some(value.parse().ok().filter(|identifier| *identifier > 0)?),
-            "timeout" => {
-                self.options.timeout = units::parse_duration(value).ok().filter(|timeout| !timeout.is_zero())?
-            }
-            "coalesce" => self.options.coalescing = Some(coalescing(value)?),
-            "shadow" => self.options.shadow_doorbells = switch()?,
-            "sgl" => self.options.scatter_gather_lists = switch()?,
-            _ => return None,
-        }
-        Some(())
+        _ => Ok(()),
     }
 }
 
-/// `8x100us`: so many completions, or so long.
-fn coalescing(text: &str) -> Option<(u8, u8)> {
-    let (number, time) = text.split_once('x')?;
-    let number: u32 = number.parse().ok()?;
-    let units = units::parse_duration(time).ok()?.as_micros() / 100;
-    // The feature's field holds one less than the number.
-    Some((u8::try_from(number.checked_sub(1)?).ok()?, u8::try_from(units).ok()?))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_namespace_that_is_asked_for_has_to_be_there_and_the_first_one_stands_in() {
+        assert_eq!(active_namespace(&[2, 7], None, "pci:x").unwrap(), 2);
+        assert_eq!(active_namespace(&[2, 7], Some(7), "pci:x").unwrap(), 7);
+        for identifier in [1, 99, u32::MAX] {
+            let error = active_namespace(&[2, 7], Some(identifier), "pci:x").unwrap_err().to_string();
+            let expected = "the controller has no active namespace";
+            assert_eq!(error, format!("pci:x: {expected} {identifier}; name one it has: ns=2, ns=7"));
+        }
+        assert!(active_namespace(&[], Some(1), "pci:x").unwrap_err().to_string().contains("create-ns"));
+    }
+
+    #[test]
+    fn a_device_of_another_kind_is_named_as_such() {
+        let machine = crate::fake_machine::FakeMachine::new("kind");
+        machine.controller("0000:00:04.0", "nvme0", 1);
+        let pci = Pci::new(machine.path("sys"));
+        require_nvme(&pci, "00:04.0".parse().unwrap()).unwrap();
+        require_nvme(&pci, "00:05.0".parse().unwrap()).unwrap();
+        std::fs::write(machine.path("sys/bus/pci/devices/0000:00:04.0/class"), "0x020000\n").unwrap();
+        let error = require_nvme(&pci, "00:04.0".parse().unwrap()).unwrap_err().to_string();
+        assert!(error.starts_with("pci:0000:00:04.0: it is no NVMe controller"), "{error}");
+    }
 }

@@ -7,7 +7,7 @@
 //! - [`memory`]: memory that the controller may reach;
 //! - `queue_pair`, [`controller`] with [`identity`], [`queue`] with `data_pointer`: from one pair of rings to a queue of the
 //!   library's;
-//! - `interface`: the paths `nvme` and `nvme+int`, and the targets `pci:...`;
+//! - `interface`: the paths `nvme` and `nvme+int`, and the targets `pci:...`, whose names [`name`] reads;
 //! - [`pci`], [`openers`], [`binding`]: which controllers there are, who has one open, and how one is taken from the kernel
 //!   and given back.
 //!
@@ -23,6 +23,7 @@ mod interface;
 mod memlock;
 pub mod memory;
 pub mod model;
+pub mod name;
 pub mod openers;
 pub mod pci;
 pub mod queue;
@@ -34,6 +35,7 @@ pub mod vfio;
 #[cfg(test)]
 mod fake_machine;
 
+pub use interface::namespace_of;
 use iolane_core::Interface;
 
 /// Every interface of this crate.

@@ -29,7 +29,10 @@ fn check(name: &str, bytes: u64, status: &str, limit: Option<u64>) -> Result<()>
             ),
         )
         .with_kind(ErrorKind::Exhausted)
-        .remedy(format!("raise it (ulimit -l {}), or lower the depth or block size", (locked + bytes).div_ceil(1024)))),
+        .remedy(format!(
+            "raise it (ulimit -l {} or more), or lower the depth or block size",
+            (locked + bytes).div_ceil(1024)
+        ))),
         _ => Ok(()),
     }
 }

@@ -5,17 +5,27 @@ use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 
 use iolane_core::error::describe;
+use iolane_nvme::pci::Bdf;
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
+use super::namespace;
 use super::refusal::Refusal;
 use super::sysfs::{Number, Sysfs, device_number};
 
 /// What a name stands for, however it is spelt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Identity {
-    File { device: u64, inode: u64 },
+    File {
+        device: u64,
+        inode: u64,
+    },
     Block(Number),
+    /// Of a controller that no kernel driver has; without a number it is the first active one.
+    Namespace {
+        bdf: Bdf,
+        identifier: Option<u32>,
+    },
 }
 
 impl Identity {
@@ -28,10 +38,23 @@ impl Identity {
             _ => None,
         }
     }
+
+    /// Whether it cannot be told from the names that these are two things: one says which namespace, the other does not.
+    pub(super) fn may_be(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Namespace { bdf, identifier }, Self::Namespace { bdf: other_bdf, identifier: other_identifier }) => {
+                bdf == other_bdf && identifier.is_some() != other_identifier.is_some()
+            }
+            _ => false,
+        }
+    }
 }
 
 /// What a name leads to, if it leads to anything that can be a target.
 pub(super) fn identify(name: &OsStr) -> Option<Identity> {
+    if let Some(identity) = namespace::identify(name) {
+        return Some(identity);
+    }
     Identity::of(&rustix::fs::stat(name).ok()?)
 }
 

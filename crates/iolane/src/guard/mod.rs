@@ -8,6 +8,7 @@ mod fake_sysfs;
 mod identity;
 mod in_use;
 mod kernel_files;
+mod namespace;
 mod proc;
 mod refusal;
 mod signature;
@@ -26,14 +27,25 @@ use sysfs::{Number, Sysfs};
 /// Proof that writing is permitted.
 ///
 /// On a block device it holds the exclusive claim (O_EXCL without O_CREAT, open(2)) until it is dropped: meanwhile
-/// nobody can mount the device or a partition of it, swap to it, or build a RAID or a volume group on it.
+/// nobody can mount the device or a partition of it, swap to it, or build a RAID or a volume group on it. Of a controller
+/// that no kernel driver has, it keeps the controller open, and no other process can have it.
 #[derive(Debug)]
 #[must_use = "the claim on a block device ends when the permit is dropped"]
 pub struct WritePermit {
     /// What was checked; `None` if it is made up or was missing.
     identity: Option<Identity>,
+    _held: Held,
+}
+
+/// What a permit keeps, so that what was checked stays as it was.
+#[derive(Debug)]
+#[expect(dead_code, reason = "held, not used")]
+enum Held {
+    Nothing,
     /// The claim on a block device; of a file a mere handle (O_PATH), so that its inode number is not given away.
-    _held: Option<OwnedFd>,
+    Descriptor(OwnedFd),
+    /// A namespace of a controller that no kernel driver has.
+    Namespace(Target),
 }
 
 impl WritePermit {
@@ -45,10 +57,13 @@ impl WritePermit {
     /// # Errors
     /// `Unavailable` if it is something else.
     pub fn covers(&self, opened: &Target) -> Result<()> {
-        let Some(fd) = opened.fd() else { return Ok(()) };
         let what = || format!("writing to {}", opened.name());
-        let stat = rustix::fs::fstat(fd).map_err(|errno| Error::system(what(), errno))?;
-        if self.identity.is_some() && Identity::of(&stat) == self.identity {
+        let identity = match (namespace::identity_of(opened), opened.fd()) {
+            (Some(identity), _) => Some(identity),
+            (None, Some(fd)) => Identity::of(&rustix::fs::fstat(fd).map_err(|errno| Error::system(what(), errno))?),
+            (None, None) => return Ok(()),
+        };
+        if self.identity.is_some() && identity == self.identity {
             return Ok(());
         }
         Err(Error::unavailable(what(), "the name led to something else when it was checked").remedy("start again"))
@@ -63,6 +78,9 @@ impl WritePermit {
 ///   nor may its partitions or, for a partition, its disk be; and without `erase` it must carry no signature of a
 ///   file system, a RAID, a volume manager or a partition table (as wipefs(8) lists them);
 /// - the character device of an NVMe namespace: as the block device of that namespace;
+/// - a namespace of a controller that no kernel driver has (`pci:...`): nobody else can have it; without `erase` it must
+///   carry no signature either, which is read through this process's own driver. `allowed` must name it as `target` does:
+///   with its number (`ns=`) or without; other settings do not count;
 /// - a regular file: not swap, not mounted, not behind a loop device, not a door to the kernel (/proc, /sys).
 ///
 /// The device is claimed first and checked while the claim is held, so that nothing can change in between.
@@ -70,25 +88,35 @@ impl WritePermit {
 ///
 /// # Errors
 /// `Usage` if the target is not among `allowed`; `Unavailable` if it is in use, carries a signature, is nothing that
-/// can be written, or if any of that cannot be found out.
+/// can be written, or if any of that cannot be found out. Of a controller that no kernel driver has: as opening it.
 pub fn permit_writes(target: &OsStr, allowed: &[OsString], erase: bool) -> Result<WritePermit> {
-    let nothing_to_harm = WritePermit { identity: None, _held: None };
+    let nothing_to_harm = WritePermit { identity: None, _held: Held::Nothing };
     if is_made_up(target) {
         return Ok(nothing_to_harm);
     }
-    let name = shown(target);
-    let refused = |refusal: Refusal| refusal.of(format!("writing to {name}"));
-    let Some(found) = find(target).map_err(refused)? else { return Ok(nothing_to_harm) };
-    if !allowed.iter().any(|allowed| identify(allowed) == Some(found.identity)) {
-        return Err(Error::usage(format!("writing to {name}"), "it exists, and what is in it would be lost")
-            .remedy(format!("to permit it add --allow-writes {name}")));
+    if let Some(name) = namespace::name(target) {
+        require_allowed(target, namespace::identity_named(&name?), allowed)?;
+        let opened = namespace::check(target, erase)?;
+        return Ok(WritePermit { identity: namespace::identity_of(&opened), _held: Held::Namespace(opened) });
     }
+    let refused = |refusal: Refusal| refusal.of(format!("writing to {}", shown(target)));
+    let Some(found) = find(target).map_err(refused)? else { return Ok(nothing_to_harm) };
+    require_allowed(target, found.identity, allowed)?;
     let identity = Some(found.identity);
     let held = match found.identity {
-        Identity::File { .. } => check_file(found),
         Identity::Block(number) => check_device(found, number, erase),
+        _ => check_file(found),
     };
-    Ok(WritePermit { identity, _held: Some(held.map_err(refused)?) })
+    Ok(WritePermit { identity, _held: Held::Descriptor(held.map_err(refused)?) })
+}
+
+fn require_allowed(target: &OsStr, identity: Identity, allowed: &[OsString]) -> Result<()> {
+    if allowed.iter().any(|allowed| identify(allowed) == Some(identity)) {
+        return Ok(());
+    }
+    let name = shown(target);
+    Err(Error::usage(format!("writing to {name}"), "it exists, and what is in it would be lost")
+        .remedy(format!("to permit it add --allow-writes {name}")))
 }
 
 /// A whole disk that nobody uses, claimed until this is dropped: meanwhile nobody can mount it or a partition of it, swap to
@@ -123,7 +151,7 @@ pub fn uses_of_disk(name: &str) -> Result<Vec<String>> {
 }
 
 /// Refuses a list of targets in which two are the same thing: a file and its hard link, a device under two names,
-/// a partition and its disk. Made-up devices and what cannot be looked up are passed over; opening tells of the latter.
+/// a partition and its disk, a namespace named twice. Made-up devices and what cannot be looked up are passed over; opening tells of the latter.
 ///
 /// # Errors
 /// `Usage`, naming the two.
@@ -135,6 +163,10 @@ pub fn refuse_doubles(targets: &[OsString]) -> Result<()> {
         for (other, other_identity, other_disk) in &seen {
             let cause = if identity == *other_identity {
                 format!("it is the same as {}", shown(other))
+            } else if identity.may_be(*other_identity) {
+                let cause = format!("it may be the same as {}", shown(other));
+                return Err(Error::usage(format!("target {}", shown(target)), cause)
+                    .remedy("say of both which namespace is meant (ns=NUMBER)"));
             } else if disk == Some(*other_identity) {
                 format!("it is a partition of {}", shown(other))
             } else if *other_disk == Some(identity) {
@@ -174,6 +206,7 @@ fn check_device(found: Found, number: Number, erase: bool) -> Result<OwnedFd, Re
 #[cfg(test)]
 mod tests {
     use super::*;
+    use iolane_core::ErrorKind;
     use std::os::unix::ffi::OsStrExt as _;
 
     #[test]
@@ -184,5 +217,41 @@ mod tests {
             assert_eq!(is_made_up(OsStr::new(name)), expected, "{name}");
         }
         assert!(!is_made_up(OsStr::from_bytes(b"null:\xff")));
+    }
+
+    /// A bus on which no machine of ours has anything: what is checked after the name fails.
+    const NOWHERE: &str = "pci:fffe:fe:1f.7";
+
+    #[test]
+    fn a_namespace_is_written_only_if_the_very_same_is_named() {
+        let ask = |target: &str, allowed: &[&str]| {
+            let allowed: Vec<OsString> = allowed.iter().map(Into::into).collect();
+            permit_writes(OsStr::new(target), &allowed, true).unwrap_err()
+        };
+        for allowed in [&[][..], &["pci:fffe:fe:1f.6"], &["pci:fffe:fe:1f.7,ns=2"], &["fffe:fe:1f.7"], &["pci:x"]] {
+            let error = ask(NOWHERE, allowed);
+            assert_eq!(error.kind(), ErrorKind::Usage, "{error}");
+            assert_eq!(error.remedy_text(), format!("to permit it add --allow-writes {NOWHERE}"));
+        }
+        for allowed in [NOWHERE, "pci:fffe:fe:1f.7,timeout=1s"] {
+            let error = ask(NOWHERE, &["/dev/null", allowed]);
+            assert_eq!((error.kind(), error.cause()), (ErrorKind::Unavailable, "there is no such PCI device"));
+        }
+        assert_eq!(ask("pci:zz", &["pci:zz"]).kind(), ErrorKind::Usage);
+    }
+
+    #[test]
+    fn a_namespace_named_twice_is_refused_and_two_of_one_controller_are_not() {
+        let ask = |names: &[&str]| refuse_doubles(&names.iter().map(Into::into).collect::<Vec<_>>());
+        for (other, says) in [
+            ("pci:00:04.0", "it is the same as pci:0000:00:04.0"),
+            ("pci:0000:00:04.0,timeout=2s", "it is the same as pci:0000:00:04.0"),
+            ("pci:00:04.0,ns=1", "it may be the same as pci:0000:00:04.0; say of both which namespace"),
+        ] {
+            let error = ask(&["pci:0000:00:04.0", other]).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Usage);
+            assert!(error.to_string().contains(says), "{error}");
+        }
+        ask(&["pci:00:04.0,ns=1", "pci:00:04.0,ns=2", "pci:00:05.0", "pci:zz", "pci:zz"]).unwrap();
     }
 }

@@ -15,21 +15,25 @@ pub(super) fn check(claim: &OwnedFd, device: &BlockDevice) -> Result<(), Refusal
     // The partitions are read through the disk, whose page cache knows nothing of what was written through theirs:
     // what it remembers is dropped first.
     let _ = rustix::fs::fadvise(claim, 0, None, Advice::DontNeed);
-    check_extent(claim, "it", 0, device.bytes()?)?;
+    check_part(claim, "it", 0, device.bytes()?)?;
     for partition in device.partitions()? {
         let phrase = format!("its partition {}", partition.name);
-        check_extent(claim, &phrase, partition.start()?, partition.bytes()?)?;
+        check_part(claim, &phrase, partition.start()?, partition.bytes()?)?;
     }
     Ok(())
 }
 
-/// Checks `bytes` of the device from `start`; a message speaks of them as `phrase`.
-fn check_extent(fd: &OwnedFd, phrase: &str, start: u64, bytes: u64) -> Result<(), Refusal> {
-    let found = find_signature(bytes, &mut |offset, buffer| {
+/// Checks `bytes` of the device from `start`.
+fn check_part(fd: &OwnedFd, phrase: &str, start: u64, bytes: u64) -> Result<(), Refusal> {
+    check_extent(phrase, bytes, &mut |offset, buffer| {
         let within = usize::try_from(bytes.saturating_sub(offset)).unwrap_or(usize::MAX).min(buffer.len());
         Ok(rustix::io::pread(fd, &mut buffer[..within], start.saturating_add(offset))?)
-    });
-    match found {
+    })
+}
+
+/// Refuses `bytes` that carry a signature, or that cannot be read; a message speaks of them as `phrase`.
+pub(super) fn check_extent(phrase: &str, bytes: u64, read: &mut ReadAt<'_>) -> Result<(), Refusal> {
+    match find_signature(bytes, read) {
         Ok(None) => Ok(()),
         Ok(Some(name)) => {
             Err(Refusal::new(format!("{phrase} carries {name}"), "if all that is on it may be lost add --erase"))
@@ -42,7 +46,7 @@ fn check_extent(fd: &OwnedFd, phrase: &str, start: u64, bytes: u64) -> Result<()
 }
 
 /// Reads some bytes at an offset, as pread(2) does.
-type ReadAt<'a> = dyn FnMut(u64, &mut [u8]) -> io::Result<usize> + 'a;
+pub(super) type ReadAt<'a> = dyn FnMut(u64, &mut [u8]) -> io::Result<usize> + 'a;
 
 /// Where a magic number stands.
 enum Place {
