@@ -47,13 +47,9 @@ pub trait Transport: Send + Sync {
     }
 
     /// Lets time pass while the driver waits for the controller, which it has looked at so many times in vain.
-    ///
-    /// The processor is told that this is waiting, so that a sibling thread or, in a virtual machine, the device gets its
-    /// turn: at once, and then ever more rarely, for that may be an exit from the machine each time.
     fn relax(&self, looks: u32) {
-        if looks.is_power_of_two() {
-            std::hint::spin_loop();
-        }
+        let _ = looks;
+        std::hint::spin_loop();
     }
 
     /// The time by which the driver judges what takes too long, from any beginning.

@@ -54,6 +54,7 @@ pub struct VfioDevice {
     addresses: Mutex<AddressSpace>,
     device: File,
     config_offset: u64,
+    looks_per_pause: u32,
     /// Counts how often the kernel asked to have the device back; it does so until it has.
     wanted_back: OwnedFd,
     /// Closed after the device: the group belongs to the container as long as it is open.
@@ -109,6 +110,7 @@ impl VfioDevice {
             _register_memory: register_memory,
             addresses: Mutex::new(AddressSpace::default()),
             config_offset: config.offset,
+            looks_per_pause: if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1) { 1 } else { 1 << 14 },
             device,
             wanted_back,
             _group: group,
@@ -332,6 +334,14 @@ impl Transport for VfioDevice {
         let fds: Vec<OwnedFd> = (0..count).map(|_| event_descriptor(&self.name)).collect::<Result<_>>()?;
         set_interrupts(&self.device, index, &fds).map_err(|_| self.failed("setting up interrupts"))?;
         Ok(fds)
+    }
+
+    /// Tells the processor now and then that this is waiting. In a virtual machine that may be an exit, and each time would
+    /// be too often, unless the device needs the one processor there is.
+    fn relax(&self, looks: u32) {
+        if looks.is_multiple_of(self.looks_per_pause) {
+            std::hint::spin_loop();
+        }
     }
 
     fn is_leaving(&self) -> bool {
