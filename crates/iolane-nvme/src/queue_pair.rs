@@ -250,7 +250,8 @@ impl QueuePair {
     #[inline]
     pub(crate) fn release(&mut self) {
         let (head, given_back) = (self.completion_head, self.completion_doorbell.rung);
-        let unreleased = if head >= given_back { head - given_back } else { head + self.completion_entries - given_back };
+        let unreleased =
+            if head >= given_back { head - given_back } else { head + self.completion_entries - given_back };
         if unreleased > self.unreleased_max / 2 {
             self.completion_doorbell.ring(head);
         }

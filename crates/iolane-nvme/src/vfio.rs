@@ -110,7 +110,11 @@ impl VfioDevice {
             _register_memory: register_memory,
             addresses: Mutex::new(AddressSpace::default()),
             config_offset: config.offset,
-            looks_per_pause: if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1) { 1 } else { 1 << 14 },
+            looks_per_pause: if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1) {
+                1
+            } else {
+                1 << 14
+            },
             device,
             wanted_back,
             _group: group,
