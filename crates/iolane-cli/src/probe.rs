@@ -92,10 +92,7 @@ pub(crate) fn probe(arguments: &ProbeArguments) -> anyhow::Result<Outcome> {
         targets.extend(targets::special_devices());
     }
     let mut every_path: Vec<IoPath> = Vec::new();
-    let without_kernel = iolane::interface_of(&IoPath::new("nvme"))?.paths();
-    // No file offers them and no device may be there that does, yet they can be had.
-    let offered_by_machine = without_kernel.into_iter().filter(|_| named.is_empty());
-    for path in targets.iter().flat_map(SurveyPlan::all_paths).chain(offered_by_machine) {
+    for path in targets.iter().flat_map(SurveyPlan::all_paths) {
         if !every_path.contains(&path) {
             every_path.push(path);
         }
