@@ -115,6 +115,9 @@ const INTERFACE_ALIASES: [(&str, &str); 5] = [
     ("io_uring_passthrough", "io_uring_cmd"),
 ];
 
+/// The interface that has no kernel to take interrupts for it.
+const USER_SPACE_DRIVER: &str = "nvme";
+
 impl IoPath {
     /// The path that an interface takes when nothing else is said.
     pub fn new(interface: &str) -> Self {
@@ -131,9 +134,14 @@ impl IoPath {
         &self.interface
     }
 
-    /// Whether completions are learned by polling the device, all the time or after a sleep.
+    /// Whether completions are learned by polling the device, all the time or after a sleep. A user-space driver does that
+    /// unless interrupts are asked for.
     pub fn polls_completions(&self) -> bool {
-        matches!(self.completion, CompletionMode::Cpoll | CompletionMode::Hybrid)
+        match self.completion {
+            CompletionMode::Cpoll | CompletionMode::Hybrid => true,
+            CompletionMode::Default => self.interface == USER_SPACE_DRIVER,
+            CompletionMode::Interrupt => false,
+        }
     }
 
     /// Whether a kernel thread takes the submissions.
@@ -277,6 +285,20 @@ mod tests {
             ("posix-aio", "posix_aio"),
         ] {
             assert_eq!(parse(alias), parse(path));
+        }
+    }
+
+    #[test]
+    fn a_user_space_driver_polls_unless_interrupts_are_asked_for() {
+        for (path, polls) in [
+            ("nvme", true),
+            ("nvme+int", false),
+            ("io_uring", false),
+            ("io_uring+cpoll", true),
+            ("io_uring+hybrid", true),
+            ("io_uring+int", false),
+        ] {
+            assert_eq!(parse(path).polls_completions(), polls, "{path}");
         }
     }
 
