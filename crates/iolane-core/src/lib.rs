@@ -8,6 +8,7 @@ pub mod capability;
 pub mod error;
 pub mod interface;
 pub mod loop_device;
+pub mod nvme;
 pub mod path;
 pub mod request;
 pub mod slots;

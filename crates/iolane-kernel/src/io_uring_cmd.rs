@@ -5,6 +5,8 @@ use std::os::fd::AsRawFd;
 
 use ::io_uring::{cqueue, opcode, squeue};
 
+use iolane_core::nvme::error_of_status;
+use iolane_core::nvme::opcode::{FLUSH, READ, WRITE, WRITE_ZEROES};
 use iolane_core::{
     Capabilities, CompletionMode, Error, Interface, IoError, IoPath, Operation, Operations, Queue, QueueConfig,
     Request, Result, Target, TargetKind,
@@ -77,12 +79,6 @@ const NVME_URING_CMD_IO: u32 = 0xc048_4e80;
 /// 9408d8a37e6c); seen on Debian's 6.1.192 as a general protection fault in bio_poll, with drives that fail and are reset.
 const FAILURES_CRASH: &str =
     "Linux before 6.5 may crash if the drive fails or is reset while passthrough commands are polled for";
-
-/// Opcodes of the NVM command set (NVM Command Set Specification 1.0, figure 25 "Opcodes for NVM Commands").
-const FLUSH: u8 = 0x00;
-const WRITE: u8 = 0x01;
-const READ: u8 = 0x02;
-const WRITE_ZEROES: u8 = 0x08;
 
 /// Before Linux 6.12 a passthrough command is refused with EINVAL if the registered buffer it uses has more pages from
 /// there to its end than a command has segments (block/blk-map.c, blk_rq_map_user_bvec, until commit be0e822bb3f5).
@@ -220,27 +216,13 @@ impl Encode for Commands {
             // NVME_REQ_CANCELLED); no signal was there.
             errno if errno == -libc::EINTR => Err(IoError::from_errno(libc::ECANCELED)),
             errno @ ..0 => Err(IoError::from_errno(-errno)),
-            status => Err(IoError::from_errno(errno_of_status(status as u16))),
+            status => Err(error_of_status(status as u16)),
         }
     }
 
     #[inline]
     fn user_data(entry: &cqueue::Entry32) -> u64 {
         entry.user_data()
-    }
-}
-
-/// What the kernel's block layer would make of an NVMe status (drivers/nvme/host/core.c, nvme_error_status); codes from the
-/// NVMe Base Specification 2.0, section 3.3.3.2.1 "Status Field".
-fn errno_of_status(status: u16) -> i32 {
-    const TYPE_AND_CODE: u16 = 0x7ff;
-    match status & TYPE_AND_CODE {
-        0x001 => libc::EOPNOTSUPP,             // invalid command opcode
-        0x002 | 0x00b | 0x080 => libc::EINVAL, // invalid field, invalid namespace or format, LBA out of range
-        0x081 => libc::ENOSPC,                 // capacity exceeded
-        0x007 | 0x008 => libc::ECANCELED,      // abort requested, submission queue deleted
-        0x182 => libc::EROFS,                  // attempted write to read-only range
-        _ => libc::EIO,
     }
 }
 

@@ -2,6 +2,7 @@
 //! 3.3.3; NVM Command Set Specification 1.0, section 3). Driver and model both speak through these.
 
 use iolane_core::IoError;
+use iolane_core::nvme::error_of_status;
 
 /// A submission queue entry of 64 bytes (figure 87 "Common Command Format").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -106,8 +107,7 @@ impl Status {
         self.0 & 0x7ff == 0
     }
 
-    /// What the kernel's block layer would make of it (drivers/nvme/host/core.c, nvme_error_status), so that a failure
-    /// reads the same on each path.
+    /// The failure that it is, if it is one.
     ///
     /// # Errors
     /// Any status but success.
@@ -118,14 +118,7 @@ impl Status {
 
     #[cold]
     fn error(self) -> IoError {
-        IoError::from_errno(match self.0 & 0x7ff {
-            0x001 => libc::EOPNOTSUPP,
-            0x002 | 0x00b | 0x080 => libc::EINVAL,
-            0x081 => libc::ENOSPC,
-            0x007 | 0x008 => libc::ECANCELED,
-            0x182 => libc::EROFS,
-            _ => libc::EIO,
-        })
+        error_of_status(self.0)
     }
 }
 
@@ -153,19 +146,7 @@ pub mod admin {
     pub const DOORBELL_BUFFER_CONFIG: u8 = 0x7c;
 }
 
-/// Opcodes of the NVM command set (NVM Command Set Specification 1.0, figure 25).
-pub mod nvm {
-    /// Flush.
-    pub const FLUSH: u8 = 0x00;
-    /// Write.
-    pub const WRITE: u8 = 0x01;
-    /// Read.
-    pub const READ: u8 = 0x02;
-    /// Write Zeroes.
-    pub const WRITE_ZEROES: u8 = 0x08;
-    /// Dataset Management.
-    pub const DATASET_MANAGEMENT: u8 = 0x09;
-}
+pub use iolane_core::nvme::opcode as nvm;
 
 /// What Identify asks for: CNS values (figure 274).
 pub mod identify {

@@ -3,19 +3,17 @@
 
 mod page;
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 use iolane_core::units::Bytes;
 use iolane_lab::cache::Cache;
-use iolane_lab::{GuestCommand, Kernel, KernelSource, Lab, Machine};
+use iolane_lab::{GuestCommand, Machine};
 
 use super::guest::{self, FIO, fio_command, fio_iops, iolane_command, iolane_iops, page_path};
 use crate::packages;
 use crate::table::{Style, Table, grouped};
 
-const KERNEL: &str = "6.1";
 const DEVICE: &str = "/dev/nullb0";
 /// How long iolane measures.
 const RUNTIME: [&str; 2] = ["--runtime", "500ms"];
@@ -146,20 +144,10 @@ impl Measured {
 
 fn measure(iolane: &Path) -> Result<Measured> {
     let cache = Cache::of_user()?;
-    let source: KernelSource = KERNEL.parse()?;
-    let kernel = Kernel::find(&source, &cache, &mut |line: &str| eprintln!("{line}"))?;
+    let kernel = guest::kernel(&cache)?;
     let described = format!("{} ({})", kernel.release, kernel.origin);
-    let lab = Lab {
-        machine: Machine { cpus: 1, memory: Bytes(2 << 30), drives: Vec::new(), exact: true },
-        kernel,
-        iolane: iolane.to_owned(),
-        files: Vec::new(),
-        programs: vec![(PathBuf::from("/usr/bin/fio"), PathBuf::from(FIO))],
-        module_parameters: Vec::new(),
-        accelerator: None,
-        timeout: Duration::from_secs(600),
-        cache: &cache,
-    };
+    let machine = Machine { cpus: 1, memory: Bytes(2 << 30), drives: Vec::new(), exact: true };
+    let lab = guest::lab(iolane, &kernel, &cache, machine);
     let mut commands: Vec<GuestCommand> = Vec::new();
     for arm in &ARMS {
         commands.push(iolane_command(DEVICE, arm.path, arm.depth, &RUNTIME));

@@ -1,13 +1,14 @@
 //! What the benchmarks in guests share: the commands they give, what they make of the answers, and the table of a page that
 //! they renew.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use iolane_lab::cache::Cache;
 use iolane_lab::session::PROGRAM;
-use iolane_lab::{Accelerator, Ended, Events, GuestCommand, Job, Lab, Stream};
+use iolane_lab::{Accelerator, Ended, Events, GuestCommand, Job, Kernel, KernelSource, Lab, Machine, Stream};
 use serde_json::Value;
 
 use crate::child::root;
@@ -50,6 +51,29 @@ pub(super) fn fio_iops(output: &str) -> Result<f64> {
     let iops = report["jobs"][0]["read"]["iops"].as_f64().context("fio's report has no IOPS")?;
     ensure!(iops > 0.0, "fio made no request");
     Ok(iops)
+}
+
+const KERNEL: &str = "6.1";
+
+/// The kernel that all figures are of.
+pub(super) fn kernel(cache: &Cache) -> Result<Kernel> {
+    let source: KernelSource = KERNEL.parse()?;
+    Ok(Kernel::find(&source, cache, &mut |line: &str| eprintln!("{line}"))?)
+}
+
+/// A guest with iolane and fio.
+pub(super) fn lab<'a>(iolane: &Path, kernel: &Kernel, cache: &'a Cache, machine: Machine) -> Lab<'a> {
+    Lab {
+        machine,
+        kernel: kernel.clone(),
+        iolane: iolane.to_owned(),
+        files: Vec::new(),
+        programs: vec![(PathBuf::from("/usr/bin/fio"), PathBuf::from(FIO))],
+        module_parameters: Vec::new(),
+        accelerator: None,
+        timeout: Duration::from_secs(600),
+        cache,
+    }
 }
 
 /// Runs the commands in one guest and gives what each printed.

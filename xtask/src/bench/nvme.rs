@@ -1,22 +1,20 @@
 //! `cargo xtask bench --nvme`: what the user-space driver costs by itself, and how far ahead of fio it is on the same drive.
 //! The cost in instructions is what CI checks; time is measured in guests, on a quiet machine, for docs/performance.md.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use iolane_core::units::Bytes;
 use iolane_lab::cache::Cache;
-use iolane_lab::{Backing, Drive, Kernel, KernelSource, Lab, Machine};
+use iolane_lab::{Backing, Drive, Machine};
 
-use super::guest::{self, FIO, fio_command, fio_iops, iolane_command, iolane_iops, page_path};
+use super::guest::{self, fio_command, fio_iops, iolane_command, iolane_iops, page_path};
 use super::statistics::median;
 use crate::child::{cargo, root, succeeds};
 use crate::packages;
 use crate::table::{Style, Table, grouped};
 
-const KERNEL: &str = "6.1";
 const NAME: &str = "nvme figures";
 /// How much more a request may cost than the committed figure before the gate closes.
 const WORSE_MAX: f64 = 0.02;
@@ -203,8 +201,7 @@ impl Rates {
 
 fn rates(iolane: &Path) -> Result<Rates> {
     let cache = Cache::of_user()?;
-    let source: KernelSource = KERNEL.parse()?;
-    let kernel = Kernel::find(&source, &cache, &mut |line: &str| eprintln!("{line}"))?;
+    let kernel = guest::kernel(&cache)?;
     let description = format!("Linux {} ({}), 2 vCPUs, one NVMe drive on a raw file", kernel.release, kernel.origin);
     let empty = || vec![Vec::new(); DEPTHS.len()];
     let mut rates = Rates { description, fio: empty(), polled: empty(), interrupts: empty(), exact: empty() };
@@ -218,7 +215,7 @@ fn rates(iolane: &Path) -> Result<Rates> {
         for path in ["nvme+int", "nvme"] {
             commands.extend(DEPTHS.map(|(depth, ..)| iolane_command(CONTROLLER, path, depth, &["--runtime", "1s"])));
         }
-        let outputs = guest::outputs(&lab(iolane, &kernel, &cache, machine), commands)?;
+        let outputs = guest::outputs(&guest::lab(iolane, &kernel, &cache, machine), commands)?;
         for (index, output) in outputs.iter().enumerate() {
             let depth = index % DEPTHS.len();
             match index / DEPTHS.len() {
@@ -230,26 +227,12 @@ fn rates(iolane: &Path) -> Result<Rates> {
         let drive = Drive { backing: Backing::Null, ..drive };
         let machine = Machine { cpus: 1, memory: Bytes(2 << 30), drives: vec![drive], exact: true };
         let commands = DEPTHS.map(|(depth, ..)| iolane_command(CONTROLLER, "nvme", depth, &["--runtime", "500ms"]));
-        let outputs = guest::outputs(&lab(iolane, &kernel, &cache, machine), commands.into())?;
+        let outputs = guest::outputs(&guest::lab(iolane, &kernel, &cache, machine), commands.into())?;
         for (depth, output) in outputs.iter().enumerate() {
             rates.exact[depth].push(iolane_iops(output)?);
         }
     }
     Ok(rates)
-}
-
-fn lab<'a>(iolane: &Path, kernel: &Kernel, cache: &'a Cache, machine: Machine) -> Lab<'a> {
-    Lab {
-        machine,
-        kernel: kernel.clone(),
-        iolane: iolane.to_owned(),
-        files: Vec::new(),
-        programs: vec![(PathBuf::from("/usr/bin/fio"), PathBuf::from(FIO))],
-        module_parameters: Vec::new(),
-        accelerator: None,
-        timeout: Duration::from_secs(600),
-        cache,
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,32 @@
+//! The words of the NVM command set that more than one crate speaks: passthrough sends its commands through the kernel, the
+//! user-space driver by itself.
+
+use crate::request::IoError;
+
+/// Opcodes (NVM Command Set Specification 1.0, figure 25 "Opcodes for NVM Commands").
+pub mod opcode {
+    /// Flush.
+    pub const FLUSH: u8 = 0x00;
+    /// Write.
+    pub const WRITE: u8 = 0x01;
+    /// Read.
+    pub const READ: u8 = 0x02;
+    /// Write Zeroes.
+    pub const WRITE_ZEROES: u8 = 0x08;
+    /// Dataset Management.
+    pub const DATASET_MANAGEMENT: u8 = 0x09;
+}
+
+/// What the kernel's block layer would make of a status that is not success (drivers/nvme/host/core.c, nvme_error_status), so
+/// that a failure reads the same on each path; codes from the NVMe Base Specification 2.0, section 3.3.3.2.1 "Status Field".
+pub fn error_of_status(status: u16) -> IoError {
+    const TYPE_AND_CODE: u16 = 0x7ff;
+    IoError::from_errno(match status & TYPE_AND_CODE {
+        0x001 => libc::EOPNOTSUPP,             // invalid command opcode
+        0x002 | 0x00b | 0x080 => libc::EINVAL, // invalid field, invalid namespace or format, LBA out of range
+        0x081 => libc::ENOSPC,                 // capacity exceeded
+        0x007 | 0x008 => libc::ECANCELED,      // abort requested, submission queue deleted
+        0x182 => libc::EROFS,                  // attempted write to read-only range
+        _ => libc::EIO,
+    })
+}
