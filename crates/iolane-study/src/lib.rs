@@ -6,12 +6,15 @@ mod clock;
 pub mod content;
 mod engine;
 pub mod placement;
+pub mod plan;
 pub mod record;
+pub mod records;
 pub mod run;
 pub mod scratch;
 pub mod stats;
 pub mod survey;
 pub mod telemetry;
+pub mod text;
 pub mod workload;
 
 pub use engine::Tally;

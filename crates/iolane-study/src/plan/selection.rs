@@ -1,0 +1,169 @@
+//! Which arms a figure shows, or a claim is about: conditions on factors, as a study's file writes them.
+
+use std::fmt;
+use std::str::FromStr;
+
+use iolane::units::Bytes;
+use iolane::{Error, Result};
+use serde::Deserialize;
+use serde::de::{self, Deserializer, SeqAccess, Visitor};
+
+use super::arm::{Arm, Cores};
+use crate::text::Text;
+use crate::workload::Access;
+
+/// Conditions on the factors of an arm; one that is not given is met by every arm.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Selection {
+    /// The path's name is one of these.
+    #[serde(deserialize_with = "names")]
+    pub path: Vec<String>,
+    /// What requests do.
+    pub rw: Option<Text<Access>>,
+    /// The block size in bytes.
+    pub bs: Condition,
+    /// Requests in flight on each queue.
+    pub depth: Condition,
+    /// Threads.
+    pub threads: Condition,
+    /// Drives.
+    pub drives: Condition,
+    /// Processors, as the study's file writes them.
+    pub cores: Option<Cores>,
+}
+
+impl Selection {
+    /// Those of the arms that meet the conditions. `max` and `min` are of what meets all the others.
+    pub fn of<'a, T>(&self, arms: &'a [T], arm: impl Fn(&T) -> &Arm) -> Vec<&'a T> {
+        let plain = |item: &&T| {
+            let arm = arm(item);
+            let named = self.path.is_empty() || self.path.contains(&arm.name);
+            let cores = self.cores.is_none_or(|cores| cores.count(arm.threads) == arm.cores);
+            let access = self.rw.as_ref().is_none_or(|rw| rw.0 == arm.rw);
+            named && cores && access && self.numbers(arm).iter().all(|(condition, value)| condition.takes(*value))
+        };
+        let mut chosen: Vec<&T> = arms.iter().filter(plain).collect();
+        for index in 0..NUMBERS {
+            let values: Vec<u64> = chosen.iter().map(|item| self.numbers(arm(item))[index].1).collect();
+            let end = match chosen.first().map(|item| self.numbers(arm(item))[index].0) {
+                Some(Condition::Largest) => values.iter().max(),
+                Some(Condition::Smallest) => values.iter().min(),
+                _ => None,
+            };
+            if let Some(end) = end {
+                chosen.retain(|item| self.numbers(arm(item))[index].1 == *end);
+            }
+        }
+        chosen
+    }
+
+    fn numbers(&self, arm: &Arm) -> [(&Condition, u64); NUMBERS] {
+        [
+            (&self.bs, arm.bs.max().into()),
+            (&self.depth, arm.depth.into()),
+            (&self.threads, arm.threads as u64),
+            (&self.drives, arm.drives as u64),
+        ]
+    }
+}
+
+/// Factors that are numbers.
+const NUMBERS: usize = 4;
+
+/// A condition on a number: `16`, `"4k"`, `[1, 16]`, `"<=16"`, `">=14"`, `"max"`, `"min"`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Condition {
+    /// Any number.
+    #[default]
+    Any,
+    /// One of these.
+    OneOf(Vec<u64>),
+    /// This or less.
+    AtMost(u64),
+    /// This or more.
+    AtLeast(u64),
+    /// The largest there is.
+    Largest,
+    /// The smallest there is.
+    Smallest,
+}
+
+impl Condition {
+    /// Whether a number meets it; the largest and the smallest have to be found among all.
+    fn takes(&self, value: u64) -> bool {
+        match self {
+            Self::Any | Self::Largest | Self::Smallest => true,
+            Self::OneOf(values) => values.contains(&value),
+            Self::AtMost(most) => value <= *most,
+            Self::AtLeast(least) => value >= *least,
+        }
+    }
+}
+
+impl FromStr for Condition {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let number = |text: &str| text.trim().parse::<Bytes>().map(|Bytes(value)| value);
+        Ok(match text {
+            "max" => Self::Largest,
+            "min" => Self::Smallest,
+            _ => match (text.strip_prefix("<="), text.strip_prefix(">=")) {
+                (Some(most), _) => Self::AtMost(number(most)?),
+                (_, Some(least)) => Self::AtLeast(number(least)?),
+                _ => Self::OneOf(vec![number(text)?]),
+            },
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Condition {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Numbers;
+
+        impl<'de> Visitor<'de> for Numbers {
+            type Value = Condition;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number, a list of numbers, or \"<=N\", \">=N\", \"max\", \"min\"")
+            }
+
+            fn visit_i64<E: de::Error>(self, value: i64) -> Result<Condition, E> {
+                let value = value.try_into().map_err(|_| E::custom("a factor is not below 0"))?;
+                Ok(Condition::OneOf(vec![value]))
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Condition, E> {
+                text.parse().map_err(E::custom)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Condition, A::Error> {
+                let mut values = Vec::new();
+                while let Some(item) = items.next_element::<Condition>()? {
+                    match item {
+                        Condition::OneOf(one) => values.extend(one),
+                        _ => return Err(de::Error::custom("a list holds numbers alone")),
+                    }
+                }
+                Ok(Condition::OneOf(values))
+            }
+        }
+
+        deserializer.deserialize_any(Numbers)
+    }
+}
+
+/// One name or a list of them.
+fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "a path's name, or a list of them")]
+    enum Names {
+        One(String),
+        More(Vec<String>),
+    }
+    Ok(match Names::deserialize(deserializer)? {
+        Names::One(name) => vec![name],
+        Names::More(names) => names,
+    })
+}

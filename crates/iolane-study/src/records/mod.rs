@@ -1,0 +1,164 @@
+//! What a study measured: a row for each run, and rows gathered into arms. Everything a study shows or decides is made
+//! from these, and from nothing else.
+
+mod histogram;
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+use crate::plan::{Arm, Metric};
+
+/// One run of an arm.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// The arm.
+    pub arm: Arm,
+    /// What was read and written, names separated by commas.
+    pub targets: String,
+    /// Which repeat, from 0.
+    pub repeat: u32,
+    /// Which attempt at this repeat, from 0.
+    pub attempt: u32,
+    /// Why the run is worth nothing; it is kept, and used in no figure.
+    pub worthless: Option<String>,
+    /// When it began, in seconds since 1970.
+    pub started_unix_s: f64,
+    /// Seconds from the first request's start to the last one's end.
+    pub elapsed_s: f64,
+    /// Reads and writes that ended well.
+    pub ios: u64,
+    /// Requests that failed.
+    pub errors: u64,
+    /// Bytes that were moved.
+    pub bytes: u64,
+    /// Mean latency in nanoseconds.
+    pub mean_ns: Option<f64>,
+    /// Latencies in nanoseconds; empty where a peer tells none.
+    #[serde(with = "histogram")]
+    pub latency: Histogram<u64>,
+    /// Times to hand a batch over, in nanoseconds, from a slice before the measured phase.
+    #[serde(with = "histogram")]
+    pub submit: Histogram<u64>,
+    /// Processor seconds in user space.
+    pub user_s: Option<f64>,
+    /// Processor seconds in the kernel.
+    pub system_s: Option<f64>,
+    /// Processor seconds of kernel threads that worked for it.
+    pub kernel_threads_s: Option<f64>,
+    /// Context switches.
+    pub context_switches: Option<u64>,
+    /// System calls per I/O.
+    pub syscalls_per_io: Option<f64>,
+    /// Processor cycles.
+    pub cycles: Option<u64>,
+    /// References to the last level of cache.
+    pub cache_references: Option<u64>,
+    /// Those of them that missed.
+    pub cache_misses: Option<u64>,
+    /// Joules of the machine.
+    pub joules: Option<f64>,
+    /// What a reader should know before believing it; also why a figure could not be had.
+    pub warnings: Vec<String>,
+}
+
+impl Row {
+    /// A row in which nothing was measured.
+    pub fn new(arm: Arm, repeat: u32) -> Self {
+        Self {
+            arm,
+            targets: String::new(),
+            repeat,
+            attempt: 0,
+            worthless: None,
+            started_unix_s: 0.0,
+            elapsed_s: 0.0,
+            ios: 0,
+            errors: 0,
+            bytes: 0,
+            mean_ns: None,
+            latency: crate::engine::new_histogram(),
+            submit: crate::engine::new_histogram(),
+            user_s: None,
+            system_s: None,
+            kernel_threads_s: None,
+            context_switches: None,
+            syscalls_per_io: None,
+            cycles: None,
+            cache_references: None,
+            cache_misses: None,
+            joules: None,
+            warnings: Vec::new(),
+        }
+    }
+
+    /// A metric of this run; `None` if it could not be had.
+    pub fn metric(&self, metric: Metric) -> Option<f64> {
+        let per_s = |count: f64| (self.elapsed_s > 0.0).then(|| count / self.elapsed_s);
+        let per_io = |count: f64| (self.ios > 0).then(|| count / self.ios as f64);
+        let quantile =
+            |times: &Histogram<u64>, at: f64| (!times.is_empty()).then(|| times.value_at_quantile(at) as f64);
+        match metric {
+            Metric::Iops => per_s(self.ios as f64),
+            Metric::BytesPerS => per_s(self.bytes as f64),
+            Metric::MeanNs => self.mean_ns,
+            Metric::P50Ns => quantile(&self.latency, 0.5),
+            Metric::P99Ns => quantile(&self.latency, 0.99),
+            Metric::SubmitP50Ns => quantile(&self.submit, 0.5),
+            Metric::SyscallsPerIo => self.syscalls_per_io,
+            Metric::Cores => per_s(self.user_s? + self.system_s? + self.kernel_threads_s.unwrap_or(0.0)),
+            Metric::CacheMissRate => match (self.cache_misses?, self.cache_references?) {
+                (_, 0) => None,
+                (misses, references) => Some(misses as f64 / references as f64),
+            },
+            Metric::CyclesPerIo => per_io(self.cycles? as f64),
+            Metric::IosPerJoule => self.joules.filter(|joules| *joules > 0.0).map(|joules| self.ios as f64 / joules),
+            Metric::Watts => per_s(self.joules?),
+        }
+    }
+}
+
+/// The runs of an arm that are worth something, one a repeat, in the order of the repeats.
+#[derive(Debug, Clone)]
+pub struct ArmResults {
+    /// The arm.
+    pub arm: Arm,
+    /// Its runs; at least one.
+    pub rows: Vec<Row>,
+}
+
+impl ArmResults {
+    /// A metric of each repeat; `None` if one of them could not have it.
+    pub fn values(&self, metric: Metric) -> Option<Vec<f64>> {
+        self.rows.iter().map(|row| row.metric(metric)).collect()
+    }
+
+    /// All repeats' latencies together, in nanoseconds.
+    pub fn latency(&self) -> Histogram<u64> {
+        let mut all = crate::engine::new_histogram();
+        for row in &self.rows {
+            // It has the same bounds, so that all fits.
+            let _ = all.add(&row.latency);
+        }
+        all
+    }
+}
+
+/// An arm that was not run, or of which no run is worth anything.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// The arm.
+    pub arm: Arm,
+    /// Why.
+    pub reason: String,
+    /// What to do about it; empty if nothing is known to help.
+    pub remedy: String,
+}
+
+/// What a study has to show for itself.
+#[derive(Debug, Clone, Default)]
+pub struct Results {
+    /// The arms that were measured.
+    pub arms: Vec<ArmResults>,
+    /// Those that were not.
+    pub left_out: Vec<LeftOut>,
+}
