@@ -2,6 +2,8 @@
 //! from these, and from nothing else.
 
 mod histogram;
+pub mod journal;
+pub mod parquet;
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
