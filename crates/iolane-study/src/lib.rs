@@ -11,6 +11,7 @@ pub mod record;
 pub mod records;
 pub mod run;
 pub mod scratch;
+pub mod session;
 pub mod stats;
 pub mod survey;
 pub mod telemetry;
