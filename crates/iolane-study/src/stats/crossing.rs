@@ -40,7 +40,8 @@ pub enum Crossing {
 /// shape that was measured, it is the answer; if not, it is [`Crossing::Unclear`]. A curve that wavers about 1 on its way
 /// down crosses where it first falls below, and the interval shows the wavering. Curves that meet without parting again,
 /// as where both come up to what the drive can do, end above in some resamples and below in others: that too is unclear,
-/// as it should be.
+/// as it should be. With five repeats it takes only one on the wrong side, at an end of the curve: it is the median of
+/// 5.8 % of the resamples.
 ///
 /// Unclear as well is what has no such curve: fewer than two values of x, values that are not above 0 and ascending,
 /// numbers of repeats that differ or are 0, and ratios that are not finite and above 0.
@@ -170,6 +171,17 @@ mod tests {
         let level = [1.0; 4].map(|one| vec![one; 5]);
         let meets = [vec![1.3; 5], vec![1.2; 5], vec![1.1; 5], vec![1.001, 0.999, 1.002, 0.998, 0.9995]];
         assert_eq!(crossing(&DEPTHS, &meets, &level), Crossing::Unclear);
+    }
+
+    #[test]
+    fn of_five_repeats_one_on_the_wrong_side_is_enough_for_doubt_and_of_nine_it_is_not() {
+        let outcome = |repeats: usize| {
+            let mut last = vec![0.5; repeats];
+            last[0] = 1.1;
+            crossing(&[1.0, 2.0], &[vec![2.0; repeats], last], &[vec![1.0; repeats], vec![1.0; repeats]])
+        };
+        assert_eq!(outcome(5), Crossing::Unclear);
+        assert!(matches!(outcome(9), Crossing::At { share_of_resamples, .. } if share_of_resamples > 0.99));
     }
 
     #[test]
