@@ -84,6 +84,8 @@ const COLUMNS: &[Column] = &[
         cell: |row| count(row.arm.cores.map(|cores| cores as u64)),
     },
     Column { name: "targets", kind: Kind::Text, cell: |row| text(&row.targets) },
+    Column { name: "cpus", kind: Kind::OptionalText, cell: |row| Cell::Text(row.cpus.clone()) },
+    Column { name: "spoll_cpus", kind: Kind::OptionalText, cell: |row| Cell::Text(row.spoll_cpus.clone()) },
     Column { name: "repeat", kind: Kind::Number, cell: |row| number(row.repeat) },
     Column { name: "attempt", kind: Kind::Number, cell: |row| number(row.attempt) },
     Column { name: "worthless", kind: Kind::OptionalText, cell: |row| Cell::Text(row.worthless.clone()) },
@@ -280,6 +282,8 @@ impl<'a> Fields<'a> {
         };
         Ok(Row {
             targets: self.text("targets")?,
+            cpus: self.optional_text("cpus")?,
+            spoll_cpus: self.optional_text("spoll_cpus")?,
             attempt: self.count("attempt")?,
             worthless: self.optional_text("worthless")?,
             started_unix_s: self.real("started_unix_s")?,

@@ -1,7 +1,7 @@
 //! Which arms of a study can be run on these targets, and why the others cannot.
 
 use iolane::units::CpuList;
-use iolane::{Error, Pages, Result, Target};
+use iolane::{Error, IoPath, Pages, Result, Target};
 
 use super::{Conditions, Planned};
 use crate::placement::Placement;
@@ -29,18 +29,11 @@ pub(super) fn plan(study: &Study, conditions: &Conditions) -> Result<(Vec<Planne
 }
 
 fn run_plan(study: &Study, conditions: &Conditions, arm: &Arm) -> Result<RunPlan> {
-    let interface = iolane::interface_of(&arm.path)?;
-    let reached = |target: &&Target| interface.reaches(target.kind());
-    let mut drives: Vec<Target> = conditions.targets.iter().filter(reached).cloned().collect();
-    if drives.is_empty() {
-        // Why not, the path itself tells best.
-        drives = conditions.targets.clone();
-        let probed = drives.first().map(|target| iolane::probe(&arm.path, target));
-        probed.transpose()?;
-    }
+    let (mut drives, trouble) = reached(&arm.path, &conditions.targets)?;
     if drives.len() < arm.drives {
         let cause = format!("it takes {} drives, and this path can reach {} here", arm.drives, drives.len());
-        return Err(Error::unavailable("study", cause).remedy("name more by --target"));
+        let too_few = || Error::unavailable("study", cause).remedy("name more by --target");
+        return Err(trouble.filter(|_| drives.is_empty()).unwrap_or_else(too_few));
     }
     drives.truncate(arm.drives);
     if arm.rw.writes()
@@ -74,6 +67,24 @@ fn run_plan(study: &Study, conditions: &Conditions, arm: &Arm) -> Result<RunPlan
     };
     plan.check()?;
     Ok(plan)
+}
+
+/// The targets that a path can reach, and why it cannot reach one of the others.
+///
+/// # Errors
+/// `Usage` for a path that no interface has.
+fn reached(path: &IoPath, targets: &[Target]) -> Result<(Vec<Target>, Option<Error>)> {
+    let meant_for = iolane::interface_of(path)?;
+    let (mut drives, mut trouble) = (Vec::new(), None);
+    for target in targets {
+        match iolane::probe(path, target) {
+            Ok(_) => drives.push(target.clone()),
+            // Of several reasons that of a target which the path is meant for tells most.
+            Err(error) if trouble.is_none() || meant_for.reaches(target.kind()) => trouble = Some(error),
+            Err(_) => {}
+        }
+    }
+    Ok((drives, trouble))
 }
 
 fn spoll_cpus(arm: &Arm, placement: &Placement) -> Option<CpuList> {

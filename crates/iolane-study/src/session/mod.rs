@@ -286,7 +286,14 @@ fn attempt(planned: &Planned, repeat: u32, attempt: u32, may_retry: bool, stop: 
     let Planned { arm, plan } = planned;
     let started_unix_s = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64();
     let names: Vec<&str> = plan.targets.iter().map(Target::name).collect();
-    let base = Row { targets: names.join(", "), attempt, started_unix_s, ..Row::new(arm.clone(), repeat) };
+    let base = Row {
+        targets: names.join(", "),
+        cpus: plan.placement.cpus.as_ref().map(ToString::to_string),
+        spoll_cpus: plan.placement.spoll_cpus.as_ref().map(ToString::to_string),
+        attempt,
+        started_unix_s,
+        ..Row::new(arm.clone(), repeat)
+    };
     let outcome = match run(plan, stop) {
         Ok(outcome) if outcome.interrupted => return None,
         Ok(outcome) => outcome,
