@@ -136,6 +136,7 @@ struct Table {
 }
 
 fn table(output: &str) -> Result<Table> {
+    let output = spdk::whole_lines(output);
     let first = output.lines().find(|line| !line.trim().is_empty());
     let mut lines = output.lines().map(str::trim);
     if !lines.any(|line| line.starts_with("Device Information")) {

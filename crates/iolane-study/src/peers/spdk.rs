@@ -53,6 +53,11 @@ pub(super) fn core_mask(load: &Load<'_>, threads: usize) -> String {
     format!("0x{}", digits.collect::<String>())
 }
 
+/// What was printed up to the last end of a line: a number that was cut short is a smaller number.
+pub(super) fn whole_lines(output: &str) -> &str {
+    &output[..output.rfind('\n').map_or(0, |end| end + 1)]
+}
+
 /// The numbers of a table's row, behind the last colon, if there are as many.
 pub(super) fn row<const COLUMNS: usize>(line: &str) -> Option<[f64; COLUMNS]> {
     let (_, columns) = line.rsplit_once(':')?;

@@ -42,6 +42,9 @@ impl Peer for SpdkNvmePerf {
 
     fn differences(&self, load: &Load<'_>) -> Vec<String> {
         let mut lines = spdk::differences(load);
+        if load.targets.iter().any(|target| !target.contains("ns=")) {
+            lines.push("of a controller it uses every namespace unless one is named (ns=1)".into());
+        }
         let warmup_s = spdk::whole_seconds(load.warmup);
         if u128::from(warmup_s) * 1_000_000_000 != load.warmup.as_nanos() {
             lines.push(format!("it warmed up for {warmup_s} s, for it takes whole seconds"));
@@ -68,8 +71,12 @@ impl Peer for SpdkNvmePerf {
     }
 
     fn parse(&self, output: &str, load: &Load<'_>) -> Result<Measured> {
-        let mut lines = output.lines();
+        let mut lines = spdk::whole_lines(output).lines();
         let Table { rows, total: [iops, _, mean_us, min_us, max_us] } = table(&mut lines)?;
+        if rows != load.threads {
+            let expected = format!("a row for each of {} threads", load.threads);
+            return Err(not_understood(NAME, &expected, Some(&format!("{rows} rows"))));
+        }
         let mut latency = new_histogram();
         let mut ios = 0u64;
         for _ in 0..rows {
