@@ -62,7 +62,7 @@ impl Peer for Fio {
         if load.access.is_mixed() {
             fio.arg(format!("--rwmixread={}", load.read_percent));
         }
-        fio.arg("--norandommap").arg(format!("--randseed={}", load.seed));
+        fio.arg("--norandommap").arg(format!("--randseed={}", load.seed & SEED_MAX));
         fio.arg(format!("--iodepth={}", load.depth)).arg(format!("--direct={}", u8::from(load.direct)));
         fio.arg("--time_based").arg(format!("--runtime={}us", load.runtime.as_micros()));
         if !load.warmup.is_zero() {
@@ -85,14 +85,15 @@ impl Peer for Fio {
         if job.error != 0 {
             return wrong("a job without an error".into(), format!("\"error\" : {}", job.error));
         }
-        let (ios, timed) = (sum(|side| side.total_ios), sum(|side| side.lat_ns.count));
+        let (begun, ios) = (sum(|side| side.total_ios), sum(|side| side.lat_ns.count));
         let elapsed_s = job.read.runtime.max(job.write.runtime) as f64 / 1e3;
         if ios == 0 || elapsed_s == 0.0 {
-            return wrong("I/Os".into(), format!("\"total_ios\" : {ios}"));
+            return wrong("I/Os".into(), format!("\"N\" : {ios}"));
         }
-        // I/Os in flight when the warm-up ends are counted in one sum and not in the other.
-        if ios.abs_diff(timed) > u64::from(load.depth).saturating_mul(load.threads as u64) {
-            return wrong(format!("latencies of {ios} I/Os"), format!("\"N\" : {timed}"));
+        // What was in flight when the warm-up ended is in the one sum and not in the other.
+        let in_flight = u64::from(load.depth).saturating_mul(load.threads as u64);
+        if begun.abs_diff(ios) > in_flight.saturating_mul(2) {
+            return wrong(format!("latencies of {begun} I/Os"), format!("\"N\" : {ios}"));
         }
         let mut latency = new_histogram();
         for side in sides {
@@ -117,7 +118,7 @@ impl Peer for Fio {
             iops: job.read.iops + job.write.iops,
             bytes_per_s: bytes as f64 / elapsed_s,
             min_ns: busy.iter().map(|latency| latency.min).min().unwrap_or(0) as f64,
-            mean_ns: total_ns / timed.max(1) as f64,
+            mean_ns: total_ns / ios as f64,
             max_ns: busy.iter().map(|latency| latency.max).max().unwrap_or(0) as f64,
             latency: Some(latency),
             user_s: Some(user_s),
@@ -125,6 +126,9 @@ impl Peer for Fio {
         })
     }
 }
+
+/// The largest seed that fio takes: its numbers have a sign.
+const SEED_MAX: u64 = i64::MAX as u64;
 
 /// The engine of a path and its options, or why fio has none.
 fn engine(path: &IoPath) -> Result<Vec<&'static str>, String> {
@@ -209,6 +213,7 @@ struct Side {
     /// Milliseconds.
     runtime: u64,
     iops: f64,
+    /// Those that began after the warm-up.
     total_ios: u64,
     lat_ns: Latency,
 }
@@ -219,6 +224,7 @@ struct Latency {
     min: u64,
     max: u64,
     mean: f64,
+    /// I/Os that ended after the warm-up.
     #[serde(rename = "N")]
     count: u64,
     /// How often each latency came; the keys are the middles of buckets that are 1/64 of their value wide (fio's `stat.h`).

@@ -266,8 +266,8 @@ fn shown(line: &str, characters_max: usize) -> String {
 
 /// Whether the kernel has a file of that name, and it is not a target that iolane makes up or drives itself.
 fn is_file_name(target: &str) -> bool {
-    let scheme = target.split(':').next().unwrap_or_default();
-    !["null", "sim", "pci"].contains(&scheme)
+    let scheme = target.split([':', ',']).next().unwrap_or_default();
+    !["null", "sim"].contains(&scheme) && !target.starts_with("pci:")
 }
 
 /// The options of a path that no peer can be told: how queues get on with each other and with the kernel. `plain` is not

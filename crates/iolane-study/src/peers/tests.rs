@@ -67,14 +67,13 @@ pub(super) const SAMPLES: [(&dyn Peer, &str); 8] = [
 ];
 
 /// What must be so of all figures that a parser lets pass.
-fn check_sums(measured: &Measured, load: &Load<'_>) {
-    assert!(measured.ios > 0 && measured.elapsed_s > 0.0, "{measured:?}");
+fn check_sums(measured: &Measured) {
+    assert!(measured.ios > 0 && measured.elapsed_s > 0.0);
     for number in [measured.iops, measured.bytes_per_s, measured.min_ns, measured.mean_ns, measured.max_ns] {
-        assert!(number.is_finite() && number >= 0.0, "{measured:?}");
+        assert!(number.is_finite() && number >= 0.0, "{number}");
     }
     if let Some(latency) = &measured.latency {
-        let in_flight = u64::from(load.depth) * load.threads as u64;
-        assert!(latency.len().abs_diff(measured.ios) <= in_flight, "{} of {}", latency.len(), measured.ios);
+        assert_eq!(latency.len(), measured.ios);
     }
 }
 
@@ -83,12 +82,12 @@ fn every_sample_is_understood_and_its_sums_agree() {
     let arm = Arm::new("io_uring", &["/x"]);
     for (peer, sample) in SAMPLES {
         let measured = peer.parse(sample, &arm.load()).unwrap();
-        check_sums(&measured, &arm.load());
-        // fio's counts differ by what was in flight when the warm-up ended.
-        assert!(measured.bytes.abs_diff(measured.ios * 4096) <= 4096 * 16, "{measured:?}");
-        let iops = measured.ios as f64 / measured.elapsed_s;
-        assert!((iops / measured.iops - 1.0).abs() < 0.01, "{measured:?}");
-        assert!(measured.min_ns <= measured.mean_ns && measured.mean_ns <= measured.max_ns, "{measured:?}");
+        check_sums(&measured);
+        // Up to 8 were in flight when fio's warm-up ended, and are in some of its sums and not in others.
+        let begun = measured.iops * measured.elapsed_s;
+        assert!((begun - measured.ios as f64).abs() < 8.5, "{begun} {}", measured.ios);
+        assert!(measured.bytes.abs_diff(measured.ios * 4096) <= 8 * 4096, "{} {}", measured.bytes, measured.ios);
+        assert!(measured.min_ns <= measured.mean_ns && measured.mean_ns <= measured.max_ns);
         if let Some(latency) = &measured.latency {
             // Buckets are up to 1/64 wide, and everything counts as the middle of its own.
             assert!((latency.mean() / measured.mean_ns - 1.0).abs() < 0.01, "{} {}", latency.mean(), measured.mean_ns);
@@ -133,7 +132,7 @@ proptest! {
         let digits: Vec<usize> = (0..sample.len()).filter(|at| sample.as_bytes()[*at].is_ascii_digit()).collect();
         for damaged in [replaced(sample, at.index(sample.len()), by), replaced(sample, *at.get(&digits), digit)] {
             if let Ok(measured) = peer.parse(&damaged, &arm.load()) {
-                check_sums(&measured, &arm.load());
+                check_sums(&measured);
             }
         }
     }
@@ -145,7 +144,7 @@ proptest! {
         let mut lines: Vec<&str> = sample.lines().collect();
         lines.remove(line.index(lines.len()));
         if let Ok(measured) = peer.parse(&lines.join("\n"), &arm.load()) {
-            check_sums(&measured, &arm.load());
+            check_sums(&measured);
         }
     }
 
@@ -188,7 +187,7 @@ impl Peer for Script {
     }
 }
 
-/// Runs a script that is given the name of a file, with a second until it is overdue.
+/// Runs a script that is given the name of a file.
 fn run_script(script: &'static str, file: &Path, time: Duration, stop: &AtomicBool) -> Result<Measured> {
     let arm = Arm::new("psync", &[file.to_str().unwrap()]);
     let installed = Installed { program: "/bin/sh".into(), version: None };
@@ -346,16 +345,20 @@ fn a_program_is_found_by_its_variable_before_path() {
     let found = find_in(&Script(""), Some("/bin/sh".into()), Some("/nowhere".into())).unwrap();
     assert_eq!(found.program, Path::new("/bin/sh"));
     let folder = Folder::create().unwrap();
-    let program = folder.0.join("script");
-    std::fs::write(&program, "#!/bin/sh\necho\necho \"script 1.2 $1\"\n").unwrap();
+    // A shell writes it: what this process had open for writing, a child of another test might hold still, and then it
+    // cannot be executed (ETXTBSY).
+    let shell = |script: &str| {
+        let status = Command::new("sh").args(["-c", script]).current_dir(&folder.0).status().unwrap();
+        assert!(status.success());
+    };
+    shell("printf '#!/bin/sh\\necho\\necho script 1.2 $1\\n' > script");
     let path = std::env::join_paths([Path::new("/nowhere"), &folder.0]).unwrap();
     let missing = find_in(&Script(""), None, Some(path.clone())).unwrap_err().to_string();
-    // Not before it may be executed.
+    // It cannot be executed yet.
     let remedy = "write it, or set IOLANE_PEER_SCRIPT to the program's path";
     assert_eq!(missing, format!("peer script: it is not on PATH; {remedy}"));
-    // Written once more in a child, for one that this process has open for writing cannot be executed by any other thread.
-    let copied = Command::new("sh").args(["-c", "chmod 755 script"]).current_dir(&folder.0).status().unwrap();
-    assert!(copied.success());
+    shell("chmod 755 script");
+    let program = folder.0.join("script");
     let found = find_in(&Script(""), None, Some(path)).unwrap();
     assert_eq!(found, Installed { program, version: Some("script 1.2 --version".into()) });
     let error = find_in(&Script(""), Some("/etc/passwd".into()), None).unwrap_err().to_string();
@@ -388,21 +391,27 @@ fn the_installed_fio_measures_every_access() {
     };
     assert!(installed.version.as_deref().is_some_and(|version| version.starts_with("fio-")), "{installed:?}");
     let (file, name) = nameless_file(1 << 20);
-    let mut arm = Arm::new("libaio", &[&name]);
-    for access in Access::ALL {
-        for path in ["psync", "libaio", "posix_aio"] {
-            arm.path = path.parse().unwrap();
-            let short = Duration::from_millis(30);
-            // Through the page cache, which every file system has.
-            let load =
-                Load { access, threads: 2, depth: 4, runtime: short, warmup: short, direct: false, ..arm.load() };
-            let measured = run(&fio::Fio, &installed, &load, &AtomicBool::new(false)).unwrap();
-            check_sums(&measured, &load);
-            let latency = measured.latency.as_ref().unwrap();
-            assert!(latency.value_at_quantile(0.5) <= latency.value_at_quantile(0.99));
-            assert!(measured.iops > 0.0 && measured.user_s.is_some() && measured.system_s.is_some());
-            assert_eq!(file.metadata().unwrap().len(), 1 << 20);
-        }
+    let accesses = Access::ALL.map(|access| (access, "psync"));
+    for (access, path) in accesses.into_iter().chain([(Access::RandRw, "libaio"), (Access::RandRw, "posix_aio")]) {
+        let arm = Arm::new(path, &[&name]);
+        let short = Duration::from_millis(30);
+        // Through the page cache, which every file system has.
+        let load = Load {
+            access,
+            threads: 2,
+            depth: 4,
+            runtime: short,
+            warmup: short,
+            seed: u64::MAX,
+            direct: false,
+            ..arm.load()
+        };
+        let measured = run(&fio::Fio, &installed, &load, &AtomicBool::new(false)).unwrap();
+        check_sums(&measured);
+        let latency = measured.latency.as_ref().unwrap();
+        assert!(latency.value_at_quantile(0.5) <= latency.value_at_quantile(0.99));
+        assert!(measured.iops > 0.0 && measured.user_s.is_some() && measured.system_s.is_some());
+        assert_eq!(file.metadata().unwrap().len(), 1 << 20);
     }
 }
 

@@ -84,9 +84,8 @@ fn two_threads() -> String {
 
 #[test]
 fn the_histograms_of_all_threads_are_added_up() {
-    let load_of = |threads: usize| (arm(), threads);
-    let (arm, threads) = load_of(2);
-    let measured = SpdkNvmePerf.parse(&two_threads(), &Load { threads, ..arm.load() }).unwrap();
+    let arm = arm();
+    let measured = SpdkNvmePerf.parse(&two_threads(), &Load { threads: 2, ..arm.load() }).unwrap();
     assert_eq!((measured.ios, measured.iops, measured.elapsed_s), (87_824, 43_912.0, 2.0));
     let error = SpdkNvmePerf.parse(&two_threads(), &arm.load()).unwrap_err().to_string();
     assert!(error.contains("expected a row for each of 1 threads, but found `2 rows`"), "{error}");
