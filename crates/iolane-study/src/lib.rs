@@ -5,6 +5,7 @@
 mod clock;
 pub mod content;
 mod engine;
+pub mod peers;
 pub mod placement;
 pub mod plan;
 pub mod record;
