@@ -201,7 +201,8 @@ pub struct Figure {
 pub struct PublishedPoint {
     /// The study's name for the path.
     pub path: String,
-    /// Where, along the figure's factor.
+    /// Where, along the figure's factor; without meaning, and left out, where that is the path.
+    #[serde(default)]
     pub x: f64,
     /// The value, in the metric's unit.
     pub y: f64,
