@@ -18,7 +18,7 @@ use iolane_study::workload::Workload;
 
 use crate::arguments::StudyArguments;
 use crate::interrupt::STOP;
-use crate::output::{self, Bar};
+use crate::output::{self, Bar, MadeFolders};
 use crate::targets::{self, OpenTargets, Writing};
 use crate::{Outcome, arguments::TargetArguments};
 
@@ -40,20 +40,25 @@ pub(crate) fn study(arguments: &StudyArguments) -> anyhow::Result<Outcome> {
     check(arguments, named.as_ref())?;
     let name = named.as_ref().map_or("survey", |study| study.name.as_str());
     let folder = arguments.out.clone().unwrap_or_else(|| Path::new("results").join(name));
-    if !arguments.dry_run {
-        prepare_folder(arguments, &folder)?;
-    }
+    let _made = prepare_output(arguments, &folder)?;
     let (session, _open) = session(arguments, named)?;
     if arguments.dry_run {
         return dry_run::say(&session, arguments.json.as_deref());
     }
     let asked = Asked { study: session.study().clone(), conditions: session.conditions().clone() };
+    if arguments.fresh {
+        journal::discard(&folder)?;
+    }
     let measured = measure(session, &folder)?;
     let report = keep(&asked, measured, &folder)?;
     show(arguments, &asked, &report, &folder)?;
     let interrupted = STOP.load(Ordering::Relaxed);
     let gave_up = report.skipped.iter().any(|skipped| skipped.failed);
-    Ok(if interrupted || gave_up { Outcome::Failed } else { Outcome::Done })
+    let failed = interrupted || gave_up;
+    if failed && output::json_on_stdout(arguments.json.as_deref()) {
+        report.warnings.iter().for_each(|warning| output::complain(&format!("iolane: {warning}")));
+    }
+    Ok(if failed { Outcome::Failed } else { Outcome::Done })
 }
 
 fn print(name: &str) -> anyhow::Result<Outcome> {
@@ -115,16 +120,23 @@ fn depths(arguments: &StudyArguments) -> Vec<u32> {
     if arguments.depth.is_empty() { vec![1, 32] } else { arguments.depth.clone() }
 }
 
-fn prepare_folder(arguments: &StudyArguments, folder: &Path) -> anyhow::Result<()> {
-    output::make_folder(folder)?;
-    let files = [folder.join(REPORT_FILE), folder.join(RECORDS_FILE)];
-    for file in arguments.json.iter().chain(&files) {
-        output::check_writable(file, &targets::named(&arguments.targets.target))?;
+/// Finds out whether the results can be written, before anything is measured for them; a dry run has no folder of them.
+fn prepare_output(arguments: &StudyArguments, folder: &Path) -> anyhow::Result<Option<MadeFolders>> {
+    let targets = targets::named(&arguments.targets.target);
+    if let Some(file) = &arguments.json {
+        output::check_writable(file, &targets)?;
     }
-    if arguments.fresh {
-        journal::discard(folder)?;
+    if arguments.dry_run {
+        return Ok(None);
     }
-    Ok(())
+    let made = MadeFolders::make(folder)?;
+    for file in [REPORT_FILE, RECORDS_FILE, journal::FILE] {
+        output::check_writable(&folder.join(file), &targets)?;
+    }
+    if !arguments.fresh {
+        journal::check(folder)?;
+    }
+    Ok(Some(made))
 }
 
 /// Opens what the study is to be run on, and finds out which of its arms can be.
