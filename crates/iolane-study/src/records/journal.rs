@@ -72,7 +72,10 @@ impl Journal {
     /// `Failed` if it cannot be written.
     pub fn begin(&mut self, setup: &impl Serialize) -> Result<()> {
         self.cut(0).map_err(|error| cannot("writing", &self.path, error))?;
-        self.line(&Heading { schema: SCHEMA.into(), setup })
+        self.line(&Heading { schema: SCHEMA.into(), setup }).inspect_err(|_| {
+            // Empty, it would say of its folder that a study is under way there.
+            let _ = std::fs::remove_file(&self.path);
+        })
     }
 
     /// Adds a run.
@@ -184,8 +187,8 @@ fn heading<S: for<'de> Deserialize<'de>>(line: &[u8], path: &Path) -> Result<S> 
 }
 
 fn bad_line(path: &Path, number: usize, error: &serde_json::Error) -> Error {
-    // It was given one line, and counts from there.
-    let cause = error.to_string().replace(" at line 1 column ", " at column ");
+    // It was given one line, and counts from there; what the line holds stays on one line of a message.
+    let cause = error.to_string().replace(" at line 1 column ", " at column ").replace(char::is_control, "?");
     Error::failed(format!("{} line {number}", path.display()), cause).remedy("--fresh begins anew")
 }
 
@@ -198,6 +201,7 @@ fn cannot(doing: &str, path: &Path, error: std::io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     /// A folder that is gone at the test's end.
     struct Folder(PathBuf);
@@ -265,6 +269,24 @@ mod tests {
             drop(journal);
             let (_, begun) = Journal::open::<String>(&folder.0).unwrap();
             assert_eq!(begun.unwrap().rows.len(), kept + 1);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_journal_with_damaged_bytes_is_read_or_refused(
+            damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8)
+        ) {
+            let heading = serde_json::to_vec(&Heading { schema: SCHEMA.into(), setup: "set up" }).unwrap();
+            let mut bytes = [&heading[..], &serde_json::to_vec(&row(0)).unwrap(), b""].join(&b'\n');
+            for (place, byte) in damage {
+                let place = place.index(bytes.len());
+                bytes[place] = byte;
+            }
+            match parse::<String>(&bytes[..], Path::new(FILE)) {
+                Ok((_, whole_bytes)) => prop_assert!(whole_bytes <= bytes.len() as u64),
+                Err(error) => prop_assert!(error.to_string().starts_with("journal.jsonl line "), "{}", error),
+            }
         }
     }
 
