@@ -1,0 +1,66 @@
+//! The percentile bootstrap (Efron and Tibshirani, "An Introduction to the Bootstrap", chapter 13) of whatever is worked
+//! out from medians over repeats. Every interval in `stats` comes from here; nothing here knows what it is of.
+
+use rand_core::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::median::median_of_sorted;
+
+const RESAMPLES: usize = 10_000;
+const SEED: u64 = 0x1071_a0e5;
+
+/// The number of repeats, if each item has the same and at least one.
+pub(super) fn common_repeats(items: &[Vec<f64>]) -> Option<usize> {
+    let repeats = items.first()?.len();
+    (repeats > 0 && items.iter().all(|item| item.len() == repeats)).then_some(repeats)
+}
+
+/// Draws repeats with replacement, takes each item's median over those drawn, and asks for a statistic of these medians,
+/// in the items' order; once for each resample. All items take the same draw, because what disturbed the machine during
+/// a repeat disturbed all of them. Each item must have as many repeats as the first.
+pub(super) fn resample_medians<T>(items: &[impl AsRef<[f64]>], mut statistic: impl FnMut(&[f64]) -> T) -> Vec<T> {
+    let repeats = items.first().map_or(0, |item| item.as_ref().len());
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(SEED);
+    let mut indices = vec![0; repeats];
+    let mut drawn = vec![0.0; repeats];
+    let mut medians = vec![0.0; items.len()];
+    (0..RESAMPLES)
+        .map(|_| {
+            indices.fill_with(|| ((u128::from(random.next_u64()) * repeats as u128) >> 64) as usize);
+            for (median, item) in medians.iter_mut().zip(items) {
+                for (value, &index) in drawn.iter_mut().zip(&indices) {
+                    *value = item.as_ref()[index];
+                }
+                drawn.sort_by(f64::total_cmp);
+                *median = median_of_sorted(&drawn);
+            }
+            statistic(&medians)
+        })
+        .collect()
+}
+
+/// The 2.5 % and the 97.5 % point of what the resamples gave, which must be at least one value.
+pub(super) fn interval(mut resampled: Vec<f64>) -> (f64, f64) {
+    resampled.sort_unstable_by(f64::total_cmp);
+    let at = |share: f64| resampled[((resampled.len() - 1) as f64 * share).round() as usize];
+    (at(0.025), at(0.975))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_items_take_the_same_draw() {
+        let items = [vec![1.0, 2.0, 3.0, 4.0, 5.0], vec![10.0, 20.0, 30.0, 40.0, 50.0]];
+        assert!(resample_medians(&items, |medians| medians[1] / medians[0]).into_iter().all(|ratio| ratio == 10.0));
+    }
+
+    #[test]
+    fn the_repeats_are_common_only_if_each_item_has_as_many() {
+        assert_eq!(common_repeats(&[vec![1.0, 2.0], vec![3.0, 4.0]]), Some(2));
+        assert_eq!(common_repeats(&[vec![1.0, 2.0], vec![3.0]]), None);
+        assert_eq!(common_repeats(&[vec![], vec![]]), None);
+        assert_eq!(common_repeats(&[]), None);
+    }
+}

@@ -1,0 +1,244 @@
+//! Where one curve falls below another: the depth, block size or number of jobs from which a path no longer wins. It says
+//! so only where the repeats agree; otherwise the answer is that nothing was shown.
+
+use std::mem::discriminant;
+
+use serde::{Deserialize, Serialize};
+
+use super::Estimate;
+use super::bootstrap::{common_repeats, interval, resample_medians};
+use super::median::median;
+
+/// The share of resamples that must have the shape of the measured curve.
+const AGREEMENT_MIN: f64 = 0.95;
+
+/// How curve a stands to curve b over a factor. Ratios are a over b; a value of exactly 1 is on neither side.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Crossing {
+    /// The ratio starts above 1 and ends below it.
+    At {
+        /// Where it first passes 1; the interval is of those resamples that cross.
+        x: Estimate,
+        /// The share of resamples that start above 1 and end below it: 0.95 or more.
+        share_of_resamples: f64,
+    },
+    /// The ratio is nowhere below 1, and somewhere above it.
+    AlwaysAbove,
+    /// The ratio is nowhere above 1, and somewhere below it.
+    AlwaysBelow,
+    /// The repeats do not agree on one of these, or agree on something else: b starts ahead and a ends ahead, the curve
+    /// that starts ahead falls behind and comes back, or the two are equal everywhere.
+    Unclear,
+}
+
+/// Where the median ratio of `a` to `b`, paired by repeat, falls below 1 as `x` grows: `a[i]` and `b[i]` hold the repeats
+/// at `x[i]`. Between two values of x the logarithm of the ratio is a straight line over the logarithm of x.
+///
+/// The rule: the curve of median ratios is of one shape, above, below, crossing (it starts above and ends below) or
+/// another, and so is the curve of each resample of the repeats (drawn once for all x). If 95 % of the resamples have the
+/// shape that was measured, it is the answer; if not, it is [`Crossing::Unclear`]. A curve that wavers about 1 on its way
+/// down crosses where it first falls below, and the interval shows the wavering. Curves that meet without parting again,
+/// as where both come up to what the drive can do, end above in some resamples and below in others: that too is unclear,
+/// as it should be. With five repeats it takes only one on the wrong side, at an end of the curve: it is the median of
+/// 5.8 % of the resamples.
+///
+/// Unclear as well is what has no such curve: fewer than two values of x, values that are not above 0 and ascending,
+/// numbers of repeats that differ or are 0, and ratios that are not finite and above 0.
+pub fn crossing(x: &[f64], a: &[Vec<f64>], b: &[Vec<f64>]) -> Crossing {
+    let Some(ratios) = paired_ratios(x, a, b) else { return Crossing::Unclear };
+    let medians: Vec<f64> = ratios.iter().map(|repeats| median(repeats)).collect();
+    let measured = Shape::of(x, &medians);
+    let resampled = resample_medians(&ratios, |medians| Shape::of(x, medians));
+    let alike = resampled.iter().filter(|shape| discriminant(*shape) == discriminant(&measured)).count();
+    let share_of_resamples = alike as f64 / resampled.len() as f64;
+    if share_of_resamples < AGREEMENT_MIN {
+        return Crossing::Unclear;
+    }
+    match measured {
+        Shape::Above => Crossing::AlwaysAbove,
+        Shape::Below => Crossing::AlwaysBelow,
+        Shape::Other => Crossing::Unclear,
+        Shape::Falls { at } => {
+            let (low, high) = interval(resampled.iter().filter_map(Shape::falls_at).collect());
+            Crossing::At { x: Estimate { value: at, low, high }, share_of_resamples }
+        }
+    }
+}
+
+/// The ratios at each x, repeat by repeat, if they make curves that can be compared.
+fn paired_ratios(x: &[f64], a: &[Vec<f64>], b: &[Vec<f64>]) -> Option<Vec<Vec<f64>>> {
+    let is_factor = x.len() >= 2 && x[0] > 0.0 && x[x.len() - 1].is_finite() && x.is_sorted_by(|low, high| low < high);
+    let is_paired = a.len() == x.len() && b.len() == x.len() && common_repeats(a)? == common_repeats(b)?;
+    let ratio = |(a, b): (&Vec<f64>, &Vec<f64>)| -> Vec<f64> { a.iter().zip(b).map(|(a, b)| a / b).collect() };
+    let ratios: Vec<Vec<f64>> = a.iter().zip(b).map(ratio).collect();
+    let has_logarithms = ratios.iter().flatten().all(|ratio| *ratio > 0.0 && ratio.is_finite());
+    (is_factor && is_paired && has_logarithms).then_some(ratios)
+}
+
+/// How one curve of ratios lies to 1.
+#[derive(Debug, Clone, Copy)]
+enum Shape {
+    Above,
+    Below,
+    Falls { at: f64 },
+    Other,
+}
+
+impl Shape {
+    fn of(x: &[f64], ratios: &[f64]) -> Self {
+        let is_above = ratios.iter().any(|ratio| *ratio > 1.0);
+        let is_below = ratios.iter().any(|ratio| *ratio < 1.0);
+        match (is_above, is_below) {
+            (true, false) => Self::Above,
+            (false, true) => Self::Below,
+            (true, true) => first_fall(x, ratios).map_or(Self::Other, |at| Self::Falls { at }),
+            (false, false) => Self::Other,
+        }
+    }
+
+    fn falls_at(&self) -> Option<f64> {
+        if let Self::Falls { at } = self { Some(*at) } else { None }
+    }
+}
+
+/// Where a curve that starts above 1 and ends below it first passes 1; `None` for any other curve.
+fn first_fall(x: &[f64], ratios: &[f64]) -> Option<f64> {
+    let below = ratios.iter().position(|ratio| *ratio < 1.0)?;
+    let above = ratios[..below].iter().rposition(|ratio| *ratio > 1.0)?;
+    let ends_below = ratios.iter().rfind(|ratio| **ratio != 1.0).is_some_and(|last| *last < 1.0);
+    // Not `below`: between the two the ratio may be exactly 1, and is passed at the first x where it is.
+    ends_below.then(|| pass(&x[above..above + 2], &ratios[above..above + 2]))
+}
+
+/// Where the line between two points, logarithm over logarithm, passes a ratio of 1: the first is above it, the second not.
+fn pass(x: &[f64], ratios: &[f64]) -> f64 {
+    let share = ratios[0].ln() / (ratios[0].ln() - ratios[1].ln());
+    // Rounding must not lead out of the two points.
+    (x[0] * (x[1] / x[0]).powf(share)).clamp(x[0], x[1])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const DEPTHS: [f64; 4] = [1.0, 4.0, 16.0, 64.0];
+
+    /// The crossing of a curve with these ratios to a level one, all repeats alike.
+    fn crossing_of(ratios: [f64; 4]) -> Crossing {
+        crossing(&DEPTHS, &ratios.map(|ratio| vec![ratio; 5]), &[1.0; 4].map(|one| vec![one; 5]))
+    }
+
+    fn certainly_at(depth: f64) -> Crossing {
+        Crossing::At { x: Estimate { value: depth, low: depth, high: depth }, share_of_resamples: 1.0 }
+    }
+
+    #[test]
+    fn a_curve_crosses_where_the_line_between_the_logarithms_does() {
+        // As far above 1 at 4 as below it at 16, by logarithm: half way, by logarithm, is 8.
+        let Crossing::At { x, .. } = crossing_of([3.0, 2.0, 0.5, 0.3]) else { panic!("no crossing") };
+        assert!((x.value - 8.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_curve_that_wavers_crosses_where_it_first_falls_below() {
+        assert_eq!(crossing_of([2.0, 0.5, 2.0, 0.5]), crossing_of([2.0, 0.5, 0.5, 0.5]));
+    }
+
+    #[test]
+    fn a_curve_that_meets_one_exactly_crosses_there() {
+        assert_eq!(crossing_of([2.0, 1.0, 1.0, 0.5]), certainly_at(4.0));
+        assert_eq!(crossing_of([1.0, 2.0, 1.0, 0.5]), certainly_at(16.0));
+    }
+
+    #[test]
+    fn a_curve_that_touches_one_and_turns_back_does_not_cross() {
+        assert_eq!(crossing_of([2.0, 1.0, 2.0, 1.0]), Crossing::AlwaysAbove);
+        assert_eq!(crossing_of([0.5, 1.0, 0.9, 1.0]), Crossing::AlwaysBelow);
+    }
+
+    #[test]
+    fn what_does_not_start_above_and_end_below_is_no_crossing() {
+        for ratios in [[0.5, 0.9, 1.1, 2.0], [2.0, 0.5, 0.5, 2.0], [0.5, 2.0, 2.0, 0.5], [1.0, 1.0, 1.0, 1.0]] {
+            assert_eq!(crossing_of(ratios), Crossing::Unclear, "{ratios:?}");
+        }
+    }
+
+    /// Both paths come up to what the drive can do: at depth 64 the ratio is 1 but for noise.
+    #[test]
+    fn curves_that_meet_without_parting_again_are_unclear() {
+        let level = [1.0; 4].map(|one| vec![one; 5]);
+        let meets = [vec![1.3; 5], vec![1.2; 5], vec![1.1; 5], vec![1.001, 0.999, 1.002, 0.998, 0.9995]];
+        assert_eq!(crossing(&DEPTHS, &meets, &level), Crossing::Unclear);
+    }
+
+    #[test]
+    fn of_five_repeats_one_on_the_wrong_side_is_enough_for_doubt_and_of_nine_it_is_not() {
+        let outcome = |repeats: usize| {
+            let mut last = vec![0.5; repeats];
+            last[0] = 1.1;
+            crossing(&[1.0, 2.0], &[vec![2.0; repeats], last], &[vec![1.0; repeats], vec![1.0; repeats]])
+        };
+        assert_eq!(outcome(5), Crossing::Unclear);
+        assert!(matches!(outcome(9), Crossing::At { share_of_resamples, .. } if share_of_resamples > 0.99));
+    }
+
+    #[test]
+    fn what_disturbs_both_curves_in_a_repeat_moves_no_crossing() {
+        let machine = [1.0, 0.4, 0.9, 1.0, 0.7];
+        let curve = |values: [f64; 4]| values.map(|value| machine.map(|speed| value * speed).to_vec());
+        let Crossing::At { x, .. } = crossing(&DEPTHS, &curve([8.0, 8.0, 8.0, 8.0]), &curve([2.0, 4.0, 16.0, 32.0]))
+        else {
+            panic!("no crossing")
+        };
+        assert!((x.low - 8.0).abs() < 1e-9 && (x.high - 8.0).abs() < 1e-9, "{x:?}");
+    }
+
+    #[test]
+    fn what_makes_no_curve_is_unclear() {
+        let (high, low) = (vec![2.0, 2.0], vec![1.0, 1.0]);
+        let (a, b) = ([high.clone(), low.clone()], [low.clone(), high.clone()]);
+        assert!(matches!(crossing(&[1.0, 2.0], &a, &b), Crossing::At { .. }));
+        for x in [&[][..], &[1.0], &[2.0, 1.0], &[1.0, 1.0], &[0.0, 1.0], &[1.0, f64::NAN], &[1.0, f64::INFINITY]] {
+            assert_eq!(crossing(x, &a, &b), Crossing::Unclear, "{x:?}");
+        }
+        for bad in [vec![1.0], vec![], vec![0.0, 1.0], vec![-1.0, 1.0], vec![f64::NAN, 1.0], vec![f64::INFINITY, 1.0]] {
+            assert_eq!(crossing(&[1.0, 2.0], &[high.clone(), bad.clone()], &b), Crossing::Unclear, "{bad:?}");
+        }
+        assert_eq!(crossing(&[1.0, 2.0], &[vec![], vec![]], &[vec![], vec![]]), Crossing::Unclear);
+    }
+
+    proptest! {
+        #[test]
+        fn a_crossing_lies_between_the_two_x_where_the_side_changes(
+            above in prop::collection::vec(1.0001f64..1e3, 1..5),
+            below in prop::collection::vec(1e-3f64..0.9999, 1..5),
+            steps in prop::collection::vec(1.0001f64..100.0, 10),
+        ) {
+            let ratios: Vec<f64> = above.iter().chain(&below).copied().collect();
+            let x: Vec<f64> = steps.iter().scan(1.0, |x, step| { *x *= step; Some(*x) }).take(ratios.len()).collect();
+            let at = first_fall(&x, &ratios).unwrap();
+            prop_assert!(x[above.len() - 1] <= at && at <= x[above.len()]);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        #[test]
+        fn the_interval_of_a_crossing_lies_within_the_factor_and_in_order(
+            a in prop::collection::vec(prop::collection::vec(0.5f64..2.0, 5), 4),
+            b in prop::collection::vec(prop::collection::vec(0.5f64..2.0, 5), 4),
+            tilt in 1.0f64..8.0,
+        ) {
+            let tilted: Vec<Vec<f64>> =
+                DEPTHS.iter().zip(a).map(|(depth, repeats)| repeats.iter().map(|value| tilt * value / depth.sqrt()).collect()).collect();
+            if let Crossing::At { x, share_of_resamples } = crossing(&DEPTHS, &tilted, &b) {
+                prop_assert!(DEPTHS[0] <= x.low && x.low <= x.high && x.high <= DEPTHS[3]);
+                prop_assert!(DEPTHS[0] <= x.value && x.value <= DEPTHS[3]);
+                prop_assert!((AGREEMENT_MIN..=1.0).contains(&share_of_resamples));
+            }
+        }
+    }
+}

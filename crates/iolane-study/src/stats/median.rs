@@ -1,0 +1,71 @@
+//! The median of repeats and its interval: what a report shows of an arm.
+
+use super::Estimate;
+use super::bootstrap::{interval, resample_medians};
+
+/// The median of a sample; the mean of the middle two if their number is even. `NaN` for an empty sample.
+pub fn median(sample: &[f64]) -> f64 {
+    let mut sorted = sample.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    median_of_sorted(&sorted)
+}
+
+pub(super) fn median_of_sorted(sorted: &[f64]) -> f64 {
+    match sorted.len() {
+        0 => f64::NAN,
+        odd if odd % 2 == 1 => sorted[odd / 2],
+        even => f64::midpoint(sorted[even / 2 - 1], sorted[even / 2]),
+    }
+}
+
+/// The median of a sample and its 95 % percentile-bootstrap interval (Efron and Tibshirani, "An Introduction to the
+/// Bootstrap", chapter 13). With few repeats the interval cannot be narrower than they allow: with one it is the value.
+pub fn estimate_median(sample: &[f64]) -> Estimate {
+    let (low, high) = interval(resample_medians(&[sample], |medians| medians[0]));
+    Estimate { value: median(sample), low, high }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_median_is_the_middle_value_or_the_mean_of_the_middle_two() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
+        assert!(median(&[]).is_nan());
+    }
+
+    #[test]
+    fn an_empty_sample_has_no_estimate_but_does_no_harm() {
+        assert!(estimate_median(&[]).value.is_nan());
+    }
+
+    /// A resample's median is the smallest of 5 values with probability 0.0579 (at least three of five draws hit it), more
+    /// than 2.5 %, so both ends of the interval are extremes.
+    #[test]
+    fn with_five_repeats_the_interval_spans_the_sample() {
+        let estimate = estimate_median(&[10.0, 11.0, 12.0, 13.0, 14.0]);
+        assert_eq!((estimate.value, estimate.low, estimate.high), (12.0, 10.0, 14.0));
+    }
+
+    /// With 9, the median is the smallest with probability 0.0016 and one of the two smallest with 0.0304 (at least five of
+    /// nine draws), so the 2.5 % point is the second value.
+    #[test]
+    fn with_nine_repeats_the_ends_are_the_second_from_each_side() {
+        let sample: Vec<f64> = (1..=9).map(f64::from).collect();
+        let estimate = estimate_median(&sample);
+        assert_eq!((estimate.low, estimate.high), (2.0, 8.0));
+    }
+
+    proptest! {
+        #[test]
+        fn the_interval_lies_within_the_sample_and_around_the_median(sample in prop::collection::vec(0.1f64..1e9, 1..12)) {
+            let estimate = estimate_median(&sample);
+            let (least, most) = sample.iter().fold((f64::MAX, f64::MIN), |(a, b), x| (a.min(*x), b.max(*x)));
+            prop_assert!(least <= estimate.low && estimate.low <= estimate.value);
+            prop_assert!(estimate.value <= estimate.high && estimate.high <= most);
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Rank correlation: whether what was measured stands in the order that was published, whatever the unit or the machine.
+
+use super::Estimate;
+use super::bootstrap::{common_repeats, interval, resample_medians};
+use super::median::median;
+
+/// With two items the order is right or wrong, and a correlation says no more.
+const ITEMS_MIN: usize = 3;
+
+/// Kendall's tau-b (Kendall, "The treatment of ties in ranking problems", 1945): of the pairs of items, the share that
+/// stand in the same order in both less the share that stand in opposite orders, allowing for ties. From -1 to 1. `None`
+/// if the lengths differ, if a value is `NaN`, or if either side has all values equal (or fewer than two).
+///
+/// Time goes with the square of the number of items, which for a table in a paper is less than sorting would cost.
+pub fn kendall_tau_b(a: &[f64], b: &[f64]) -> Option<f64> {
+    if !can_be_ranked(a, b) {
+        return None;
+    }
+    let (mut agreement, mut untied_a, mut untied_b) = (0_i64, 0_i64, 0_i64);
+    for (item, (a_item, b_item)) in a.iter().zip(b).enumerate() {
+        for (a_other, b_other) in a[..item].iter().zip(&b[..item]) {
+            let (in_a, in_b) = (order(*a_item, *a_other), order(*b_item, *b_other));
+            agreement += in_a * in_b;
+            untied_a += in_a.abs();
+            untied_b += in_b.abs();
+        }
+    }
+    let scale = (untied_a as f64 * untied_b as f64).sqrt();
+    (scale > 0.0).then(|| agreement as f64 / scale)
+}
+
+/// Spearman's rho: the linear correlation of the ranks, ties taking the mean of the ranks that they share. From -1 to 1.
+/// `None` where [`kendall_tau_b`] gives none.
+pub fn spearman_rho(a: &[f64], b: &[f64]) -> Option<f64> {
+    if !can_be_ranked(a, b) {
+        return None;
+    }
+    let (ranks_a, ranks_b) = (centred_ranks(a), centred_ranks(b));
+    let product = |x: &[f64], y: &[f64]| -> f64 { x.iter().zip(y).map(|(x, y)| x * y).sum() };
+    let scale = (product(&ranks_a, &ranks_a) * product(&ranks_b, &ranks_b)).sqrt();
+    (scale > 0.0).then(|| (product(&ranks_a, &ranks_b) / scale).clamp(-1.0, 1.0))
+}
+
+/// How well measured items keep the published order: Kendall's tau-b between the published values and the medians of the
+/// repeats, `measured[i]` being those of the item published as `published[i]`. The interval comes from resampling the
+/// repeats, the same for every item; a resample whose medians are all equal shows no order and counts as 0.
+///
+/// `None` with fewer than three items, with no repeats or not the same number for each item, with a `NaN`, or where all
+/// published values or all medians are equal. The interval need not hold the value: where the medians stand in exactly
+/// the published order but by less than the noise, most resamples fall short of 1.
+pub fn estimate_rank_correlation(published: &[f64], measured: &[Vec<f64>]) -> Option<Estimate> {
+    common_repeats(measured)?;
+    if published.len() < ITEMS_MIN || measured.iter().flatten().any(|value| value.is_nan()) {
+        return None;
+    }
+    let medians: Vec<f64> = measured.iter().map(|repeats| median(repeats)).collect();
+    let value = kendall_tau_b(published, &medians)?;
+    let resampled = resample_medians(measured, |medians| kendall_tau_b(published, medians).unwrap_or(0.0));
+    let (low, high) = interval(resampled);
+    Some(Estimate { value, low, high })
+}
+
+fn can_be_ranked(a: &[f64], b: &[f64]) -> bool {
+    a.len() == b.len() && !a.iter().chain(b).any(|value| value.is_nan())
+}
+
+/// 1 above, -1 below, 0 tied. Not `f64::signum`, which has no 0, nor a difference, which has none between infinities.
+fn order(value: f64, other: f64) -> i64 {
+    i64::from(value > other) - i64::from(value < other)
+}
+
+/// Each value's rank less the mean rank, ties sharing the mean of theirs; doubled, so that it is a whole number: the
+/// values below it less those above it.
+fn centred_ranks(values: &[f64]) -> Vec<f64> {
+    values.iter().map(|value| values.iter().map(|other| order(*value, *other)).sum::<i64>() as f64).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_same_order_is_one_and_the_opposite_minus_one() {
+        let (rising, falling) = ([1.0, 2.0, 30.0, 400.0], [9.0, 8.0, 7.0, -6.0]);
+        assert_eq!((kendall_tau_b(&rising, &rising), kendall_tau_b(&rising, &falling)), (Some(1.0), Some(-1.0)));
+        assert_eq!((spearman_rho(&rising, &rising), spearman_rho(&rising, &falling)), (Some(1.0), Some(-1.0)));
+    }
+
+    #[test]
+    fn what_has_no_order_has_no_correlation() {
+        let cases: [(&[f64], &[f64]); 5] = [
+            (&[], &[]),
+            (&[1.0], &[1.0]),
+            (&[1.0, 2.0, 3.0], &[5.0, 5.0, 5.0]),
+            (&[1.0, 2.0, 3.0], &[1.0, 2.0]),
+            (&[1.0, 2.0, f64::NAN], &[1.0, 2.0, 3.0]),
+        ];
+        for (a, b) in cases {
+            assert_eq!((kendall_tau_b(a, b), spearman_rho(a, b)), (None, None), "{a:?} {b:?}");
+        }
+    }
+
+    #[test]
+    fn repeats_that_always_keep_the_published_order_leave_no_doubt() {
+        let measured = [vec![10.0, 11.0, 9.0], vec![20.0, 22.0, 18.0], vec![30.0, 33.0, 27.0]];
+        let exact = Estimate { value: 1.0, low: 1.0, high: 1.0 };
+        assert_eq!(estimate_rank_correlation(&[1.0, 2.0, 3.0], &measured), Some(exact));
+    }
+
+    #[test]
+    fn items_within_the_noise_of_each_other_widen_the_interval() {
+        let measured = [vec![10.0, 12.0, 14.0, 9.0, 15.0], vec![12.5, 11.0, 11.5, 13.0, 12.0], vec![30.0; 5]];
+        let estimate = estimate_rank_correlation(&[1.0, 2.0, 3.0], &measured).unwrap();
+        assert!(estimate.low < 0.5 && estimate.high == 1.0, "{estimate:?}");
+    }
+
+    #[test]
+    fn a_correlation_needs_three_items_with_the_same_number_of_repeats() {
+        let item = || vec![1.0, 2.0];
+        assert_eq!(estimate_rank_correlation(&[1.0, 2.0], &[item(), vec![2.0, 3.0]]), None);
+        assert_eq!(estimate_rank_correlation(&[1.0, 2.0, 3.0], &[item(), vec![2.0, 3.0]]), None);
+        assert_eq!(estimate_rank_correlation(&[1.0, 2.0, 3.0], &[item(), item(), vec![9.0]]), None);
+        assert_eq!(estimate_rank_correlation(&[1.0, 2.0, 3.0], &[vec![], vec![], vec![]]), None);
+        assert_eq!(estimate_rank_correlation(&[1.0, 2.0, 3.0], &[item(), item(), vec![9.0, f64::NAN]]), None);
+        assert_eq!(estimate_rank_correlation(&[1.0, 2.0, 3.0], &[item(), item(), item()]), None);
+    }
+
+    /// Two columns of one length; few distinct values, so that ties are common.
+    fn columns() -> impl Strategy<Value = (Vec<f64>, Vec<f64>)> {
+        prop::collection::vec((-6_i8..6, -6_i8..6), 0..20)
+            .prop_map(|rows| rows.into_iter().map(|(a, b)| (f64::from(a), f64::from(b))).unzip())
+    }
+
+    proptest! {
+        #[test]
+        fn a_correlation_lies_between_minus_one_and_one((a, b) in columns()) {
+            for correlation in [kendall_tau_b(&a, &b), spearman_rho(&a, &b)].into_iter().flatten() {
+                prop_assert!((-1.0..=1.0).contains(&correlation));
+            }
+        }
+
+        #[test]
+        fn only_the_order_counts((a, b) in columns()) {
+            let stretched: Vec<f64> = b.iter().map(|value| value.exp()).collect();
+            let mirrored: Vec<f64> = b.iter().map(|value| -value.powi(3)).collect();
+            for correlation in [kendall_tau_b, spearman_rho] {
+                prop_assert_eq!(correlation(&a, &stretched), correlation(&a, &b));
+                prop_assert_eq!(correlation(&a, &mirrored), correlation(&a, &b).map(|value| -value));
+                prop_assert_eq!(correlation(&b, &a), correlation(&a, &b));
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        #[test]
+        fn repeats_that_do_not_differ_leave_no_doubt((a, b) in columns(), repeats in 1_usize..4) {
+            let measured: Vec<Vec<f64>> = b.iter().map(|value| vec![*value; repeats]).collect();
+            let exact = kendall_tau_b(&a, &b).filter(|_| a.len() >= ITEMS_MIN);
+            let expected = exact.map(|value| Estimate { value, low: value, high: value });
+            prop_assert_eq!(estimate_rank_correlation(&a, &measured), expected);
+        }
+
+        #[test]
+        fn the_interval_is_a_range_of_correlations(
+            published in prop::collection::vec(1f64..9.0, 5),
+            measured in prop::collection::vec(prop::collection::vec(1f64..9.0, 4), 5),
+        ) {
+            let Estimate { low, high, .. } = estimate_rank_correlation(&published, &measured).unwrap();
+            prop_assert!(-1.0 <= low && low <= high && high <= 1.0);
+        }
+    }
+}
