@@ -2,11 +2,13 @@
 //! and prints nothing.
 #![forbid(unsafe_code)]
 
+pub mod claims;
 mod clock;
 pub mod content;
 mod engine;
 pub mod placement;
 pub mod plan;
+pub mod quantity;
 pub mod record;
 pub mod records;
 pub mod run;
