@@ -27,7 +27,7 @@ pub fn number(value: f64) -> String {
         size if size >= 99.95 => format!("{value:.0}"),
         size if size >= 9.995 => format!("{value:.1}"),
         size if size >= 0.0995 => format!("{value:.2}"),
-        size if size >= 1e-6 => format!("{value:.*}", 1 - size.log10().floor() as usize),
+        size if size >= 1e-6 => format!("{value:.*}", (1.0 - size.log10().floor()) as usize),
         _ => "0".into(),
     }
 }
@@ -80,10 +80,7 @@ mod tests {
     #[test]
     fn numbers_have_as_many_digits_as_they_need() {
         let shown = [0.0, 1e-9, 0.000_45, 0.0762, 0.099, 0.1, 0.996, 1.046, 12.34, 171.3, -0.05].map(number);
-        assert_eq!(
-            shown,
-            ["0", "0", "0.00045", "0.076", "0.099", "0.10", "1.00", "1.05", "12.3", "171", "-0.050"]
-        );
+        assert_eq!(shown, ["0", "0", "0.00045", "0.076", "0.099", "0.10", "1.00", "1.05", "12.3", "171", "-0.050"]);
     }
 
     #[test]

@@ -98,8 +98,8 @@ impl<'a> Points<'a> {
         let to: Vec<Vec<f64>> = self.measured.iter().map(|point| at(&point.to, repeats)).collect();
         let (first, last) = (x[0], x[x.len() - 1]);
         let starts = estimate_ratio(&of[0], &to[0]);
-        let here = |x: f64| place(along, &number(x));
-        let range = format!("{} to {}", here(first), number(last));
+        let here = |x: f64| place(along, &plain(x));
+        let range = format!("{} to {}", here(first), plain(last));
         match crossing(&x, &of, &to) {
             Crossing::At { x: at, .. } => self.judge_place(check, along, at, (&x, repeats.len())),
             _ if repeats.len() < REPEATS_MIN => {
@@ -128,15 +128,17 @@ impl<'a> Points<'a> {
     fn judge_place(&self, check: &Check, along: Factor, at: Estimate, (x, repeats): (&[f64], usize)) -> Finding<'a> {
         let next = x.iter().copied().find(|x| *x >= at.high).unwrap_or(f64::INFINITY);
         let is_open = self.gaps.iter().any(|gap| *gap < next);
+        let here = place(along, &plain(at.value));
         let measured = Measured {
             estimate: Some(at),
-            figures: format!("crosses {}", place(along, &number(at.value))),
+            figures: format!("crosses {here}"),
             repeats,
             may_be_larger: is_open,
             may_be_smaller: is_open,
             missing: self.missing.clone(),
         };
-        Finding::judge(check, measured, |x| place(along, &number(x)))
+        let finding = Finding::judge(check, measured, plain);
+        Finding { why: format!("falls below {here}: {}", finding.why), ..finding }
     }
 
     /// There is no place; what is missing could have one, or lead away from it.
@@ -152,6 +154,11 @@ impl<'a> Points<'a> {
             ..Finding::not_testable(why)
         }
     }
+}
+
+/// A place as factors are written: whole where it is.
+fn plain(x: f64) -> String {
+    if x.fract() == 0.0 { format!("{x:.0}") } else { number(x) }
 }
 
 /// A curve that never falls below another does so beyond the last place, if at all.

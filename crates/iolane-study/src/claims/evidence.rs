@@ -37,7 +37,8 @@ impl<'a> Candidate<'a> {
             Self::Measured(results) => results,
             Self::LeftOut(left_out) => return Err(left_out.reason.clone()),
         };
-        let value = |row: &crate::records::Row| Some((row.repeat, row.metric(metric).filter(|value| value.is_finite())?));
+        let value =
+            |row: &crate::records::Row| Some((row.repeat, row.metric(metric).filter(|value| value.is_finite())?));
         let values: ByRepeat = results.rows.iter().filter_map(value).collect();
         if values.is_empty() { Err(unavailable(results, metric)) } else { Ok(values) }
     }

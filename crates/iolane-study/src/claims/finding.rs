@@ -57,7 +57,10 @@ impl<'a> Finding<'a> {
 
     /// Inconclusive, because no repeat has all values that are needed.
     pub(super) fn nothing_common() -> Self {
-        Self { verdict: Verdict::Inconclusive, ..Self::not_testable("no repeat is common to all arms that it is about") }
+        Self {
+            verdict: Verdict::Inconclusive,
+            ..Self::not_testable("no repeat is common to all arms that it is about")
+        }
     }
 
     /// A figure beside its bounds. It decides only what would be so whatever the missing arms had given.

@@ -142,7 +142,9 @@ fn find<'a>(check: &Check, evidence: &Evidence<'a>) -> Finding<'a> {
             let one = |arms: &[Vec<_>]| value::find(check, *metric, of, &arms[0]);
             each::find(evidence, &[of], (*each, *share), one)
         }
-        Rule::Order { metric, of, published_order } => order::find(check, *metric, &evidence.select(of), published_order),
+        Rule::Order { metric, of, published_order } => {
+            order::find(check, *metric, &evidence.select(of), published_order)
+        }
         Rule::Crossing { metric, of, to, along } => crossing::find(check, *metric, [of, to], *along, evidence),
     }
 }
@@ -171,7 +173,10 @@ fn why_of_all(verdict: Verdict, claim: &Claim, findings: &[Finding<'_>]) -> Stri
             let nearest = deciding.iter().min_by(|(_, a), (_, b)| a.margin.total_cmp(&b.margin));
             format!("all {count} checks hold; nearest to failing: {}", said(nearest.map_or(&[], std::slice::from_ref)))
         }
-        Verdict::DoesNotHold => format!("{} of {count} checks fail: {}", deciding.len(), said(&deciding)),
+        Verdict::DoesNotHold => {
+            let fail = if deciding.len() == 1 { "fails" } else { "fail" };
+            format!("{} of {count} checks {fail}: {}", deciding.len(), said(&deciding))
+        }
         Verdict::Inconclusive | Verdict::NotTestable => {
             let holding = with(Verdict::Holds);
             let so_far = match holding.is_empty() {
