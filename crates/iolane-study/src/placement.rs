@@ -23,6 +23,25 @@ impl Placement {
         Self::apart_on(&allowed_cpus(), threads)
     }
 
+    /// All threads and submission threads on `cores` cpus, as in a machine that has no more of them: threads take them in
+    /// turn, and then the submission threads do, so that they have cpus of their own once there are twice as many as
+    /// threads.
+    ///
+    /// # Errors
+    /// `Unavailable` if this process may use fewer cpus.
+    pub fn within(cores: usize, threads: usize) -> Result<Self> {
+        Self::within_these(&allowed_cpus(), cores, threads)
+    }
+
+    fn within_these(allowed: &[u32], cores: usize, threads: usize) -> Result<Self> {
+        let Some(cpus) = allowed.get(..cores).filter(|cpus| !cpus.is_empty()) else {
+            let cause = format!("it takes {cores} cpus, and this process may use {}", allowed.len());
+            return Err(Error::unavailable("study", cause).remedy("run it on a machine with more cores"));
+        };
+        let turn = |first: usize| Some((first..first + threads).map(|index| cpus[index % cpus.len()]).collect());
+        Ok(Self { cpus: turn(0), spoll_cpus: turn(threads) })
+    }
+
     /// Finds out whether the cpus can be had.
     ///
     /// # Errors
@@ -66,6 +85,21 @@ mod tests {
         let placement = Placement::apart_on(&[0, 2, 5, 6], 2);
         assert_eq!(placement.cpus, Some("0,2".parse().unwrap()));
         assert_eq!(placement.spoll_cpus, Some("5-6".parse().unwrap()));
+    }
+
+    #[test]
+    fn threads_and_submission_threads_make_do_with_so_many_cpus() {
+        let within = |cores, threads| {
+            let placement = Placement::within_these(&[0, 1, 2, 3, 8, 9], cores, threads).unwrap();
+            let list = |list: Option<CpuList>| list.unwrap().cpus().to_vec();
+            (list(placement.cpus), list(placement.spoll_cpus))
+        };
+        assert_eq!(within(1, 1), (vec![0], vec![0]));
+        assert_eq!(within(2, 1), (vec![0], vec![1]));
+        assert_eq!(within(3, 2), (vec![0, 1], vec![0, 2]));
+        assert_eq!(within(6, 3), (vec![0, 1, 2], vec![3, 8, 9]));
+        let error = Placement::within_these(&[0, 1], 3, 1).unwrap_err().to_string();
+        assert!(error.contains("3 cpus") && error.contains("may use 2"), "{error}");
     }
 
     #[test]

@@ -364,7 +364,7 @@ fn warnings(plan: &RunPlan, outcomes: &[RunOutcome]) -> Vec<String> {
     all
 }
 
-fn outcome_warnings(plan: &RunPlan, outcome: &RunOutcome) -> Vec<String> {
+pub(crate) fn outcome_warnings(plan: &RunPlan, outcome: &RunOutcome) -> Vec<String> {
     let mut warnings: Vec<String> = outcome.capabilities.note.iter().cloned().collect();
     let tally = &outcome.tally;
     if let Some(first) = &tally.first_error {

@@ -17,7 +17,7 @@ use crate::clock::{Clock, RealClock, VirtualClock};
 use crate::content::Generations;
 use crate::engine::{Engine, Phase, Tally};
 use crate::placement::Placement;
-use crate::telemetry::{CpuSnapshot, CpuUse, Reading, SyscallCounter, Unavailable};
+use crate::telemetry::{CpuSnapshot, CpuUse, MachineSnapshot, MachineUse, Reading, SyscallCounter, Unavailable};
 use crate::workload::{ThreadShare, Workload, random_stream};
 
 /// One arm: what to run, where, how and for how long.
@@ -50,6 +50,8 @@ pub struct RunOutcome {
     pub tally: Tally,
     /// Processor time and context switches of the measured phase.
     pub cpu: Reading<CpuUse>,
+    /// What the whole machine did meanwhile.
+    pub machine: Reading<MachineUse>,
     /// Real seconds that the measured phase took (with a simulated target the tally's own time is virtual).
     pub wall_s: f64,
     /// How long handing a batch over took, in nanoseconds, from a slice of its own before the measured phase.
@@ -258,7 +260,7 @@ struct ThreadOutcome {
 fn run_on<C: Clock>(plan: &RunPlan, capabilities: Capabilities, clock: &C, stop: &AtomicBool) -> Result<RunOutcome> {
     let books = books(plan)?;
     let meeting = Meeting::default();
-    let (cpu, wall_s, outcomes) = std::thread::scope(|scope| {
+    let (cpu, machine, wall_s, outcomes) = std::thread::scope(|scope| {
         let spawned: io::Result<Vec<_>> = (0..plan.threads)
             .map(|thread| {
                 let (meeting, book, clock) = (&meeting, books[thread % books.len()].clone(), clock.clone());
@@ -271,12 +273,15 @@ fn run_on<C: Clock>(plan: &RunPlan, capabilities: Capabilities, clock: &C, stop:
             meeting.abandon();
             Error::system("making a thread", error)
         })?;
-        let (before, begun) = meeting.hold(threads.len(), || (CpuSnapshot::take(), Instant::now()));
-        let (after, wall_s) = meeting.hold(threads.len(), || (CpuSnapshot::take(), begun.elapsed().as_secs_f64()));
+        let look = || (MachineSnapshot::take(), CpuSnapshot::take(), Instant::now());
+        let (machine_before, before, begun) = meeting.hold(threads.len(), look);
+        let (machine_after, after, ended) = meeting.hold(threads.len(), look);
         let cpu = before.and_then(|before| Ok(before.delta(&after?)));
+        let machine = machine_before.and_then(|before| Ok(before.delta(&machine_after?)));
+        let wall_s = (ended - begun).as_secs_f64();
         let panicked = |_| Err(Error::failed("a thread of the run", "it panicked, which is a bug in iolane"));
         let joined = threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked));
-        Ok::<_, Error>((cpu, wall_s, joined.collect::<Result<Vec<_>>>()?))
+        Ok::<_, Error>((cpu, machine, wall_s, joined.collect::<Result<Vec<_>>>()?))
     })?;
     let mut outcomes = outcomes.into_iter().flatten();
     let mut all = outcomes.next().ok_or_else(|| Error::usage("--threads 0", "a run needs one thread or more"))?;
@@ -288,6 +293,7 @@ fn run_on<C: Clock>(plan: &RunPlan, capabilities: Capabilities, clock: &C, stop:
     Ok(RunOutcome {
         tally: all.measured,
         cpu,
+        machine,
         wall_s,
         submit: all.submit,
         trace: all.trace,

@@ -4,16 +4,18 @@
 mod arm;
 mod file;
 mod selection;
+mod survey;
 
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::workload::{Access, BlockSizes, Workload};
 
 pub use arm::{Arm, Cores};
 pub use file::{BUILT_IN, BuiltIn, built_in};
 pub use selection::{Condition, Selection};
+pub use survey::Survey;
 
 /// A study: what it varies, shows and decides. Plain data, made by [`Study::parse`] or field by field.
 #[derive(Debug, Clone)]
@@ -124,7 +126,7 @@ pub enum Drives {
 }
 
 /// What is measured of an arm.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
     /// I/Os per second.
@@ -154,7 +156,7 @@ pub enum Metric {
 }
 
 /// What is varied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Factor {
     /// The path, by the study's name for it.
@@ -194,7 +196,7 @@ pub struct Figure {
 }
 
 /// A point of a published figure.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PublishedPoint {
     /// The study's name for the path.

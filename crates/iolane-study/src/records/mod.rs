@@ -2,6 +2,8 @@
 //! from these, and from nothing else.
 
 mod histogram;
+pub mod journal;
+pub mod parquet;
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -15,6 +17,10 @@ pub struct Row {
     pub arm: Arm,
     /// What was read and written, names separated by commas.
     pub targets: String,
+    /// The cpus its threads were pinned to, as a list; the scheduler's choice if `None`.
+    pub cpus: Option<String>,
+    /// The cpus its submission threads were pinned to.
+    pub spoll_cpus: Option<String>,
     /// Which repeat, from 0.
     pub repeat: u32,
     /// Which attempt at this repeat, from 0.
@@ -67,6 +73,8 @@ impl Row {
         Self {
             arm,
             targets: String::new(),
+            cpus: None,
+            spoll_cpus: None,
             repeat,
             attempt: 0,
             worthless: None,

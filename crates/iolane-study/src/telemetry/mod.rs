@@ -9,10 +9,12 @@
 
 mod cpu;
 mod host;
+mod machine;
 mod syscalls;
 
 pub use cpu::{CpuSnapshot, CpuUse};
 pub use host::{DeviceHost, FileSystem, Host, HugePages, Limit, Mitigations};
+pub use machine::{MachineSnapshot, MachineUse};
 pub use syscalls::SyscallCounter;
 
 use std::fmt;

@@ -1,0 +1,308 @@
+//! What a study found: `study.json`, schema `iolane.study/1`, described in `docs/schema/study.json`. Made from the rows of
+//! its runs, and from nothing else; the command line prints from it.
+
+mod advice;
+mod figures;
+
+use serde::Serialize;
+
+use crate::plan::{Arm, Lengths, Metric, Scale, Study};
+use crate::record::{HostRecord, TargetRecord};
+use crate::records::{ArmResults, LeftOut, Results, Row};
+use crate::session::{Conditions, Measured};
+use crate::stats::{
+    Estimate, SteadyState, WINDOW_ROUNDS, estimate_median, estimate_ratio, median, robust_variation, steady_state,
+};
+
+pub use advice::advice;
+pub use figures::{FigureReport, Point, Series};
+
+/// What a study found.
+#[derive(Debug, Clone, Serialize)]
+pub struct StudyReport {
+    schema: &'static str,
+    /// The study's name.
+    pub name: String,
+    /// What it is about.
+    pub title: String,
+    source: String,
+    published_on: String,
+    /// `scaled` or `full`.
+    scale: &'static str,
+    /// Whether every run there should be was made.
+    pub complete: bool,
+    /// What was measured.
+    pub targets: Vec<TargetRecord>,
+    /// Runs of each arm.
+    pub repeats: usize,
+    /// Seconds of each.
+    pub runtime_s: f64,
+    warmup_s: f64,
+    cpus: Option<String>,
+    spoll_cpus: Option<String>,
+    seed: u64,
+    /// Where the runs themselves are.
+    pub records: RecordsFile,
+    /// Each arm, those to be compared together, the best of them first.
+    pub arms: Vec<ArmReport>,
+    /// What was not measured, by reason.
+    pub skipped: Vec<Skipped>,
+    /// What the study draws.
+    pub figures: Vec<FigureReport>,
+    /// The answer, a sentence for each kind of load.
+    pub advice: Vec<String>,
+    /// What was published, and whether it holds here.
+    pub claims: Vec<serde_json::Value>,
+    host: HostRecord,
+    /// What a reader should know before believing the figures.
+    pub warnings: Vec<String>,
+}
+
+/// The file of runs beside `study.json`.
+#[derive(Debug, Clone, Serialize)]
+pub struct RecordsFile {
+    /// Its name.
+    pub file: &'static str,
+    /// Rows, a run each.
+    pub rows: usize,
+    /// CRC-32 of its bytes.
+    pub crc32: u32,
+}
+
+/// One arm of a study.
+#[derive(Debug, Clone, Serialize)]
+pub struct ArmReport {
+    /// The arm.
+    #[serde(flatten)]
+    pub arm: Arm,
+    /// I/Os per second.
+    pub iops: Estimate,
+    /// Each repeat's.
+    pub iops_repeats: Vec<f64>,
+    /// Bytes per second.
+    pub bytes_per_s: f64,
+    /// Mean latency in nanoseconds, the median of the repeats'.
+    pub mean_ns: Option<f64>,
+    /// Median latency in nanoseconds, over all repeats; `None` where a peer does not tell.
+    pub p50_ns: Option<u64>,
+    /// 99th percentile.
+    pub p99_ns: Option<u64>,
+    /// 99.9th percentile.
+    pub p99_9_ns: Option<u64>,
+    /// Median time to hand a batch over, in nanoseconds.
+    pub submit_p50_ns: Option<f64>,
+    /// Processor seconds per second, kernel threads included.
+    pub cores_used: Option<f64>,
+    /// System calls per I/O.
+    pub syscalls_per_io: Option<f64>,
+    /// How far repeats lie apart, as a share of their median (1.4826 times the median absolute deviation).
+    pub noise: Option<f64>,
+    /// Whether the repeats are of a steady state (SNIA PTS); `None` with fewer than five.
+    pub steady: Option<SteadyState>,
+    /// I/Os per second as a share of the best arm's that does the same, paired by repeat; `None` for the best itself.
+    pub of_best: Option<Estimate>,
+    /// Runs that were worth nothing, and were made again.
+    pub worthless_runs: usize,
+}
+
+/// Arms that were not measured, for one reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Skipped {
+    /// The path, as the study calls it.
+    pub path: String,
+    /// How many arms of it.
+    pub arms: usize,
+    /// One of them, or what they have in common.
+    pub which: String,
+    /// Why.
+    pub reason: String,
+    /// What to do about it; empty if nothing is known to help.
+    pub remedy: String,
+}
+
+/// What was asked for, beside what was measured.
+#[derive(Debug)]
+pub struct Asked {
+    /// The study.
+    pub study: Study,
+    /// What it was run on.
+    pub conditions: Conditions,
+}
+
+impl StudyReport {
+    /// The report on what was measured; `records` is the file the rows are in.
+    pub fn new(asked: &Asked, measured: &Measured, records: RecordsFile) -> Self {
+        let Asked { study, conditions } = asked;
+        let Conditions { lengths: Lengths { repeats, warmup, .. }, scale, targets, .. } = conditions;
+        let whole = if measured.interrupted { whole_repeats(&measured.rows) } else { *repeats };
+        let kept: Vec<Row> = measured.rows.iter().filter(|row| (row.repeat as usize) < whole.max(1)).cloned().collect();
+        let results = Results::new(&kept, measured.left_out.clone());
+        let arms = arm_reports(&results, &measured.rows);
+        let mut warnings = Vec::new();
+        if measured.interrupted {
+            warnings.push(format!("interrupted: {whole} of {repeats} repeats are whole; the same command goes on"));
+        }
+        warnings.extend(unsteady(&arms));
+        warnings.extend(merge_warnings(&results));
+        Self {
+            schema: "iolane.study/1",
+            name: study.name.clone(),
+            title: study.title.clone(),
+            source: study.source.clone(),
+            published_on: study.published_on.clone(),
+            scale: match scale {
+                Scale::Scaled => "scaled",
+                Scale::Full => "full",
+            },
+            complete: !measured.interrupted,
+            targets: targets.iter().map(TargetRecord::new).collect(),
+            repeats: whole,
+            runtime_s: measured.runtime.as_secs_f64(),
+            warmup_s: warmup.as_secs_f64(),
+            cpus: common(&kept, |row| row.cpus.as_ref()),
+            spoll_cpus: common(&kept, |row| row.spoll_cpus.as_ref()),
+            seed: study.workload.seed,
+            records,
+            skipped: skipped(&measured.left_out),
+            figures: study.figures.iter().map(|figure| FigureReport::new(figure, &results)).collect(),
+            advice: advice(&arms),
+            claims: Vec::new(),
+            arms,
+            host: HostRecord::gather(targets.first()),
+            warnings,
+        }
+    }
+
+    /// What was measured, in a line.
+    pub fn summary(&self) -> String {
+        let placed = match (&self.cpus, &self.spoll_cpus) {
+            (Some(cpus), Some(spoll_cpus)) => format!(" on cpu {cpus} (submission threads on {spoll_cpus})"),
+            (Some(cpus), None) => format!(" on cpu {cpus}"),
+            _ => String::new(),
+        };
+        let arms = self.arms.len();
+        format!("{arms} arms{placed}, {} interleaved repeats of {:.2} s", self.repeats, self.runtime_s)
+    }
+}
+
+/// What all rows that have it at all agree on.
+fn common<'a>(rows: &'a [Row], of: impl Fn(&'a Row) -> Option<&'a String>) -> Option<String> {
+    let mut values = rows.iter().filter_map(of);
+    let first = values.next()?;
+    values.all(|value| value == first).then(|| first.clone())
+}
+
+/// Repeats in which every arm that was measured at all has a run that counts.
+fn whole_repeats(rows: &[Row]) -> usize {
+    let results = Results::new(rows, Vec::new());
+    results.arms.iter().map(|arm| arm.rows.len()).min().unwrap_or(0)
+}
+
+fn arm_reports(results: &Results, rows: &[Row]) -> Vec<ArmReport> {
+    let mut arms: Vec<ArmReport> = results.arms.iter().map(|arm| ArmReport::new(arm, rows)).collect();
+    arms.sort_by(|a, b| advice::load_of(&a.arm).cmp(&advice::load_of(&b.arm)).then(a.arm.depth.cmp(&b.arm.depth)));
+    for same_load in arms.chunk_by_mut(|a, b| does_the_same(&a.arm, &b.arm)) {
+        same_load.sort_by(|a, b| b.iops.value.total_cmp(&a.iops.value));
+        // Peers are set beside the best of iolane's own too.
+        let Some(best) = same_load.iter().position(|arm| arm.arm.peer.is_none()) else { continue };
+        let iops_repeats = same_load[best].iops_repeats.clone();
+        for (_, arm) in same_load.iter_mut().enumerate().filter(|(index, _)| *index != best) {
+            arm.of_best = Some(estimate_ratio(&arm.iops_repeats, &iops_repeats));
+        }
+    }
+    arms
+}
+
+fn does_the_same(a: &Arm, b: &Arm) -> bool {
+    advice::load_of(a) == advice::load_of(b) && a.depth == b.depth
+}
+
+impl ArmReport {
+    fn new(results: &ArmResults, rows: &[Row]) -> Self {
+        let values = |metric| results.values(metric);
+        let middle = |metric| values(metric).map(|values| median(&values));
+        let iops_repeats = values(Metric::Iops).unwrap_or_default();
+        let latency = results.latency();
+        let quantile = |at: f64| (!latency.is_empty()).then(|| latency.value_at_quantile(at));
+        let window: Option<&[f64; WINDOW_ROUNDS]> = iops_repeats.last_chunk();
+        Self {
+            arm: results.arm.clone(),
+            iops: estimate_median(&iops_repeats),
+            bytes_per_s: middle(Metric::BytesPerS).unwrap_or(0.0),
+            mean_ns: middle(Metric::MeanNs),
+            p50_ns: quantile(0.5),
+            p99_ns: quantile(0.99),
+            p99_9_ns: quantile(0.999),
+            submit_p50_ns: middle(Metric::SubmitP50Ns),
+            cores_used: middle(Metric::Cores),
+            syscalls_per_io: middle(Metric::SyscallsPerIo),
+            noise: robust_variation(&iops_repeats),
+            steady: window.map(steady_state),
+            of_best: None,
+            worthless_runs: rows.iter().filter(|row| row.worthless.is_some() && row.arm == results.arm).count(),
+            iops_repeats,
+        }
+    }
+}
+
+/// Arms that were left out, those of one path for one reason together.
+fn skipped(left_out: &[LeftOut]) -> Vec<Skipped> {
+    let mut all: Vec<Skipped> = Vec::new();
+    for LeftOut { arm, reason, remedy } in left_out {
+        let path = arm.label();
+        match all.iter_mut().find(|known| known.path == path && known.reason == *reason) {
+            Some(known) => known.arms += 1,
+            None => all.push(Skipped {
+                path,
+                arms: 1,
+                which: arm.to_string(),
+                reason: reason.clone(),
+                remedy: remedy.clone(),
+            }),
+        }
+    }
+    all
+}
+
+/// A warning for arms whose repeats went up, down or apart.
+fn unsteady(arms: &[ArmReport]) -> Option<String> {
+    let unsteady: Vec<&ArmReport> =
+        arms.iter().filter(|arm| arm.steady.is_some_and(|steady| !steady.reached)).collect();
+    let worst = unsteady.iter().max_by(|a, b| range(a).total_cmp(&range(b)))?;
+    Some(format!(
+        "{} of {} arms were not in a steady state over their last {WINDOW_ROUNDS} repeats (SNIA PTS: range 20 %, slope 10 %); \
+         the widest, {}, by {:.0} %",
+        unsteady.len(),
+        arms.len(),
+        worst.arm,
+        range(worst) * 100.0
+    ))
+}
+
+fn range(arm: &ArmReport) -> f64 {
+    arm.steady.map_or(0.0, |steady| steady.range_share)
+}
+
+/// Each warning once, with the arms that have it; those that differ in their numbers alone are one.
+fn merge_warnings(results: &Results) -> Vec<String> {
+    let mut merged: Vec<(String, &str, Vec<String>)> = Vec::new();
+    for arm in &results.arms {
+        for warning in arm.rows.iter().flat_map(|row| &row.warnings) {
+            let (kind, name) = (warning.replace(|c: char| c.is_ascii_digit() || c == '.', ""), arm.arm.to_string());
+            match merged.iter_mut().find(|(known, ..)| *known == kind) {
+                Some((.., arms)) if arms.last() == Some(&name) => {}
+                Some((.., arms)) => arms.push(name),
+                None => merged.push((kind, warning, vec![name])),
+            }
+        }
+    }
+    let count = results.arms.len();
+    let say = |(_, warning, arms): (String, &str, Vec<String>)| match &arms[..] {
+        all if all.len() == count && count > 1 => format!("every arm: {warning}"),
+        [first, second, rest @ ..] if rest.len() > 1 => {
+            format!("{first}; {second} and {} more arms: {warning}", rest.len())
+        }
+        few => format!("{}: {warning}", few.join("; ")),
+    };
+    merged.into_iter().map(say).collect()
+}

@@ -1,0 +1,406 @@
+//! A study on this machine: which of its arms can be run here, how long that takes, and the runs themselves, interleaved
+//! in an order of chance, each on the disk before the next begins. It says how far it is by a callback, and prints nothing.
+
+mod arms;
+mod judge;
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+use iolane::{Error, Result, Target};
+use rand_core::Rng;
+use serde::{Deserialize, Serialize};
+
+use crate::placement::Placement;
+use crate::plan::{Arm, Lengths, Scale, Study};
+use crate::record::{self, TargetRecord};
+use crate::records::journal::Journal;
+use crate::records::{ArmResults, LeftOut, Results, Row};
+use crate::run::{RunOutcome, RunPlan, run};
+use crate::session::judge::Worth;
+use crate::workload::random_stream;
+
+/// What a study is run on.
+#[derive(Debug, Clone)]
+pub struct Conditions {
+    /// Opened targets; those that a path can reach are its drives.
+    pub targets: Vec<Target>,
+    /// Bytes of each target that are used, from its start; all if `None`.
+    pub size: Option<u64>,
+    /// Whether the targets hold what a scratch file does.
+    pub prefilled: bool,
+    /// Where threads run in arms without a limit of cores; each on a cpu of its own, where there are enough, if `None`.
+    pub placement: Option<Placement>,
+    /// Which of the study's values and lengths.
+    pub scale: Scale,
+    /// Lengths and repeats.
+    pub lengths: Lengths,
+}
+
+/// A study whose arms are known to be possible.
+#[derive(Debug)]
+pub struct Session {
+    study: Study,
+    conditions: Conditions,
+    planned: Vec<Planned>,
+    left_out: Vec<LeftOut>,
+    runtime: Duration,
+}
+
+/// An arm, and how it is run here.
+#[derive(Debug, Clone)]
+struct Planned {
+    arm: Arm,
+    plan: RunPlan,
+}
+
+/// Where a study is.
+#[derive(Debug, Clone)]
+pub struct Progress<'a> {
+    /// Runs that have ended.
+    pub done: usize,
+    /// Runs there are.
+    pub total: usize,
+    /// What runs now.
+    pub arm: &'a Arm,
+    /// Why it runs again, if it does.
+    pub again: Option<&'a str>,
+}
+
+/// What a session measured, or as much of it as there was time for.
+#[derive(Debug)]
+pub struct Measured {
+    /// Every run.
+    pub rows: Vec<Row>,
+    /// Arms that were not run, and those that were given up.
+    pub left_out: Vec<LeftOut>,
+    /// Length of each run.
+    pub runtime: Duration,
+    /// Whether it was stopped before its end.
+    pub interrupted: bool,
+    /// The journal; to be removed once the rows are kept.
+    pub journal: Journal,
+}
+
+/// What has to be the same for an interrupted study to go on, and the length of its runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Setup {
+    study: String,
+    workload: String,
+    targets: Vec<String>,
+    placement: String,
+    kernel: String,
+    repeats: usize,
+    warmup_ns: u64,
+    asked_runtime_ns: Option<u64>,
+    asked_time_ns: u64,
+    arms: Vec<Arm>,
+    /// What `asked_time` came to; the one thing that is taken over and not compared.
+    runtime_ns: u64,
+}
+
+/// What a run costs beside its warm-up and its measurement: set-up, the two slices, tracing's end.
+const OVERHEAD: Duration = Duration::from_millis(180);
+/// A run shorter than this says little; longer ones say no more when time is short.
+const RUNTIME_MIN: Duration = Duration::from_millis(200);
+const RUNTIME_MAX: Duration = Duration::from_secs(2);
+/// How often a run that is worth nothing is tried again.
+const RETRIES: u32 = 2;
+/// Disturbed runs that are repeated, as a share of all: on a machine that is never quiet a study must end too.
+const RETRIES_SHARE: f64 = 0.1;
+
+impl Session {
+    /// Finds out which arms are possible here.
+    ///
+    /// # Errors
+    /// `Usage` for a workload that no path can be asked for, `Unavailable` if no arm at all can be run.
+    pub fn new(study: Study, conditions: Conditions) -> Result<Self> {
+        let (planned, left_out) = arms::plan(&study, &conditions)?;
+        if planned.is_empty() {
+            let Some(first) = left_out.first() else {
+                return Err(Error::usage("study", "it has no arm"));
+            };
+            let why = format!("no arm can be run ({}: {})", first.arm.label(), first.reason);
+            return Err(Error::unavailable("study", why).remedy(&first.remedy));
+        }
+        let mut session = Self { study, conditions, planned, left_out, runtime: Duration::ZERO };
+        session.set_runtime(session.fitting_runtime());
+        Ok(session)
+    }
+
+    /// What is asked for, or what makes all runs fit into the time.
+    fn fitting_runtime(&self) -> Duration {
+        let Lengths { runtime, warmup, time, .. } = self.conditions.lengths;
+        let each = time / (self.runs().max(1) as u32);
+        runtime.unwrap_or_else(|| each.saturating_sub(warmup + OVERHEAD).clamp(RUNTIME_MIN, RUNTIME_MAX))
+    }
+
+    fn set_runtime(&mut self, runtime: Duration) {
+        self.runtime = runtime;
+        self.planned.iter_mut().for_each(|planned| planned.plan.runtime = runtime);
+    }
+
+    /// The study.
+    pub fn study(&self) -> &Study {
+        &self.study
+    }
+
+    /// What it is run on.
+    pub fn conditions(&self) -> &Conditions {
+        &self.conditions
+    }
+
+    /// The arms that will be run.
+    pub fn arms(&self) -> impl Iterator<Item = &Arm> {
+        self.planned.iter().map(|planned| &planned.arm)
+    }
+
+    /// Those that will not.
+    pub fn left_out(&self) -> &[LeftOut] {
+        &self.left_out
+    }
+
+    /// Length of each run.
+    pub fn runtime(&self) -> Duration {
+        self.runtime
+    }
+
+    /// Runs there will be.
+    pub fn runs(&self) -> usize {
+        self.planned.len() * self.conditions.lengths.repeats
+    }
+
+    /// How long they will take, about.
+    pub fn estimated_time(&self) -> Duration {
+        (self.runtime + self.conditions.lengths.warmup + OVERHEAD) * self.runs() as u32
+    }
+
+    fn setup(&self) -> Setup {
+        let Lengths { runtime, warmup, repeats, time } = self.conditions.lengths;
+        let nanoseconds = |duration: Duration| duration.as_nanos() as u64;
+        Setup {
+            study: self.study.name.clone(),
+            workload: format!("{:?} {:?}", self.study.workload, self.conditions.size),
+            targets: self.conditions.targets.iter().map(|target| format!("{:?}", TargetRecord::new(target))).collect(),
+            placement: format!("{:?}", self.conditions.placement),
+            kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
+            repeats,
+            warmup_ns: nanoseconds(warmup),
+            asked_runtime_ns: runtime.map(nanoseconds),
+            asked_time_ns: nanoseconds(time),
+            arms: self.arms().cloned().collect(),
+            runtime_ns: nanoseconds(self.runtime),
+        }
+    }
+
+    /// Runs every arm so many times, in an order drawn anew for each repeat, or goes on with what a study of the same
+    /// set-up left in the folder's journal. Stopped, it keeps what there is; the same call goes on from there.
+    ///
+    /// # Errors
+    /// `Failed` if the journal cannot be written, or is another study's.
+    pub fn run(mut self, folder: &Path, stop: &AtomicBool, mut progress: impl FnMut(Progress<'_>)) -> Result<Measured> {
+        let (mut journal, begun) = Journal::open::<Setup>(folder)?;
+        let mut setup = self.setup();
+        let mut rows = Vec::new();
+        match begun {
+            None => journal.begin(&setup)?,
+            Some(begun) => {
+                setup.runtime_ns = begun.setup.runtime_ns;
+                if begun.setup != setup {
+                    return Err(another_study(folder, &begun.setup, &setup));
+                }
+                self.set_runtime(Duration::from_nanos(setup.runtime_ns));
+                rows = begun.rows;
+            }
+        }
+        let mut runs = Runs::new(&self.planned, &rows);
+        let total = self.runs();
+        let order = self.order();
+        for (done, (repeat, index)) in order.into_iter().enumerate() {
+            let planned = &self.planned[index];
+            while runs.wants(index, repeat) {
+                if stop.load(Ordering::Relaxed) {
+                    return Ok(self.measured(rows, true, journal));
+                }
+                let again = runs.last_trouble(index, repeat);
+                progress(Progress { done, total, arm: &planned.arm, again });
+                let Some(row) = attempt(planned, repeat, runs.attempts(index, repeat), runs.may_retry(total), stop)
+                else {
+                    return Ok(self.measured(rows, true, journal));
+                };
+                journal.append(&row)?;
+                runs.note(index, &row);
+                rows.push(row);
+            }
+        }
+        Ok(self.measured(rows, false, journal))
+    }
+
+    /// Every run, repeat by repeat, the arms of each in an order of chance; the same each time for the same seed.
+    fn order(&self) -> Vec<(u32, usize)> {
+        let mut random = random_stream(self.study.workload.seed, ORDER_STREAM);
+        let repeats = 0..self.conditions.lengths.repeats as u32;
+        let arms = self.planned.len();
+        repeats.flat_map(|repeat| shuffled(arms, &mut random).into_iter().map(move |arm| (repeat, arm))).collect()
+    }
+
+    fn measured(mut self, rows: Vec<Row>, interrupted: bool, journal: Journal) -> Measured {
+        for planned in &self.planned {
+            let mut of_arm = rows.iter().filter(|row| row.arm == planned.arm).peekable();
+            if of_arm.peek().is_some() && of_arm.clone().all(|row| row.worthless.is_some()) {
+                let reason = of_arm.last().and_then(|row| row.worthless.clone()).unwrap_or_default();
+                self.left_out.push(LeftOut { arm: planned.arm.clone(), reason, remedy: String::new() });
+            } else if of_arm.peek().is_none() {
+                let reason = "it was interrupted before a run of this ended".into();
+                let remedy = "the same command goes on where it stopped".into();
+                self.left_out.push(LeftOut { arm: planned.arm.clone(), reason, remedy });
+            }
+        }
+        Measured { rows, left_out: self.left_out, runtime: self.runtime, interrupted, journal }
+    }
+}
+
+/// Far from the streams that requests are drawn from.
+const ORDER_STREAM: u32 = 63;
+
+fn another_study(folder: &Path, begun: &Setup, asked: &Setup) -> Error {
+    let differences: [(&str, bool); 7] = [
+        ("the study", begun.study != asked.study),
+        ("its targets", begun.targets != asked.targets),
+        ("the kernel", begun.kernel != asked.kernel),
+        ("its workload", begun.workload != asked.workload),
+        ("its placement", begun.placement != asked.placement),
+        ("its arms", begun.arms != asked.arms),
+        ("its lengths or repeats", true),
+    ];
+    let differs = differences.iter().find(|(_, differs)| *differs).map_or("", |(what, _)| what);
+    let what = format!("going on with the study in {}", folder.display());
+    Error::usage(what, format!("{differs} was another when it began"))
+        .remedy("give the command that began it, use another --out, or begin anew with --fresh")
+}
+
+/// Runs an arm once; `None` if it was interrupted.
+fn attempt(planned: &Planned, repeat: u32, attempt: u32, may_retry: bool, stop: &AtomicBool) -> Option<Row> {
+    let Planned { arm, plan } = planned;
+    let started_unix_s = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+    let names: Vec<&str> = plan.targets.iter().map(Target::name).collect();
+    let base = Row {
+        targets: names.join(", "),
+        cpus: plan.placement.cpus.as_ref().map(ToString::to_string),
+        spoll_cpus: plan.placement.spoll_cpus.as_ref().map(ToString::to_string),
+        attempt,
+        started_unix_s,
+        ..Row::new(arm.clone(), repeat)
+    };
+    let outcome = match run(plan, stop) {
+        Ok(outcome) if outcome.interrupted => return None,
+        Ok(outcome) => outcome,
+        Err(_) if stop.load(Ordering::Relaxed) => return None,
+        Err(error) => return Some(Row { worthless: Some(error.to_string()), ..base }),
+    };
+    let mut row = measured_row(base, plan, outcome.clone());
+    match judge::worth(plan, &outcome) {
+        Worth::Good => {}
+        Worth::Disturbed(why) if may_retry && attempt < RETRIES => row.worthless = Some(why),
+        Worth::Disturbed(why) => row.warnings.push(format!("measured on a disturbed machine: {why}")),
+        Worth::Invalid(why) => row.worthless = Some(why),
+    }
+    Some(row)
+}
+
+fn measured_row(base: Row, plan: &RunPlan, outcome: RunOutcome) -> Row {
+    let cpu = outcome.cpu.as_ref().ok().filter(|_| !judge::is_simulated(plan));
+    let kernel_threads_s = cpu.and_then(|cpu| cpu.kernel_threads_s.as_ref().ok().copied());
+    Row {
+        elapsed_s: outcome.tally.elapsed_ns() as f64 / 1e9,
+        ios: outcome.tally.ios,
+        errors: outcome.tally.errors,
+        bytes: outcome.tally.bytes,
+        mean_ns: (!outcome.tally.latency.is_empty()).then(|| outcome.tally.latency.mean()),
+        user_s: cpu.map(|cpu| cpu.user_s),
+        system_s: cpu.map(|cpu| cpu.system_s),
+        kernel_threads_s,
+        context_switches: cpu.map(|cpu| cpu.context_switches),
+        syscalls_per_io: record::syscalls_per_io(&outcome),
+        warnings: record::outcome_warnings(plan, &outcome),
+        latency: outcome.tally.latency,
+        submit: outcome.submit,
+        ..base
+    }
+}
+
+/// Which runs have been made, and which are wanted still.
+struct Runs {
+    /// By arm and repeat: attempts, why the last was worth nothing.
+    made: HashMap<(usize, u32), (u32, Option<String>)>,
+    /// Arms of which a repeat could not be had.
+    given_up: Vec<bool>,
+    retries: usize,
+}
+
+impl Runs {
+    fn new(planned: &[Planned], rows: &[Row]) -> Self {
+        let mut runs = Self { made: HashMap::new(), given_up: vec![false; planned.len()], retries: 0 };
+        let index: HashMap<String, usize> =
+            planned.iter().enumerate().map(|(index, planned)| (planned.arm.to_string(), index)).collect();
+        for row in rows {
+            if let Some(index) = index.get(&row.arm.to_string()) {
+                runs.note(*index, row);
+            }
+        }
+        runs
+    }
+
+    fn note(&mut self, index: usize, row: &Row) {
+        let made = self.made.entry((index, row.repeat)).or_default();
+        *made = (made.0 + 1, row.worthless.clone());
+        self.retries += usize::from(row.worthless.is_some());
+        self.given_up[index] |= row.worthless.is_some() && made.0 > RETRIES;
+    }
+
+    fn wants(&self, index: usize, repeat: u32) -> bool {
+        let had = self.made.get(&(index, repeat)).is_some_and(|(_, trouble)| trouble.is_none());
+        !had && !self.given_up[index]
+    }
+
+    fn attempts(&self, index: usize, repeat: u32) -> u32 {
+        self.made.get(&(index, repeat)).map_or(0, |(attempts, _)| *attempts)
+    }
+
+    fn last_trouble(&self, index: usize, repeat: u32) -> Option<&str> {
+        self.made.get(&(index, repeat)).and_then(|(_, trouble)| trouble.as_deref())
+    }
+
+    fn may_retry(&self, total: usize) -> bool {
+        (self.retries as f64) < RETRIES_SHARE * total as f64
+    }
+}
+
+/// The numbers below `count` in an order of chance (Fisher and Yates).
+fn shuffled(count: usize, random: &mut impl Rng) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..count).collect();
+    for last in (1..count).rev() {
+        let other = ((u128::from(random.next_u64()) * (last as u128 + 1)) >> 64) as usize;
+        order.swap(last, other);
+    }
+    order
+}
+
+impl Results {
+    /// What rows and arms that were left out come to: by arm, in the order of the first repeat's rows' arms.
+    pub fn new(rows: &[Row], left_out: Vec<LeftOut>) -> Self {
+        let mut arms: Vec<ArmResults> = Vec::new();
+        let mut index: HashMap<String, usize> = HashMap::new();
+        for row in rows.iter().filter(|row| row.worthless.is_none()) {
+            let at = *index.entry(row.arm.to_string()).or_insert_with(|| {
+                arms.push(ArmResults { arm: row.arm.clone(), rows: Vec::new() });
+                arms.len() - 1
+            });
+            arms[at].rows.push(row.clone());
+        }
+        arms.iter_mut().for_each(|arm| arm.rows.sort_by_key(|row| row.repeat));
+        Self { arms, left_out }
+    }
+}

@@ -1,0 +1,104 @@
+//! What the whole machine did around a measurement: how busy its cpus were, whoever kept them so, and whether they were
+//! slowed down for heat. A run that was disturbed is known by it.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use super::{Reading, Unavailable};
+
+/// The kernel's counters at one moment.
+#[derive(Debug, Clone)]
+pub struct MachineSnapshot {
+    /// Ticks in which each cpu worked, interrupts left out, and those that a hypervisor took from it.
+    busy_ticks: BTreeMap<u32, u64>,
+    throttled: Option<u64>,
+}
+
+/// What happened between two snapshots.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MachineUse {
+    /// Seconds in which each cpu worked for a program or for the kernel, interrupts left out, or was taken by the
+    /// hypervisor; in steps of the kernel's tick.
+    pub busy_s: BTreeMap<u32, f64>,
+    /// How often a core was slowed down for heat; `None` where the kernel does not tell (outside of Intel's).
+    pub throttled: Option<u64>,
+}
+
+impl MachineSnapshot {
+    /// Reads the counters.
+    ///
+    /// # Errors
+    /// Unavailable where /proc/stat cannot be read.
+    pub fn take() -> Reading<Self> {
+        let stat = fs::read_to_string("/proc/stat").map_err(|error| {
+            Unavailable::new(format!("/proc/stat: {}", iolane::error::describe(&error))).remedy("mount /proc")
+        })?;
+        Ok(Self { busy_ticks: busy_ticks(&stat), throttled: throttled() })
+    }
+
+    /// What happened from this snapshot to a later one.
+    pub fn delta(&self, later: &Self) -> MachineUse {
+        let tick_s = 1.0 / rustix::param::clock_ticks_per_second().max(1) as f64;
+        let busy = later.busy_ticks.iter().filter_map(|(cpu, after)| {
+            let before = self.busy_ticks.get(cpu)?;
+            Some((*cpu, after.saturating_sub(*before) as f64 * tick_s))
+        });
+        MachineUse {
+            busy_s: busy.collect(),
+            throttled: self.throttled.zip(later.throttled).map(|(before, after)| after.saturating_sub(before)),
+        }
+    }
+}
+
+/// The lines `cpuN user nice system idle iowait irq softirq steal ...` of /proc/stat, proc_stat(5).
+fn busy_ticks(stat: &str) -> BTreeMap<u32, u64> {
+    let line = |line: &str| {
+        let mut words = line.strip_prefix("cpu")?.split_whitespace();
+        let cpu = words.next()?.parse().ok()?;
+        let ticks: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
+        let [user, nice, system, _idle, _iowait, _irq, _softirq, steal, ..] = ticks[..] else { return None };
+        Some((cpu, user + nice + system + steal))
+    };
+    stat.lines().filter(|text| !text.starts_with("cpu ")).filter_map(line).collect()
+}
+
+/// All cores' counts together (Documentation/arch/x86/, thermal_throttle).
+fn throttled() -> Option<u64> {
+    let cpus = fs::read_dir("/sys/devices/system/cpu").ok()?.flatten();
+    let counts = cpus.filter_map(|cpu| {
+        let count = fs::read_to_string(cpu.path().join("thermal_throttle/core_throttle_count")).ok()?;
+        count.trim().parse::<u64>().ok()
+    });
+    counts.fold(None, |sum, count| Some(sum.unwrap_or(0) + count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_and_stolen_time_count_as_busy_and_interrupts_do_not() {
+        let stat =
+            "cpu  9 9 9 9 9 9 9 9 9 9\ncpu0 100 10 50 1000 5 7 8 3 0 0\ncpu12 1 0 0 5 0 0 0 0 0 0\nintr 5\ncpufreq x\n";
+        assert_eq!(busy_ticks(stat), BTreeMap::from([(0, 163), (12, 1)]));
+    }
+
+    #[test]
+    fn a_cpu_that_came_online_meanwhile_is_left_out() {
+        let at = |ticks: &[(u32, u64)], throttled| MachineSnapshot {
+            busy_ticks: ticks.iter().copied().collect(),
+            throttled,
+        };
+        let used = at(&[(0, 100)], Some(5)).delta(&at(&[(0, 150), (1, 70)], Some(7)));
+        assert_eq!(used.busy_s.keys().collect::<Vec<_>>(), [&0]);
+        assert!(used.busy_s[&0] > 0.0);
+        assert_eq!(used.throttled, Some(2));
+        assert_eq!(at(&[], None).delta(&at(&[], Some(1))).throttled, None);
+    }
+
+    #[test]
+    fn this_machine_tells_how_busy_it_is() {
+        let snapshot = MachineSnapshot::take().unwrap();
+        assert!(snapshot.busy_ticks.values().any(|ticks| *ticks > 0));
+    }
+}
