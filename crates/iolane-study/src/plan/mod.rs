@@ -131,6 +131,8 @@ pub enum Drives {
 pub enum Metric {
     /// I/Os per second.
     Iops,
+    /// I/Os per second over the number of drives: the same for any number of them where a path scales.
+    IopsPerDrive,
     /// Bytes per second.
     BytesPerS,
     /// Mean latency in nanoseconds.
@@ -201,7 +203,8 @@ pub struct Figure {
 pub struct PublishedPoint {
     /// The study's name for the path.
     pub path: String,
-    /// Where, along the figure's factor.
+    /// Where, along the figure's factor; without meaning, and left out, where that is the path.
+    #[serde(default)]
     pub x: f64,
     /// The value, in the metric's unit.
     pub y: f64,
