@@ -4,23 +4,22 @@
 use super::each::common_values;
 use crate::plan::{Arm, Check, Factor, Operand, Rule, Scale, Selection, Study, Take};
 
-/// A line for each thing that is wrong at one of the scales; empty if all is right.
+/// A line for each thing that is wrong; empty if all is right. A check has to be right at both scales, a figure may be
+/// for one of them.
 pub fn lint(study: &Study) -> Vec<String> {
-    let mut wrong = Vec::new();
-    for (scale, name) in [(Scale::Scaled, "scaled"), (Scale::Full, "full")] {
-        let arms = match study.arms(scale) {
-            Ok(arms) => arms,
-            Err(error) => {
-                wrong.push(error.to_string());
-                continue;
-            }
-        };
-        let empty = study.figures.iter().filter(|figure| figure.select.of(&arms, |arm| arm).is_empty());
-        wrong.extend(empty.map(|figure| format!("{name}: figure {}: no arm is selected", figure.id)));
+    let (scaled, full) = match (study.arms(Scale::Scaled), study.arms(Scale::Full)) {
+        (Ok(scaled), Ok(full)) => (scaled, full),
+        (Err(error), _) | (_, Err(error)) => return vec![error.to_string()],
+    };
+    let is_empty = |select: &Selection| [&scaled, &full].iter().all(|arms| select.of(arms, |arm| arm).is_empty());
+    let empty = study.figures.iter().filter(|figure| is_empty(&figure.select));
+    let mut wrong: Vec<String> =
+        empty.map(|figure| format!("figure {}: no arm is selected at either scale", figure.id)).collect();
+    for (arms, scale) in [(&scaled, "scaled"), (&full, "full")] {
         for claim in &study.claims {
             for check in &claim.checks {
-                let said = |what| format!("{name}: claim {}: check `{}`: {what}", claim.id, check.says);
-                wrong.extend(of_check(check, &arms).into_iter().map(said));
+                let said = |what| format!("{scale}: claim {}: check `{}`: {what}", claim.id, check.says);
+                wrong.extend(of_check(check, arms).into_iter().map(said));
             }
         }
     }
