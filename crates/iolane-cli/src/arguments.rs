@@ -10,6 +10,7 @@ use iolane::units::{Bytes, CpuList, parse_duration};
 use iolane::{Error, IoPath, Pages};
 use iolane_lab::{Backing, KernelSource};
 use iolane_study::placement::Placement;
+use iolane_study::plan::{BUILT_IN, Study};
 use iolane_study::workload::{Access, BlockSizes, OffsetPattern, Workload};
 
 use crate::{Outcome, output};
@@ -92,30 +93,49 @@ pub(crate) struct RunArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct StudyArguments {
-    /// Only these paths; every path there is if not given
-    #[arg(long, value_name = "PATH")]
-    pub(crate) path: Vec<IoPath>,
-    /// Requests in flight on each queue, one set of arms for each
-    #[arg(long, default_value = "1,32", value_delimiter = ',', value_name = "N,...")]
-    pub(crate) depth: Vec<u32>,
-    /// Runs of each arm
-    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    pub(crate) repeat: u16,
-    /// Length of each run; chosen so that the study takes about 75 s if not given
+    /// systor22, ijraset24, hotstorage23, floe26, or the file of a study of your own; every path there is, compared, if not
+    /// given
+    #[arg(value_name = "NAME|FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) study: Option<PathBuf>,
+    /// Say what would be run, what not and why, and how long it would take; then end
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// The published lengths and ranges, which can take a day; minutes if not given
+    #[arg(long)]
+    pub(crate) full: bool,
+    /// What all runs together may take; the study's own time if not given
+    #[arg(long, value_parser = parse_runtime, value_name = "TIME", conflicts_with = "runtime")]
+    pub(crate) time: Option<Duration>,
+    /// Runs of each arm; the study's own number if not given, 5 without a study
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) repeat: Option<u16>,
+    /// Length of each run; chosen so that all fit into the time if not given
     #[arg(long, value_parser = parse_runtime, value_name = "TIME")]
     pub(crate) runtime: Option<Duration>,
-    /// Load before each run, not measured
-    #[arg(long, default_value = "100ms", value_parser = parse_duration, value_name = "TIME")]
-    pub(crate) warmup: Duration,
+    /// Load before each run, not measured; the study's own if not given, 100ms without a study
+    #[arg(long, value_parser = parse_duration, value_name = "TIME")]
+    pub(crate) warmup: Option<Duration>,
+    /// Begin anew where an interrupted study could go on
+    #[arg(long)]
+    pub(crate) fresh: bool,
+    /// Print the file of a study, as a start for one of your own, and end
+    #[arg(long, value_name = "NAME", exclusive = true)]
+    pub(crate) print: Option<String>,
+    /// Without a study: only these paths
+    #[arg(long, value_name = "PATH")]
+    pub(crate) path: Vec<IoPath>,
+    /// Without a study: requests in flight on each queue, one set of arms for each; 1,32 if not given
+    #[arg(long, value_delimiter = ',', value_name = "N,...")]
+    pub(crate) depth: Vec<u32>,
     #[command(flatten)]
     pub(crate) workload: WorkloadArguments,
     #[command(flatten)]
     pub(crate) targets: TargetArguments,
     #[command(flatten)]
     pub(crate) placement: PlacementArguments,
-    /// Folder for study.json, which replaces one that is there
-    #[arg(long, default_value = ".", value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Output")]
-    pub(crate) out: PathBuf,
+    /// Folder for study.json and records.parquet, which replace those that are there; results/NAME if not given
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Output")]
+    pub(crate) out: Option<PathBuf>,
     /// Write the results as JSON to this file too, `-` for standard output
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub(crate) json: Option<PathBuf>,
@@ -280,7 +300,7 @@ impl WorkloadArguments {
 }
 
 /// What to read and write.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Targets")]
 pub(crate) struct TargetArguments {
     /// A file, a block device or /dev/ngXnY; may be given more than once, a thread for each. Without it the one that
@@ -319,12 +339,9 @@ impl PlacementArguments {
         Placement { cpus: self.cpus.clone(), spoll_cpus: self.spoll_cpus.clone() }
     }
 
-    /// As asked for, or each thread and submission thread on a cpu of its own.
-    pub(crate) fn placement_or_apart(&self, threads: usize) -> Placement {
-        match self.placement() {
-            nothing if nothing == Placement::default() => Placement::apart(threads),
-            asked => asked,
-        }
+    /// As asked for, if anything was.
+    pub(crate) fn asked(&self) -> Option<Placement> {
+        Some(self.placement()).filter(|placement| *placement != Placement::default())
     }
 }
 
@@ -349,7 +366,9 @@ pub(crate) fn command() -> clap::Command {
     Cli::command()
         .after_help(format!("{start}\n\n{exits}"))
         .mut_subcommand("run", |run| run.after_help(format!("{}\n\n{exits}", paths_help())).mut_args(take_negative))
-        .mut_subcommand("study", |study| study.after_help(exits).mut_args(take_negative))
+        .mut_subcommand("study", |study| {
+            study.after_help(format!("{}\n\n{exits}", studies_help())).mut_args(take_negative)
+        })
         .mut_subcommand("probe", |probe| probe.after_help(exits))
         .mut_subcommand("nvme", |nvme| {
             nvme.after_help(exits)
@@ -386,6 +405,25 @@ fn take_negative(argument: clap::Arg) -> clap::Arg {
         true => argument.allow_negative_numbers(true),
         false => argument,
     }
+}
+
+/// The studies there are, for help.
+fn studies_help() -> String {
+    let mut help = String::from("Studies that are built in:\n");
+    for built_in in BUILT_IN {
+        let title =
+            Study::parse(built_in.text, built_in.name).map_or_else(|error| error.to_string(), |study| study.title);
+        help.push_str(&format!("{}\n", output::wrap(&format!("  {:<13} {title}", built_in.name), 16)));
+    }
+    help.push_str(
+        "\n  iolane study                                     every path, on a scratch file made here\n\
+         \x20 iolane study systor22 --target /dev/nvme0n1      reads alone: nothing is written without --allow-writes\n\
+         \x20 iolane study hotstorage23 --dry-run              what it would do, and how long\n\
+         \x20 iolane study --print systor22 > my.toml          a start for a study of your own\n\
+         \x20 iolane lab run --nvme 2 -- study systor22        in a virtual machine, with the user-space driver\n\n\
+         Interrupted or killed, the same command goes on where it stopped.",
+    );
+    help
 }
 
 /// The paths there are, for help.

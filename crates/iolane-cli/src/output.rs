@@ -42,18 +42,23 @@ pub(crate) fn json_on_stdout(json: Option<&Path>) -> bool {
 pub(crate) fn write_json(file: &Path, document: &impl serde::Serialize) -> anyhow::Result<()> {
     let mut text = serde_json::to_string_pretty(document)?;
     text.push('\n');
-    if json_on_stdout(Some(file)) {
-        return print(&text);
+    match json_on_stdout(Some(file)) {
+        true => print(&text),
+        false => write_file(file, text.as_bytes()),
     }
+}
+
+/// Writes a file that is whole or not there at all.
+pub(crate) fn write_file(file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let written = match Place::of(file) {
         Err(error) => Err(error),
-        Ok(Place::Stream) => std::fs::OpenOptions::new().write(true).open(file).and_then(|mut stream| {
-            match stream.write_all(text.as_bytes()) {
+        Ok(Place::Stream) => {
+            std::fs::OpenOptions::new().write(true).open(file).and_then(|mut stream| match stream.write_all(bytes) {
                 Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
                 written => written,
-            }
-        }),
-        Ok(Place::File(file)) => replace(&file, text.as_bytes()),
+            })
+        }
+        Ok(Place::File(file)) => replace(&file, bytes),
     };
     Ok(written.map_err(|error| cannot_write(file, error))?)
 }
@@ -111,9 +116,9 @@ impl Place {
     }
 }
 
-fn replace(file: &Path, text: &[u8]) -> std::io::Result<()> {
+fn replace(file: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let part = part_of(file);
-    let written = File::create_new(&part)?.write_all(text).and_then(|()| std::fs::rename(&part, file));
+    let written = File::create_new(&part)?.write_all(bytes).and_then(|()| std::fs::rename(&part, file));
     if written.is_err() {
         let _ = std::fs::remove_file(&part);
     }
@@ -136,7 +141,7 @@ fn cannot_write(file: &Path, error: std::io::Error) -> Error {
 }
 
 /// A name fit for one line of a message.
-fn shown(file: &Path) -> String {
+pub(crate) fn shown(file: &Path) -> String {
     file.to_string_lossy().replace(char::is_control, "?")
 }
 
@@ -238,6 +243,16 @@ pub(crate) fn time(nanoseconds: u64) -> String {
         1000..999_500 => format!("{} us", three_digits(value / 1e3)),
         999_500..999_500_000 => format!("{} ms", three_digits(value / 1e6)),
         _ => format!("{} s", three_digits(value / 1e9)),
+    }
+}
+
+/// A long time as people plan with it: `45 s`, `8 min 5 s`, `3 h 20 min`.
+pub(crate) fn long_time(duration: Duration) -> String {
+    let seconds = duration.as_secs_f64().round() as u64;
+    match seconds {
+        0..100 => format!("{seconds} s"),
+        100..7200 => format!("{} min {} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
     }
 }
 

@@ -1,8 +1,8 @@
 //! `iolane probe`: what a target can be reached by, and what stands in the way of the rest.
 
 use iolane::{Capabilities, Error, IoPath, Target};
+use iolane_study::plan::all_paths;
 use iolane_study::record::{HostRecord, TargetRecord};
-use iolane_study::survey::SurveyPlan;
 use serde::Serialize;
 
 use crate::arguments::ProbeArguments;
@@ -92,7 +92,7 @@ pub(crate) fn probe(arguments: &ProbeArguments) -> anyhow::Result<Outcome> {
         targets.extend(targets::special_devices());
     }
     let mut every_path: Vec<IoPath> = Vec::new();
-    for path in targets.iter().flat_map(SurveyPlan::all_paths) {
+    for path in targets.iter().flat_map(|target| all_paths(std::slice::from_ref(target))) {
         if !every_path.contains(&path) {
             every_path.push(path);
         }

@@ -7,10 +7,11 @@ use iolane::Error;
 use iolane_study::record::{HostRecord, RunRecord};
 use iolane_study::run::{RunOutcome, RunPlan};
 
+use crate::Outcome;
 use crate::arguments::RunArguments;
 use crate::interrupt::STOP;
 use crate::output::{self, Bar, count, or_unavailable, time};
-use crate::{Outcome, targets};
+use crate::targets::{self, Writing};
 
 pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
     let probing = arguments.workload.workload(arguments.depth, arguments.targets.size);
@@ -21,7 +22,7 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
     if let Some(file) = &arguments.json {
         output::check_writable(file, &targets::named(&arguments.targets.target))?;
     }
-    let open = targets::open(&arguments.targets, probing.access.writes(), probing.seed, Some(&arguments.path))?;
+    let open = targets::open(&arguments.targets, Writing::of(&probing), probing.seed, Some(&arguments.path))?;
     let plan = RunPlan {
         path: arguments.path.clone(),
         workload: arguments.workload.workload(arguments.depth, open.size),

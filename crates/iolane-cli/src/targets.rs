@@ -7,6 +7,7 @@ use iolane::guard::{self, WritePermit};
 use iolane::units::Bytes;
 use iolane::{Error, IoPath, Target, TargetKind};
 use iolane_study::scratch::Scratch;
+use iolane_study::workload::Workload;
 
 use crate::arguments::TargetArguments;
 use crate::interrupt::STOP;
@@ -20,6 +21,32 @@ pub(crate) struct OpenTargets {
     /// The part of each that is used; none for a scratch file, which is made in the right size.
     pub(crate) size: Option<Bytes>,
     _permits: Vec<WritePermit>,
+}
+
+/// Whether a command writes to its targets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Writing {
+    /// It only reads.
+    No,
+    /// It writes to every one; one that was not allowed is refused.
+    Yes,
+    /// It writes to those that were allowed, and reads the others.
+    WhereAllowed,
+}
+
+impl Writing {
+    /// As a workload does it.
+    pub(crate) fn of(workload: &Workload) -> Self {
+        if workload.access.writes() { Self::Yes } else { Self::No }
+    }
+
+    fn covers(self, name: &OsStr, allowed: &[OsString]) -> bool {
+        match self {
+            Self::No => false,
+            Self::Yes => true,
+            Self::WhereAllowed => allowed.iter().any(|allowed| allowed == name),
+        }
+    }
 }
 
 const SCRATCH_BYTES: Bytes = Bytes(1 << 30);
@@ -65,10 +92,16 @@ pub(crate) fn taken_controllers() -> impl Iterator<Item = String> {
     free.map(|controller| format!("pci:{}", controller.bdf))
 }
 
-/// Opens the targets of a run or study that writes, or does not; `path` is the only one to be taken, if there is but one.
+/// Whether [`open`] would make a scratch file.
+pub(crate) fn would_be_scratch(arguments: &TargetArguments, path: Option<&IoPath>) -> bool {
+    let made_up = matches!(path.map(IoPath::interface), Some("null" | "sim"));
+    named(&arguments.target).is_empty() && !made_up
+}
+
+/// Opens the targets of a run or study; `path` is the only one to be taken, if there is but one.
 pub(crate) fn open(
     arguments: &TargetArguments,
-    writes: bool,
+    writing: Writing,
     seed: u64,
     path: Option<&IoPath>,
 ) -> anyhow::Result<OpenTargets> {
@@ -80,21 +113,22 @@ pub(crate) fn open(
         }
         return match path.map(IoPath::interface) {
             // Made-up devices are reached by the path of their own name, and by no other.
-            Some(made_up @ ("null" | "sim")) => open_named(arguments, &[OsStr::new(made_up)], writes),
+            Some(made_up @ ("null" | "sim")) => open_named(arguments, &[OsStr::new(made_up)], writing),
             _ => match default_target() {
-                Some(name) => open_named(arguments, &[&name], writes),
-                None => open_scratch(arguments, writes, seed),
+                Some(name) => open_named(arguments, &[&name], writing),
+                None => open_scratch(arguments, writing, seed),
             },
         };
     }
     let names: Vec<&OsStr> = arguments.target.iter().map(AsRef::as_ref).collect();
-    open_named(arguments, &names, writes)
+    open_named(arguments, &names, writing)
 }
 
-fn open_named(arguments: &TargetArguments, names: &[&OsStr], writes: bool) -> anyhow::Result<OpenTargets> {
+fn open_named(arguments: &TargetArguments, names: &[&OsStr], writing: Writing) -> anyhow::Result<OpenTargets> {
     let mut permits = Vec::new();
     let mut targets = Vec::new();
     for name in names {
+        let writes = writing.covers(name, &arguments.allow_writes);
         // Checked first, for opening for writing is a change already: of a device's claim, of a tape's place.
         let permit = match writes {
             true => Some(guard::permit_writes(name, &arguments.allow_writes, arguments.erase)?),
@@ -110,9 +144,9 @@ fn open_named(arguments: &TargetArguments, names: &[&OsStr], writes: bool) -> an
     Ok(OpenTargets { targets, prefilled: false, size: arguments.size, _permits: permits })
 }
 
-fn open_scratch(arguments: &TargetArguments, writes: bool, seed: u64) -> anyhow::Result<OpenTargets> {
+fn open_scratch(arguments: &TargetArguments, writing: Writing, seed: u64) -> anyhow::Result<OpenTargets> {
     let scratch = scratch(arguments.size.unwrap_or(SCRATCH_BYTES), seed)?;
-    let target = scratch.open(writes, arguments.direct)?;
+    let target = scratch.open(writing != Writing::No, arguments.direct)?;
     Ok(OpenTargets { targets: vec![target], prefilled: true, size: None, _permits: Vec::new() })
 }
 

@@ -183,6 +183,14 @@ impl Study {
     }
 }
 
+impl Study {
+    /// Whether an arm of it writes.
+    pub fn writes(&self) -> bool {
+        let access = self.groups.iter().flat_map(|group| group.access.scaled.iter().chain(&group.access.full));
+        access.into_iter().any(|access| access.writes())
+    }
+}
+
 impl Group {
     /// How many combinations there are; `None` if that is no number of this machine.
     fn count(&self, scale: Scale) -> Option<usize> {

@@ -15,7 +15,7 @@ use crate::workload::{Access, BlockSizes, Workload};
 pub use arm::{Arm, Cores};
 pub use file::{BUILT_IN, BuiltIn, built_in};
 pub use selection::{Condition, Selection};
-pub use survey::Survey;
+pub use survey::{Survey, all_paths};
 
 /// A study: what it varies, shows and decides. Plain data, made by [`Study::parse`] or field by field.
 #[derive(Debug, Clone)]

@@ -59,7 +59,7 @@ impl Survey {
 }
 
 /// Every path of every interface that is meant for one of the targets.
-fn all_paths(targets: &[Target]) -> Vec<IoPath> {
+pub fn all_paths(targets: &[Target]) -> Vec<IoPath> {
     iolane::interfaces()
         .filter(|interface| targets.iter().any(|target| interface.reaches(target.kind())))
         .flat_map(|interface| interface.paths())

@@ -50,10 +50,7 @@ impl Journal {
         let mut options = File::options();
         let opened = options.read(true).write(true).create(true).truncate(false).open(&path);
         let file = opened.map_err(|error| cannot("opening", &path, error))?;
-        if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-            return Err(Error::failed(path.display().to_string(), "another study writes there now")
-                .remedy("wait for it, or use another --out"));
-        }
+        lock(&file, &path)?;
         let mut journal = Self { file, path };
         let begun = journal.read()?;
         Ok((journal, begun))
@@ -122,6 +119,24 @@ impl Journal {
     pub fn remove(self) -> Result<()> {
         std::fs::remove_file(&self.path).map_err(|error| cannot("removing", &self.path, error))
     }
+}
+
+/// Forgets what a folder's journal holds, if there is one.
+///
+/// # Errors
+/// `Failed` if a study writes to it now, or it cannot be removed.
+pub fn discard(folder: &Path) -> Result<()> {
+    let path = folder.join(FILE);
+    let Ok(file) = File::open(&path) else { return Ok(()) };
+    lock(&file, &path)?;
+    std::fs::remove_file(&path).map_err(|error| cannot("removing", &path, error))
+}
+
+fn lock(file: &File, path: &Path) -> Result<()> {
+    rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
+        Error::failed(path.display().to_string(), "another study writes there now")
+            .remedy("wait for it, or use another --out")
+    })
 }
 
 fn heading<S: for<'de> Deserialize<'de>>(line: &[u8], path: &Path) -> Result<S> {

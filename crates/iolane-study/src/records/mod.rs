@@ -161,6 +161,8 @@ pub struct LeftOut {
     pub reason: String,
     /// What to do about it; empty if nothing is known to help.
     pub remedy: String,
+    /// Whether it was run, and no run was worth anything.
+    pub failed: bool,
 }
 
 /// What a study has to show for itself.

@@ -234,6 +234,11 @@ impl<T> ExtendSome<T> for Vec<T> {
     }
 }
 
+/// The CRC-32 of a file's bytes, which `study.json` keeps.
+pub fn checksum(bytes: &[u8]) -> u32 {
+    crc32fast::hash(bytes)
+}
+
 /// The rows of a file.
 ///
 /// # Errors

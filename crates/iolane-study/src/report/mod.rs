@@ -118,6 +118,8 @@ pub struct Skipped {
     pub reason: String,
     /// What to do about it; empty if nothing is known to help.
     pub remedy: String,
+    /// Whether it was run, and no run was worth anything.
+    pub failed: bool,
 }
 
 /// What was asked for, beside what was measured.
@@ -246,9 +248,9 @@ impl ArmReport {
 }
 
 /// Arms that were left out, those of one path for one reason together.
-fn skipped(left_out: &[LeftOut]) -> Vec<Skipped> {
+pub fn skipped(left_out: &[LeftOut]) -> Vec<Skipped> {
     let mut all: Vec<Skipped> = Vec::new();
-    for LeftOut { arm, reason, remedy } in left_out {
+    for LeftOut { arm, reason, remedy, failed } in left_out {
         let path = arm.label();
         match all.iter_mut().find(|known| known.path == path && known.reason == *reason) {
             Some(known) => known.arms += 1,
@@ -258,6 +260,7 @@ fn skipped(left_out: &[LeftOut]) -> Vec<Skipped> {
                 which: arm.to_string(),
                 reason: reason.clone(),
                 remedy: remedy.clone(),
+                failed: *failed,
             }),
         }
     }

@@ -21,7 +21,8 @@ pub(super) fn plan(study: &Study, conditions: &Conditions) -> Result<(Vec<Planne
         match run_plan(study, conditions, &arm) {
             Ok(plan) => planned.push(Planned { arm, plan }),
             Err(error) => {
-                left_out.push(LeftOut { reason: error.cause().into(), remedy: error.remedy_text().into(), arm })
+                let (reason, remedy) = (error.cause().into(), error.remedy_text().into());
+                left_out.push(LeftOut { arm, reason, remedy, failed: false })
             }
         }
     }

@@ -251,11 +251,11 @@ impl Session {
             let mut of_arm = rows.iter().filter(|row| row.arm == planned.arm).peekable();
             if of_arm.peek().is_some() && of_arm.clone().all(|row| row.worthless.is_some()) {
                 let reason = of_arm.last().and_then(|row| row.worthless.clone()).unwrap_or_default();
-                self.left_out.push(LeftOut { arm: planned.arm.clone(), reason, remedy: String::new() });
+                self.left_out.push(LeftOut { arm: planned.arm.clone(), reason, remedy: String::new(), failed: true });
             } else if of_arm.peek().is_none() {
                 let reason = "it was interrupted before a run of this ended".into();
                 let remedy = "the same command goes on where it stopped".into();
-                self.left_out.push(LeftOut { arm: planned.arm.clone(), reason, remedy });
+                self.left_out.push(LeftOut { arm: planned.arm.clone(), reason, remedy, failed: false });
             }
         }
         Measured { rows, left_out: self.left_out, runtime: self.runtime, interrupted, journal }

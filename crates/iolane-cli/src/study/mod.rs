@@ -1,0 +1,246 @@
+//! `iolane study`: a published study, one's own, or every path on the targets; compared, decided, with the answer in a
+//! sentence.
+
+mod dry_run;
+mod text;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use iolane::Error;
+use iolane::units::Bytes;
+use iolane_study::plan::{self, Lengths, Scale, Study, Survey};
+use iolane_study::records::{journal, parquet};
+use iolane_study::report::{Asked, RecordsFile, StudyReport};
+use iolane_study::session::{Conditions, Measured, Session};
+use iolane_study::workload::Workload;
+
+use crate::arguments::StudyArguments;
+use crate::interrupt::STOP;
+use crate::output::{self, Bar};
+use crate::targets::{self, OpenTargets, Writing};
+use crate::{Outcome, arguments::TargetArguments};
+
+/// The files of results, in the folder that --out names.
+const REPORT_FILE: &str = "study.json";
+const RECORDS_FILE: &str = "records.parquet";
+
+/// A study's file is read whole; a larger one is none.
+const STUDY_BYTES_MAX: u64 = 1 << 20;
+
+/// What a dry run tries paths on where a scratch file would be made.
+const DRY_SCRATCH: Bytes = Bytes(16 << 20);
+
+pub(crate) fn study(arguments: &StudyArguments) -> anyhow::Result<Outcome> {
+    if let Some(name) = &arguments.print {
+        return print(name);
+    }
+    let named = arguments.study.as_deref().map(find).transpose()?;
+    check(arguments, named.as_ref())?;
+    let name = named.as_ref().map_or("survey", |study| study.name.as_str());
+    let folder = arguments.out.clone().unwrap_or_else(|| Path::new("results").join(name));
+    if !arguments.dry_run {
+        prepare_folder(arguments, &folder)?;
+    }
+    let (session, _open) = session(arguments, named)?;
+    if arguments.dry_run {
+        return dry_run::say(&session, arguments.json.as_deref());
+    }
+    let asked = Asked { study: session.study().clone(), conditions: session.conditions().clone() };
+    let measured = measure(session, &folder)?;
+    let report = keep(&asked, measured, &folder)?;
+    show(arguments, &asked, &report, &folder)?;
+    let interrupted = STOP.load(Ordering::Relaxed);
+    let gave_up = report.skipped.iter().any(|skipped| skipped.failed);
+    Ok(if interrupted || gave_up { Outcome::Failed } else { Outcome::Done })
+}
+
+fn print(name: &str) -> anyhow::Result<Outcome> {
+    let Some(built_in) = plan::built_in(name) else { return Err(unknown(Path::new(name)).into()) };
+    output::print(built_in.text)?;
+    Ok(Outcome::Done)
+}
+
+/// The built-in study of that name, or the one in that file.
+fn find(name: &Path) -> anyhow::Result<Study> {
+    if let Some(built_in) = name.to_str().and_then(plan::built_in) {
+        return Ok(Study::parse(built_in.text, built_in.name)?);
+    }
+    let shown = output::shown(name);
+    let metadata = std::fs::metadata(name).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => unknown(name),
+        _ => Error::system(format!("study {shown}"), error),
+    })?;
+    if !metadata.is_file() || metadata.len() > STUDY_BYTES_MAX {
+        return Err(Error::usage(format!("study {shown}"), "not a file of 1 MiB or less").into());
+    }
+    let bytes = std::fs::read(name).map_err(|error| Error::system(format!("study {shown}"), error))?;
+    let text = String::from_utf8(bytes).map_err(|_| Error::usage(format!("study {shown}"), "not UTF-8 text"))?;
+    Ok(Study::parse(&text, &shown)?)
+}
+
+fn unknown(name: &Path) -> Error {
+    let known: Vec<&str> = plan::BUILT_IN.iter().map(|study| study.name).collect();
+    Error::usage(
+        format!("study {}", output::shown(name)),
+        "no study of that name is built in, and no such file is here",
+    )
+    .remedy(format!("use {}, or the file of one of your own", known.join(", ")))
+}
+
+/// What is wrong in itself is said before a scratch file is made for it.
+fn check(arguments: &StudyArguments, named: Option<&Study>) -> anyhow::Result<()> {
+    arguments.placement.placement().check()?;
+    if let Some(study) = named {
+        let asked = arguments.workload.workload(1, None);
+        let is_asked = !arguments.path.is_empty()
+            || !arguments.depth.is_empty()
+            || asked != (Workload { seed: asked.seed, ..Workload::default() });
+        if is_asked {
+            let cause = "its paths, depths and workload are its own";
+            return Err(Error::usage(format!("study {}", study.name), cause)
+                .remedy("change them in a file: `iolane study --print systor22 > my.toml`")
+                .into());
+        }
+        return Ok(());
+    }
+    for depth in depths(arguments) {
+        arguments.workload.workload(depth, arguments.targets.size).validate()?;
+    }
+    Ok(arguments.path.iter().try_for_each(|path| iolane::interface_of(path)?.validate(path))?)
+}
+
+fn depths(arguments: &StudyArguments) -> Vec<u32> {
+    if arguments.depth.is_empty() { vec![1, 32] } else { arguments.depth.clone() }
+}
+
+fn prepare_folder(arguments: &StudyArguments, folder: &Path) -> anyhow::Result<()> {
+    output::make_folder(folder)?;
+    let files = [folder.join(REPORT_FILE), folder.join(RECORDS_FILE)];
+    for file in arguments.json.iter().chain(&files) {
+        output::check_writable(file, &targets::named(&arguments.targets.target))?;
+    }
+    if arguments.fresh {
+        journal::discard(folder)?;
+    }
+    Ok(())
+}
+
+/// Opens what the study is to be run on, and finds out which of its arms can be.
+fn session(arguments: &StudyArguments, named: Option<Study>) -> anyhow::Result<(Session, OpenTargets)> {
+    let only_path = match &arguments.path[..] {
+        [only] => Some(only),
+        _ => None,
+    };
+    let mut workload = arguments.workload.workload(1, None);
+    let writing = match &named {
+        Some(study) if study.writes() => Writing::WhereAllowed,
+        Some(_) => Writing::No,
+        None => Writing::of(&workload),
+    };
+    let mut target_arguments: TargetArguments = arguments.targets.clone();
+    if arguments.dry_run && target_arguments.size.is_none() && targets::would_be_scratch(&target_arguments, only_path) {
+        target_arguments.size = Some(DRY_SCRATCH);
+    }
+    let open = targets::open(&target_arguments, writing, workload.seed, only_path)?;
+    let scale = if arguments.full { Scale::Full } else { Scale::Scaled };
+    let study = match named {
+        Some(mut study) => {
+            study.workload.seed = workload.seed;
+            study
+        }
+        None => {
+            workload.size = open.size.map(|Bytes(size)| size);
+            Survey { paths: arguments.path.clone(), depths: depths(arguments), workload }.study(&open.targets)
+        }
+    };
+    let conditions = Conditions {
+        targets: open.targets.clone(),
+        size: open.size.map(|Bytes(size)| size),
+        prefilled: open.prefilled,
+        placement: arguments.placement.asked(),
+        scale,
+        lengths: lengths(arguments, study.lengths.at(scale)),
+    };
+    Ok((Session::new(study, conditions)?, open))
+}
+
+/// The study's lengths, but for those that were asked for.
+fn lengths(arguments: &StudyArguments, own: &Lengths) -> Lengths {
+    Lengths {
+        runtime: arguments.runtime.or(own.runtime.filter(|_| arguments.time.is_none())),
+        warmup: arguments.warmup.unwrap_or(own.warmup),
+        repeats: arguments.repeat.map_or(own.repeats, Into::into),
+        time: arguments.time.unwrap_or(own.time),
+    }
+}
+
+fn measure(session: Session, folder: &Path) -> anyhow::Result<Measured> {
+    let (expected, begun) = (session.estimated_time(), Instant::now());
+    let bar = Bar::runs(session.runs() as u64, "study");
+    let mut first = None;
+    Ok(session.run(folder, &STOP, |progress| {
+        let done_before = *first.get_or_insert_with(|| {
+            if progress.done > 0 {
+                output::complain(&format!("study: going on after {} runs", progress.done));
+            }
+            progress.done
+        });
+        // What has been measured tells better than the estimate how long the rest takes, once there is some of it.
+        let (done, to_do) = (progress.done - done_before, progress.total - progress.done);
+        let left = match done {
+            0..5 => expected.mul_f64(to_do as f64 / progress.total as f64),
+            done => begun.elapsed().mul_f64(to_do as f64 / done as f64),
+        };
+        let again = if progress.again.is_some() { " (again)" } else { "" };
+        bar.at_run(progress.done as u64, format!("{}{again}", progress.arm), left);
+    })?)
+}
+
+/// Writes what was measured, and takes the journal away if that is all there will be.
+fn keep(asked: &Asked, measured: Measured, folder: &Path) -> anyhow::Result<StudyReport> {
+    if measured.rows.iter().all(|row| row.worthless.is_some()) {
+        let interrupted = measured.interrupted;
+        let first =
+            measured.left_out.last().map(|left_out| format!(" ({}: {})", left_out.arm.label(), left_out.reason));
+        measured.journal.remove()?;
+        return Err(match interrupted {
+            true => Error::failed("study", "it was interrupted before a run ended"),
+            false => Error::failed("study", format!("nothing was measured{}", first.unwrap_or_default())),
+        }
+        .into());
+    }
+    let bytes = parquet::write(&measured.rows)?;
+    let records = RecordsFile { file: RECORDS_FILE, rows: measured.rows.len(), crc32: parquet::checksum(&bytes) };
+    let report = StudyReport::new(asked, &measured, records);
+    output::write_file(&folder.join(RECORDS_FILE), &bytes)?;
+    output::write_json(&folder.join(REPORT_FILE), &report)?;
+    if !measured.interrupted {
+        measured.journal.remove()?;
+    }
+    Ok(report)
+}
+
+fn show(arguments: &StudyArguments, asked: &Asked, report: &StudyReport, folder: &Path) -> anyhow::Result<()> {
+    if !output::json_on_stdout(arguments.json.as_deref()) {
+        let names: Vec<String> = asked.conditions.targets.iter().map(targets::describe).collect();
+        output::print(&text::report(report, &names.join("\n")))?;
+        if targets::named(&arguments.targets.target).is_empty()
+            && arguments.study.is_none()
+            && arguments.path.is_empty()
+        {
+            for name in targets::taken_controllers() {
+                let hint =
+                    format!("note: paths nvme and nvme+int, without a kernel driver: iolane study --target {name}");
+                output::print(&format!("{}\n", output::wrap(&hint, 6)))?;
+            }
+        }
+        let files: Vec<PathBuf> = vec![folder.join(REPORT_FILE), folder.join(RECORDS_FILE)];
+        output::print(&format!("Results: {}, {RECORDS_FILE}\n", files[0].display()))?;
+    }
+    match &arguments.json {
+        Some(json) => output::write_json(json, report),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,130 @@
+//! A study's results as a page for people: the answer, the claims, the figures, what was left out.
+
+use iolane_study::plan::Metric;
+use iolane_study::report::{ArmReport, FigureReport, Skipped, StudyReport};
+
+use crate::output::{self, CellAlignment, count, or_unavailable, time};
+
+/// The whole page.
+pub(crate) fn report(report: &StudyReport, targets: &str) -> String {
+    let mut text = String::new();
+    if report.name != "survey" {
+        text.push_str(&format!("{}: {}\n", report.name, report.title));
+    }
+    text.push_str(&format!("{targets}\n{}\n\n", report.summary()));
+    match report.figures.is_empty() {
+        true => text.push_str(&arms(&report.arms)),
+        false => report.figures.iter().for_each(|drawn| text.push_str(&figure(drawn))),
+    }
+    for advice in &report.advice {
+        text.push_str(&format!("{}\n", output::wrap(advice, 0)));
+    }
+    text.push('\n');
+    text.push_str(&not_taken(&report.skipped));
+    for warning in &report.warnings {
+        text.push_str(&format!("{}\n", output::wrap(&format!("note: {warning}"), 6)));
+    }
+    text
+}
+
+/// A table for each set of arms that are to be compared.
+fn arms(arms: &[ArmReport]) -> String {
+    let mut text = String::new();
+    for arms in arms.chunk_by(|a, b| a.arm.depth == b.arm.depth) {
+        let heading = format!("depth {}", arms[0].arm.depth);
+        let headings = [heading.as_str(), "IOPS", "95 %", "p50", "p99", "cores", "calls", "of best"];
+        let rows: Vec<Vec<String>> = arms.iter().map(row).collect();
+        text.push_str(&output::table(&headings, &rows, CellAlignment::Right));
+        text.push('\n');
+    }
+    let legend =
+        "calls: system calls per I/O; ~: no difference to the best shown (the 95 % interval of the ratio holds 1)";
+    text.push_str(&format!("{}\n\n", output::wrap(legend, 0)));
+    text
+}
+
+fn row(arm: &ArmReport) -> Vec<String> {
+    let of_best = match arm.of_best {
+        None => "best".into(),
+        Some(ratio) if !ratio.shows_difference() => format!("~{:.2}x", ratio.value),
+        Some(ratio) => format!("{:.2}x", ratio.value),
+    };
+    let at = |value: Option<u64>| value.map_or_else(|| "unavailable".into(), time);
+    vec![
+        arm.arm.label(),
+        count(arm.iops.value),
+        format!("{}-{}", count(arm.iops.low), count(arm.iops.high)),
+        at(arm.p50_ns),
+        at(arm.p99_ns),
+        or_unavailable(arm.cores_used, |cores| format!("{cores:.2}")),
+        or_unavailable(arm.syscalls_per_io, |calls| format!("{calls:.2}")),
+        of_best,
+    ]
+}
+
+/// A figure as a table: a row for each value along it, a column for each path.
+fn figure(figure: &FigureReport) -> String {
+    let mut values: Vec<(f64, &str)> = Vec::new();
+    for point in figure.series.iter().flat_map(|series| &series.points) {
+        if values.iter().all(|(x, _)| *x != point.x) {
+            values.push((point.x, &point.at));
+        }
+    }
+    values.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let title = format!("Figure {}: {}\n", figure.id, figure.title);
+    if values.is_empty() {
+        return format!("{title}  no arm of it was measured\n\n");
+    }
+    let along = serde_name(&figure.x);
+    let headings: Vec<&str> =
+        [along.as_str()].into_iter().chain(figure.series.iter().map(|series| series.name.as_str())).collect();
+    let rows: Vec<Vec<String>> = values
+        .iter()
+        .map(|(x, at)| {
+            let cell = |series: &iolane_study::report::Series| {
+                let point = series.points.iter().find(|point| point.x == *x);
+                match point.map(|point| point.y) {
+                    None => "-".into(),
+                    Some(y) => or_unavailable(y.map(|y| y.value), |value| shown(figure.y, value)),
+                }
+            };
+            [(*at).to_owned()].into_iter().chain(figure.series.iter().map(cell)).collect()
+        })
+        .collect();
+    format!("{title}{}\n", output::table(&headings, &rows, CellAlignment::Right))
+}
+
+/// A metric's value with its unit.
+fn shown(metric: Metric, value: f64) -> String {
+    match metric {
+        Metric::Iops => count(value),
+        Metric::BytesPerS => format!("{}B/s", count(value)),
+        Metric::MeanNs | Metric::P50Ns | Metric::P99Ns | Metric::SubmitP50Ns => time(value as u64),
+        Metric::CacheMissRate => format!("{:.1} %", value * 100.0),
+        _ => format!("{value:.2}"),
+    }
+}
+
+/// A value as it is named in files.
+fn serde_name(value: &impl serde::Serialize) -> String {
+    serde_json::to_value(value).ok().and_then(|value| Some(value.as_str()?.to_owned())).unwrap_or_default()
+}
+
+/// What was not measured, and why.
+pub(crate) fn not_taken(skipped: &[Skipped]) -> String {
+    if skipped.is_empty() {
+        return String::new();
+    }
+    let names: Vec<String> = skipped
+        .iter()
+        .map(|skipped| match skipped.arms {
+            1 => skipped.which.clone(),
+            arms => format!("{} ({arms} arms)", skipped.path),
+        })
+        .collect();
+    let entries = names
+        .iter()
+        .zip(skipped)
+        .map(|(name, skipped)| (name.as_str(), skipped.reason.as_str(), skipped.remedy.as_str()));
+    format!("Not taken:\n{}\n", output::reasons(entries))
+}

@@ -1,0 +1,165 @@
+//! SPDK's `bdevperf`, as of v24.01 (`examples/bdev/bdevperf`): SPDK's block layer over the kernel's io_uring or libaio, the
+//! arms of "SPDK bdev performance over io_uring and AIO" (IJRASET 2024). Registered in `peers`.
+//! It prints rates with two decimals and no number of I/Os, which is reckoned from rate and time here.
+
+use std::path::Path;
+use std::process::Command;
+
+use iolane::path::CompletionMode;
+use iolane::{Error, Result};
+use serde_json::{Value, json};
+
+use super::spdk::{self, row};
+use super::{Load, Measured, Peer, is_file_name, not_understood};
+
+pub(super) struct Bdevperf;
+
+const NAME: &str = "bdevperf";
+
+impl Peer for Bdevperf {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn remedy(&self) -> &'static str {
+        spdk::REMEDY
+    }
+
+    fn version_argument(&self) -> Option<&'static str> {
+        Some("--version")
+    }
+
+    fn cannot(&self, load: &Load<'_>) -> Option<String> {
+        let path = load.path;
+        let is_plain = !path.polls_submissions()
+            && matches!(path.completion, CompletionMode::Default | CompletionMode::Interrupt)
+            && path.options.names().iter().all(|name| name == "plain");
+        if !is_plain || method(load).is_none() {
+            return Some(format!("its paths are io_uring and libaio as they are, not {path}"));
+        }
+        if let Some(target) = load.targets.iter().find(|target| !is_file_name(target)) {
+            return Some(format!("its bdevs are made of files and block devices, and {target} is neither"));
+        }
+        if !load.block_bytes.is_multiple_of(512) {
+            return Some("it takes blocks of 512 bytes and multiples".into());
+        }
+        if load.targets.len() > 1 && load.threads != load.targets.len() {
+            return Some("with more than one target it has one thread for each".into());
+        }
+        spdk::cannot(load)
+    }
+
+    fn differences(&self, load: &Load<'_>) -> Vec<String> {
+        let mut lines = spdk::differences(load);
+        if !load.warmup.is_zero() {
+            lines.push("it has no warm-up".into());
+        }
+        if !load.access.writes() {
+            lines.push("it opens targets for writing even to read".into());
+        }
+        lines
+    }
+
+    fn command(&self, program: &Path, load: &Load<'_>, folder: &Path) -> Result<Command> {
+        let config = folder.join("bdevs.json");
+        let written = std::fs::write(&config, configuration(load).to_string());
+        written.map_err(|error| Error::system(format!("writing {}", config.display()), error))?;
+        let mut bdevperf = Command::new(program);
+        bdevperf.args(["-m", &spdk::core_mask(load, load.threads)]).arg("-c").arg(config);
+        bdevperf.args(["-q", &load.depth.to_string(), "-o", &load.block_bytes.to_string(), "-w", load.access.name()]);
+        if load.access.is_mixed() {
+            bdevperf.args(["-M", &load.read_percent.to_string()]);
+        }
+        bdevperf.args(["-t", &spdk::whole_seconds(load.runtime).to_string()]);
+        if load.threads > load.targets.len() {
+            // Every core sends to every bdev, of which there is one.
+            bdevperf.arg("-C");
+        }
+        Ok(bdevperf)
+    }
+
+    fn parse(&self, output: &str, load: &Load<'_>) -> Result<Measured> {
+        let Table { elapsed_s, rows, total: [iops, _, failed_per_s, overdue_per_s, mean_us, min_us, max_us] } =
+            table(output)?;
+        if rows != load.threads {
+            let expected = format!("a row for each of {} threads", load.threads);
+            return Err(not_understood(NAME, &expected, Some(&format!("{rows} rows"))));
+        }
+        let ios = (iops * elapsed_s).round() as u64;
+        let bytes = ios.saturating_mul(load.block_bytes.into());
+        Ok(Measured {
+            ios,
+            errors: ((failed_per_s + overdue_per_s) * elapsed_s).round() as u64,
+            bytes,
+            elapsed_s,
+            iops,
+            bytes_per_s: bytes as f64 / elapsed_s,
+            min_ns: min_us * 1e3,
+            mean_ns: mean_us * 1e3,
+            max_ns: max_us * 1e3,
+            latency: None,
+            user_s: None,
+            system_s: None,
+        })
+    }
+}
+
+/// The call of SPDK's that makes a bdev of a file, for the load's path.
+fn method(load: &Load<'_>) -> Option<&'static str> {
+    match load.path.interface() {
+        "io_uring" => Some("bdev_uring_create"),
+        "libaio" => Some("bdev_aio_create"),
+        _ => None,
+    }
+}
+
+/// SPDK's configuration: a bdev for each target.
+fn configuration(load: &Load<'_>) -> Value {
+    // A bdev's blocks may be larger than the device's, not smaller, and requests are whole ones. A file has none of its own.
+    let block_bytes = if load.block_bytes.is_multiple_of(4096) { 4096 } else { 512 };
+    let bdev = |(index, target): (usize, &String)| {
+        let params = json!({ "name": format!("b{index}"), "filename": target, "block_size": block_bytes });
+        json!({ "method": method(load), "params": params })
+    };
+    let bdevs: Vec<Value> = load.targets.iter().enumerate().map(bdev).collect();
+    json!({ "subsystems": [{ "subsystem": "bdev", "config": bdevs }] })
+}
+
+/// The table at the end of the output.
+struct Table {
+    /// The longest of the jobs.
+    elapsed_s: f64,
+    /// How many jobs it has.
+    rows: usize,
+    /// IOPS, MiB/s, failures and timeouts per second, and the mean, least and greatest latency in microseconds.
+    total: [f64; 7],
+}
+
+fn table(output: &str) -> Result<Table> {
+    let output = spdk::whole_lines(output);
+    let first = output.lines().find(|line| !line.trim().is_empty());
+    let mut lines = output.lines().map(str::trim);
+    if !lines.any(|line| line.starts_with("Device Information")) {
+        return Err(not_understood(NAME, "the table `Device Information : runtime(s) IOPS ...`", first));
+    }
+    let mut rows: Vec<[f64; 8]> = Vec::new();
+    for line in lines.filter(|line| !line.starts_with("====") && !line.starts_with("Job:")) {
+        if !line.starts_with("Total ") {
+            let numbers = row(line);
+            rows.push(numbers.ok_or_else(|| not_understood(NAME, "eight numbers of a job", Some(line)))?);
+            continue;
+        }
+        let total: [f64; 7] =
+            row(line).ok_or_else(|| not_understood(NAME, "seven numbers of the total", Some(line)))?;
+        let elapsed_s = rows.iter().map(|[elapsed_s, ..]| *elapsed_s).fold(0.0, f64::max);
+        let [iops, ..] = total;
+        if elapsed_s <= 0.0 || iops <= 0.0 || !spdk::is_sum(iops, rows.iter().map(|[_, iops, ..]| *iops)) {
+            return Err(not_understood(NAME, "the sum of the jobs above", Some(line)));
+        }
+        return Ok(Table { elapsed_s, rows: rows.len(), total });
+    }
+    Err(not_understood(NAME, "a row of totals", None))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,202 @@
+//! Runs a peer's program to its end, a stop or a time limit, and keeps what it printed. Called by `peers` alone.
+//! Its process group does not outlive it, and it cannot make this program wait, run out of memory or miss a stop.
+
+use std::io::{ErrorKind, Read};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use iolane::{Error, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid};
+
+/// How long a program may take.
+pub(super) struct Limits {
+    /// To its end.
+    pub(super) time: Duration,
+    /// From being told to end to its end, before it is killed.
+    pub(super) patience: Duration,
+}
+
+/// Why a program ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// By itself.
+    Itself,
+    /// It was stopped.
+    Stopped,
+    /// Its time was over.
+    Overdue,
+    /// It printed more than [`STDOUT_BYTES_MAX`].
+    Verbose,
+}
+
+/// What a program left behind.
+pub(super) struct Finished {
+    pub(super) stdout: String,
+    /// The end of what it complained about.
+    stderr: String,
+    pub(super) status: ExitStatus,
+    pub(super) end: End,
+}
+
+impl Finished {
+    pub(super) fn succeeded(&self) -> bool {
+        self.end == End::Itself && self.status.success()
+    }
+
+    /// Its last complaints as the tail of a message; of stdout where stderr is silent.
+    pub(super) fn complaints(&self) -> String {
+        let of = |text: &str| {
+            let lines = text.lines().map(|line| super::shown(line, 160)).filter(|line| !line.is_empty());
+            let mut last: Vec<String> = lines.rev().take(3).collect();
+            last.reverse();
+            last.join(" | ")
+        };
+        match [&self.stderr, &self.stdout].map(|text| of(text)) {
+            [stderr, _] if !stderr.is_empty() => format!(": {stderr}"),
+            [_, stdout] if !stdout.is_empty() => format!(": {stdout}"),
+            _ => ", and said nothing".into(),
+        }
+    }
+}
+
+/// fio's buckets of a million latencies are some hundred KiB.
+const STDOUT_BYTES_MAX: usize = 64 << 20;
+const STDERR_BYTES_KEPT: usize = 8 << 10;
+/// How often a stop is looked for.
+const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+
+/// Runs a command.
+///
+/// # Errors
+/// If it cannot be started or watched.
+pub(super) fn capture(command: &mut Command, limits: &Limits, stop: &AtomicBool) -> Result<Finished> {
+    let program = command.get_program().display().to_string();
+    let failed = |error: std::io::Error| Error::system(format!("running {program}"), error);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    let mut group = Group::new(command.spawn().map_err(failed)?);
+    let mut stdout = Pipe::new(group.child.stdout.take()).map_err(failed)?;
+    let mut stderr = Pipe::new(group.child.stderr.take()).map_err(failed)?;
+    let begun = Instant::now();
+    let mut end = End::Itself;
+    let mut told_to_end: Option<Instant> = None;
+    while !group.has_ended() {
+        wait(&group, &stdout, &stderr);
+        stdout.read();
+        stderr.read();
+        stderr.kept.drain(..stderr.kept.len().saturating_sub(STDERR_BYTES_KEPT));
+        if let Some(told) = told_to_end {
+            stdout.kept.truncate(STDOUT_BYTES_MAX);
+            if told.elapsed() >= limits.patience {
+                group.signal(Signal::KILL);
+            }
+            continue;
+        }
+        end = match () {
+            () if stop.load(Ordering::Relaxed) => End::Stopped,
+            () if begun.elapsed() >= limits.time => End::Overdue,
+            () if stdout.kept.len() > STDOUT_BYTES_MAX => End::Verbose,
+            () => continue,
+        };
+        group.signal(Signal::TERM);
+        told_to_end = Some(Instant::now());
+    }
+    let status = group.finish().map_err(failed)?;
+    stdout.read();
+    stderr.read();
+    Ok(Finished { stdout: stdout.text(), stderr: stderr.text(), status, end })
+}
+
+/// Sleeps until there is something to read, the program has ended, or it is time to look for a stop.
+fn wait(group: &Group, stdout: &Pipe<impl Read + AsFd>, stderr: &Pipe<impl Read + AsFd>) {
+    let open = [group.pidfd.as_ref().map(AsFd::as_fd), stdout.fd(), stderr.fd()];
+    let mut watched: Vec<PollFd<'_>> =
+        open.into_iter().flatten().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+    // A signal that interrupts it does what a tick does.
+    let _ = poll(&mut watched, Some(&TICK));
+}
+
+/// A child and all that it starts in its process group; killed and waited for when dropped.
+struct Group {
+    child: Child,
+    id: Pid,
+    /// Readable when the child has ended.
+    pidfd: Option<OwnedFd>,
+    waited: bool,
+}
+
+impl Group {
+    fn new(child: Child) -> Self {
+        let id = Pid::from_child(&child);
+        // Without one the end is noticed at the next tick.
+        Self { child, id, pidfd: pidfd_open(id, PidfdFlags::empty()).ok(), waited: false }
+    }
+
+    /// To be called only before the child is waited for: until then the group's number cannot be another's.
+    fn signal(&self, signal: Signal) {
+        // A group that is gone needs none.
+        let _ = kill_process_group(self.id, signal);
+    }
+
+    /// Whether the child has ended; it is still there to be waited for.
+    fn has_ended(&self) -> bool {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        !matches!(waitid(WaitId::Pid(self.id), options), Ok(None))
+    }
+
+    /// Kills what is left of it.
+    fn finish(&mut self) -> std::io::Result<ExitStatus> {
+        if !std::mem::replace(&mut self.waited, true) {
+            self.signal(Signal::KILL);
+        }
+        self.child.wait()
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = self.finish();
+    }
+}
+
+/// What a child prints, read as it comes.
+struct Pipe<R> {
+    /// `None` when the other end is closed.
+    source: Option<R>,
+    kept: Vec<u8>,
+}
+
+impl<R: Read + AsFd> Pipe<R> {
+    /// Much more than a pipe holds, so that one call empties it once nobody writes, and ends while somebody does.
+    const BYTES_A_CALL: u64 = 4 << 20;
+
+    fn new(source: Option<R>) -> std::io::Result<Self> {
+        if let Some(source) = &source {
+            fcntl_setfl(source, fcntl_getfl(source)? | OFlags::NONBLOCK)?;
+        }
+        Ok(Self { source, kept: Vec::new() })
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.source.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Keeps what has come.
+    fn read(&mut self) {
+        let Some(source) = &mut self.source else { return };
+        match source.take(Self::BYTES_A_CALL).read_to_end(&mut self.kept) {
+            Ok(bytes) if bytes as u64 == Self::BYTES_A_CALL => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            // Closed, or broken: nothing more comes.
+            _ => self.source = None,
+        }
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.kept).into_owned()
+    }
+}

@@ -1,0 +1,437 @@
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use rustix::fs::{Mode, OFlags};
+
+use super::*;
+
+/// What a [`Load`] borrows, and the values that tests do not care about.
+pub(super) struct Arm {
+    path: IoPath,
+    pub(super) targets: Vec<String>,
+    pub(super) cpus: Option<CpuList>,
+    pub(super) spoll_cpus: Option<CpuList>,
+}
+
+impl Arm {
+    pub(super) fn new(path: &str, targets: &[&str]) -> Self {
+        let targets = targets.iter().map(ToString::to_string).collect();
+        Self { path: path.parse().unwrap(), targets, cpus: None, spoll_cpus: None }
+    }
+
+    /// Random reads of 4 KiB, a thread for each target, 2 s.
+    pub(super) fn load(&self) -> Load<'_> {
+        Load {
+            path: &self.path,
+            access: Access::RandRead,
+            read_percent: 50,
+            block_bytes: 4096,
+            depth: 16,
+            threads: self.targets.len(),
+            targets: &self.targets,
+            cpus: self.cpus.as_ref(),
+            spoll_cpus: self.spoll_cpus.as_ref(),
+            runtime: Duration::from_secs(2),
+            warmup: Duration::ZERO,
+            seed: 1,
+            direct: true,
+            size: None,
+        }
+    }
+}
+
+/// A command's arguments as they would be typed.
+pub(super) fn arguments(peer: &dyn Peer, load: &Load<'_>) -> String {
+    let folder = Folder::create().unwrap();
+    let command = peer.command(Path::new("program"), load, &folder.0).unwrap();
+    let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
+    words.join(" ").replace(&folder.0.display().to_string(), "FOLDER")
+}
+
+/// What the tools printed, with the peer whose output it is.
+macro_rules! sample {
+    ($peer:expr, $name:literal) => {
+        ($peer as &dyn Peer, include_str!(concat!("../../tests/fixtures/peers/", $name)))
+    };
+}
+pub(super) const SAMPLES: [(&dyn Peer, &str); 8] = [
+    sample!(&fio::Fio, "fio-psync-randread.json"),
+    sample!(&fio::Fio, "fio-libaio-randwrite.json"),
+    sample!(&fio::Fio, "fio-io_uring-randrw-2-threads.json"),
+    sample!(&fio::Fio, "fio-posixaio-read.json"),
+    sample!(&fio::Fio, "fio-spoll.json"),
+    sample!(&spdk_nvme_perf::SpdkNvmePerf, "spdk_nvme_perf-LL.txt"),
+    sample!(&bdevperf::Bdevperf, "bdevperf-aio.txt"),
+    sample!(&bdevperf::Bdevperf, "bdevperf-uring.txt"),
+];
+
+/// What must be so of all figures that a parser lets pass.
+fn check_sums(measured: &Measured) {
+    assert!(measured.ios > 0 && measured.elapsed_s > 0.0);
+    for number in [measured.iops, measured.bytes_per_s, measured.min_ns, measured.mean_ns, measured.max_ns] {
+        assert!(number.is_finite() && number >= 0.0, "{number}");
+    }
+    if let Some(latency) = &measured.latency {
+        assert_eq!(latency.len(), measured.ios);
+    }
+}
+
+#[test]
+fn every_sample_is_understood_and_its_sums_agree() {
+    let arm = Arm::new("io_uring", &["/x"]);
+    for (peer, sample) in SAMPLES {
+        let measured = peer.parse(sample, &arm.load()).unwrap();
+        check_sums(&measured);
+        // Up to 8 were in flight when fio's warm-up ended, and are in some of its sums and not in others.
+        let begun = measured.iops * measured.elapsed_s;
+        assert!((begun - measured.ios as f64).abs() < 8.5, "{begun} {}", measured.ios);
+        assert!(measured.bytes.abs_diff(measured.ios * 4096) <= 8 * 4096, "{} {}", measured.bytes, measured.ios);
+        assert!(measured.min_ns <= measured.mean_ns && measured.mean_ns <= measured.max_ns);
+        if let Some(latency) = &measured.latency {
+            // Buckets are up to 1/64 wide, and everything counts as the middle of its own.
+            assert!((latency.mean() / measured.mean_ns - 1.0).abs() < 0.01, "{} {}", latency.mean(), measured.mean_ns);
+            assert!((latency.max() as f64 / measured.max_ns - 1.0).abs() < 0.02);
+            assert!((latency.min() as f64 / measured.min_ns - 1.0).abs() < 0.02);
+        }
+    }
+}
+
+#[test]
+fn another_tools_output_is_not_understood() {
+    let arm = Arm::new("io_uring", &["/x"]);
+    for peer in PEERS {
+        for (other, sample) in SAMPLES.iter().filter(|(other, _)| other.name() != peer.name()) {
+            assert!(peer.parse(sample, &arm.load()).is_err(), "{} took what {} printed", peer.name(), other.name());
+        }
+    }
+}
+
+/// A sample with one byte replaced.
+fn replaced(sample: &str, at: usize, by: u8) -> String {
+    let mut bytes = sample.as_bytes().to_vec();
+    bytes[at] = by;
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_a_parser_panic_or_pass(text in "\\PC{0,60}|([ \\t\\n:%(){}\"0-9a-zA-Z=.-]{0,40}\\n){0,8}") {
+        let arm = Arm::new("io_uring", &["/x"]);
+        for peer in PEERS {
+            prop_assert!(peer.parse(&text, &arm.load()).is_err());
+        }
+    }
+
+    #[test]
+    fn a_damaged_sample_makes_no_parser_panic_and_no_sum_disagree(
+        sample in 0..SAMPLES.len(), at: prop::sample::Index, by: u8, digit in b'0'..=b'9',
+    ) {
+        let (peer, sample) = SAMPLES[sample];
+        let arm = Arm::new("io_uring", &["/x"]);
+        let digits: Vec<usize> = (0..sample.len()).filter(|at| sample.as_bytes()[*at].is_ascii_digit()).collect();
+        for damaged in [replaced(sample, at.index(sample.len()), by), replaced(sample, *at.get(&digits), digit)] {
+            if let Ok(measured) = peer.parse(&damaged, &arm.load()) {
+                check_sums(&measured);
+            }
+        }
+    }
+
+    #[test]
+    fn a_sample_without_one_of_its_lines_makes_no_parser_panic(sample in 0..SAMPLES.len(), line: prop::sample::Index) {
+        let (peer, sample) = SAMPLES[sample];
+        let arm = Arm::new("io_uring", &["/x"]);
+        let mut lines: Vec<&str> = sample.lines().collect();
+        lines.remove(line.index(lines.len()));
+        if let Ok(measured) = peer.parse(&lines.join("\n"), &arm.load()) {
+            check_sums(&measured);
+        }
+    }
+
+    #[test]
+    fn a_sample_that_was_cut_short_is_an_error(sample in 0..SAMPLES.len(), at: prop::sample::Index) {
+        let (peer, sample) = SAMPLES[sample];
+        let arm = Arm::new("io_uring", &["/x"]);
+        let whole = sample.trim_end().len();
+        let error = peer.parse(&sample[..at.index(whole)], &arm.load()).unwrap_err().to_string();
+        prop_assert!(error.contains("expected "), "{}", error);
+    }
+}
+
+/// A peer that is a shell script.
+struct Script(&'static str);
+
+impl Peer for Script {
+    fn name(&self) -> &'static str {
+        "script"
+    }
+    fn remedy(&self) -> &'static str {
+        "write it"
+    }
+    fn version_argument(&self) -> Option<&'static str> {
+        Some("--version")
+    }
+    fn cannot(&self, load: &Load<'_>) -> Option<String> {
+        (load.depth > 16).then(|| "it cannot count further than 16".into())
+    }
+    fn differences(&self, _: &Load<'_>) -> Vec<String> {
+        Vec::new()
+    }
+    fn command(&self, program: &Path, load: &Load<'_>, folder: &Path) -> Result<Command> {
+        let mut shell = Command::new(program);
+        shell.args(["-c", self.0, "sh"]).args(load.targets).current_dir(folder);
+        Ok(shell)
+    }
+    fn parse(&self, output: &str, load: &Load<'_>) -> Result<Measured> {
+        bdevperf::Bdevperf.parse(output, load)
+    }
+}
+
+/// Runs a script that is given the name of a file.
+fn run_script(script: &'static str, file: &Path, time: Duration, stop: &AtomicBool) -> Result<Measured> {
+    let arm = Arm::new("psync", &[file.to_str().unwrap()]);
+    let installed = Installed { program: "/bin/sh".into(), version: None };
+    let limits = Limits { time, patience: Duration::from_millis(100) };
+    run_within(&limits, &Script(script), &installed, &arm.load(), stop)
+}
+
+const LONG: Duration = Duration::from_secs(600);
+
+fn error_of(script: &'static str) -> String {
+    run_script(script, Path::new("/dev/null"), LONG, &AtomicBool::new(false)).unwrap_err().to_string()
+}
+
+#[test]
+fn what_a_peer_prints_is_parsed() {
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/peers/bdevperf-aio.txt");
+    let measured = run_script("cat $1", Path::new(sample), LONG, &AtomicBool::new(false)).unwrap();
+    assert_eq!(measured.iops, 15618.90);
+}
+
+#[test]
+fn a_peer_that_fails_is_told_with_its_last_complaints() {
+    let error = error_of("echo progress; for i in 1 2 3 4; do echo complaint $i >&2; done; exit 7");
+    assert_eq!(error, "peer script on psync: it failed (exit status: 7): complaint 2 | complaint 3 | complaint 4");
+    assert_eq!(error_of("echo on stdout; exit 1"), "peer script on psync: it failed (exit status: 1): on stdout");
+    assert_eq!(error_of("exit 1"), "peer script on psync: it failed (exit status: 1), and said nothing");
+}
+
+#[test]
+fn a_peer_that_dies_of_a_signal_is_told_with_the_signal() {
+    let error = error_of("kill -SEGV $$");
+    assert!(error.starts_with("peer script on psync: it failed (signal: 11 (SIGSEGV)"), "{error}");
+}
+
+#[test]
+fn a_peer_that_prints_rubbish_is_not_believed() {
+    let error = error_of("echo; echo 'All is \u{1b}[31mwell'");
+    assert_eq!(
+        error,
+        "output of bdevperf: expected the table `Device Information : runtime(s) IOPS ...`, but found `All is  [31mwell`; \
+         it may be of a version that prints otherwise"
+    );
+}
+
+#[test]
+fn a_peer_that_floods_stderr_is_neither_held_up_nor_kept_whole() {
+    let error = error_of("head -c 20000000 /dev/zero | tr '\\0' '\\n' >&2; echo the end >&2; exit 1");
+    assert_eq!(error, "peer script on psync: it failed (exit status: 1): the end");
+}
+
+#[test]
+fn a_peer_that_never_stops_printing_is_ended() {
+    let error = error_of("while :; do head -c 9000000 /dev/zero; done");
+    assert!(error.starts_with("peer script on psync: it printed far more than figures"), "{error}");
+}
+
+#[test]
+fn a_peer_that_is_not_there_is_told() {
+    let arm = Arm::new("psync", &["/x"]);
+    let installed = Installed { program: "/nowhere/peer".into(), version: None };
+    let error = run(&Script(""), &installed, &arm.load(), &AtomicBool::new(false)).unwrap_err().to_string();
+    assert_eq!(error, "running /nowhere/peer: no such file or directory");
+}
+
+#[test]
+fn a_load_that_a_peer_cannot_do_is_not_begun() {
+    let arm = Arm::new("psync", &["/x"]);
+    let installed = Installed { program: "/nowhere/peer".into(), version: None };
+    for (load, cause) in [
+        (Load { depth: 17, ..arm.load() }, "it cannot count further than 16"),
+        (Load { threads: 0, ..arm.load() }, "its threads is 0"),
+        (Load { targets: &[], ..arm.load() }, "its targets is 0"),
+    ] {
+        let error = run(&Script(""), &installed, &load, &AtomicBool::new(false)).unwrap_err();
+        assert_eq!((error.kind(), error.cause()), (iolane::error::ErrorKind::Usage, cause));
+    }
+}
+
+/// Whether a process is there and not merely waiting to be waited for.
+fn lives(id: &str) -> bool {
+    std::fs::read_to_string(format!("/proc/{id}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+/// Runs a script that writes the id of a process into the file it is given, sets `stop` once it has, and waits until that
+/// process is gone. One that stays would let the test hang, which is its failure.
+fn stop_script(name: &str, script: &'static str) -> String {
+    let file = std::env::temp_dir().join(format!("iolane-peer-test-{name}-{}", std::process::id()));
+    std::fs::write(&file, "").unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let (flag, seen) = (stop.clone(), file.clone());
+    let observer = std::thread::spawn(move || {
+        loop {
+            let id = std::fs::read_to_string(&seen).unwrap_or_default();
+            if id.ends_with('\n') {
+                flag.store(true, Ordering::Relaxed);
+                return id.trim().to_owned();
+            }
+            std::thread::yield_now();
+        }
+    });
+    let error = run_script(script, &file, LONG, &stop).unwrap_err().to_string();
+    let id = observer.join().unwrap();
+    std::fs::remove_file(file).unwrap();
+    while lives(&id) {
+        std::thread::yield_now();
+    }
+    error
+}
+
+#[test]
+fn a_peer_that_hangs_is_stopped_with_all_it_has_started() {
+    let error = stop_script("children", "sleep 1000 & echo $! > $1; wait");
+    assert_eq!(error, "peer script on psync: it was stopped before its end, and said nothing");
+}
+
+#[test]
+fn a_peer_that_will_not_end_is_killed() {
+    let error = stop_script("stubborn", "trap 'echo no >&2' TERM; echo $$ > $1; while :; do sleep 0.01; done");
+    // The shell has a word of its own to say of the sleep that was ended.
+    assert!(error.starts_with("peer script on psync: it was stopped before its end: "), "{error}");
+    assert!(error.ends_with("no"), "{error}");
+}
+
+#[test]
+fn what_a_peer_leaves_running_is_killed_when_it_ends() {
+    let file = std::env::temp_dir().join(format!("iolane-peer-test-left-{}", std::process::id()));
+    let error = run_script("sleep 1000 & echo $! > $1; exit 3", &file, LONG, &AtomicBool::new(false)).unwrap_err();
+    let id = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    while lives(id.trim()) {
+        std::thread::yield_now();
+    }
+    assert!(error.to_string().contains("exit status: 3"), "{error}");
+}
+
+#[test]
+fn a_peer_that_takes_too_long_is_ended() {
+    let overdue = run_script("sleep 1000", Path::new("/dev/null"), Duration::ZERO, &AtomicBool::new(false));
+    let error = overdue.unwrap_err().to_string();
+    assert_eq!(error, "peer script on psync: it had not ended after 0 s, and said nothing");
+}
+
+#[test]
+fn the_folder_of_a_run_is_its_users_own_and_does_not_stay() {
+    let folder = Folder::create().unwrap();
+    let path = folder.0.clone();
+    assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+    std::fs::write(path.join("file"), "").unwrap();
+    drop(folder);
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_program_is_found_by_its_variable_before_path() {
+    let found = find_in(&Script(""), Some("/bin/sh".into()), Some("/nowhere".into())).unwrap();
+    assert_eq!(found.program, Path::new("/bin/sh"));
+    let folder = Folder::create().unwrap();
+    // A shell writes it: what this process had open for writing, a child of another test might hold still, and then it
+    // cannot be executed (ETXTBSY).
+    let shell = |script: &str| {
+        let status = Command::new("sh").args(["-c", script]).current_dir(&folder.0).status().unwrap();
+        assert!(status.success());
+    };
+    shell("printf '#!/bin/sh\\necho\\necho script 1.2 $1\\n' > script");
+    let path = std::env::join_paths([Path::new("/nowhere"), &folder.0]).unwrap();
+    let missing = find_in(&Script(""), None, Some(path.clone())).unwrap_err().to_string();
+    // It cannot be executed yet.
+    let remedy = "write it, or set IOLANE_PEER_SCRIPT to the program's path";
+    assert_eq!(missing, format!("peer script: it is not on PATH; {remedy}"));
+    shell("chmod 755 script");
+    let program = folder.0.join("script");
+    let found = find_in(&Script(""), None, Some(path)).unwrap();
+    assert_eq!(found, Installed { program, version: Some("script 1.2 --version".into()) });
+    let error = find_in(&Script(""), Some("/etc/passwd".into()), None).unwrap_err().to_string();
+    assert_eq!(error, format!("peer script: IOLANE_PEER_SCRIPT names /etc/passwd, which is no program; {remedy}"));
+}
+
+#[test]
+fn every_peer_that_is_missing_says_how_to_get_it() {
+    for peer in PEERS {
+        let error = find_in(*peer, None, None).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("peer {}: it is not on PATH; ", peer.name())), "{error}");
+        assert!(error.contains(peer.remedy()) && error.contains("IOLANE_PEER_"), "{error}");
+    }
+}
+
+/// A file without a name, as a scratch file is, and the name that another process can open it by.
+fn nameless_file(bytes: usize) -> (std::fs::File, String) {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    let fd = rustix::fs::open(std::env::temp_dir(), flags, Mode::RUSR | Mode::WUSR).unwrap();
+    rustix::io::pwrite(&fd, &vec![7; bytes], 0).unwrap();
+    let name = format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd());
+    (fd.into(), name)
+}
+
+#[test]
+fn the_installed_fio_measures_every_access() {
+    let installed = match find(&fio::Fio) {
+        Ok(installed) => installed,
+        Err(error) => return eprintln!("SKIPPED running a real fio: {error}"),
+    };
+    assert!(installed.version.as_deref().is_some_and(|version| version.starts_with("fio-")), "{installed:?}");
+    let (file, name) = nameless_file(1 << 20);
+    let accesses = Access::ALL.map(|access| (access, "psync"));
+    for (access, path) in accesses.into_iter().chain([(Access::RandRw, "libaio"), (Access::RandRw, "posix_aio")]) {
+        let arm = Arm::new(path, &[&name]);
+        let short = Duration::from_millis(30);
+        // Through the page cache, which every file system has.
+        let load = Load {
+            access,
+            threads: 2,
+            depth: 4,
+            runtime: short,
+            warmup: short,
+            seed: u64::MAX,
+            direct: false,
+            ..arm.load()
+        };
+        let measured = run(&fio::Fio, &installed, &load, &AtomicBool::new(false)).unwrap();
+        check_sums(&measured);
+        let latency = measured.latency.as_ref().unwrap();
+        assert!(latency.value_at_quantile(0.5) <= latency.value_at_quantile(0.99));
+        assert!(measured.iops > 0.0 && measured.user_s.is_some() && measured.system_s.is_some());
+        assert_eq!(file.metadata().unwrap().len(), 1 << 20);
+    }
+}
+
+#[test]
+fn the_installed_fio_makes_no_file_that_is_not_there() {
+    let installed = match find(&fio::Fio) {
+        Ok(installed) => installed,
+        Err(error) => return eprintln!("SKIPPED running a real fio: {error}"),
+    };
+    let folder = Folder::create().unwrap();
+    let target = folder.0.join("a:b, $c").display().to_string();
+    let arm = Arm::new("psync", &[&target]);
+    let short = Duration::from_millis(30);
+    let load = Load { access: Access::Write, runtime: short, size: Some(1 << 20), direct: false, ..arm.load() };
+    let error = run(&fio::Fio, &installed, &load, &AtomicBool::new(false)).unwrap_err().to_string();
+    assert!(error.starts_with("peer fio on psync: it failed (exit status: 1): "), "{error}");
+    assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 0);
+    // And writes one that is there, whatever its name.
+    std::fs::write(&target, vec![7; 1 << 20]).unwrap();
+    run(&fio::Fio, &installed, &load, &AtomicBool::new(false)).unwrap();
+    assert!(std::fs::read(&target).unwrap().iter().any(|byte| *byte != 7));
+    assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 1);
+}
