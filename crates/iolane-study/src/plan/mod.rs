@@ -131,8 +131,6 @@ pub enum Drives {
 pub enum Metric {
     /// I/Os per second.
     Iops,
-    /// I/Os per second over the number of drives: the same for any number of them where a path scales.
-    IopsPerDrive,
     /// Bytes per second.
     BytesPerS,
     /// Mean latency in nanoseconds.

@@ -107,7 +107,6 @@ impl Row {
             |times: &Histogram<u64>, at: f64| (!times.is_empty()).then(|| times.value_at_quantile(at) as f64);
         match metric {
             Metric::Iops => per_s(self.ios as f64),
-            Metric::IopsPerDrive => per_s(self.ios as f64 / self.arm.drives.max(1) as f64),
             Metric::BytesPerS => per_s(self.bytes as f64),
             Metric::MeanNs => self.mean_ns,
             Metric::P50Ns => quantile(&self.latency, 0.5),
