@@ -7,7 +7,6 @@ use crate::plan::{Factor, Metric};
 pub fn quantity(metric: Metric, value: f64) -> String {
     match metric {
         Metric::Iops => counted(value, "IOPS"),
-        Metric::IopsPerDrive => counted(value, "IOPS per drive"),
         Metric::BytesPerS => {
             let (scaled, prefix) = scale(value);
             format!("{} {prefix}B/s", number(scaled))
@@ -89,7 +88,6 @@ mod tests {
         let shown = [
             (Metric::Iops, 182_400.0, "182 k IOPS"),
             (Metric::Iops, 950.0, "950 IOPS"),
-            (Metric::IopsPerDrive, 1_000_000.0, "1.00 M IOPS per drive"),
             (Metric::BytesPerS, 6.8e9, "6.80 GB/s"),
             (Metric::P50Ns, 85_230.0, "85.2 us"),
             (Metric::MeanNs, 999_500.0, "1.00 ms"),

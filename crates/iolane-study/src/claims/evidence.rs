@@ -200,7 +200,7 @@ impl fmt::Display for Missing<'_> {
 /// Why no run of an arm has a metric: the metric's own reason, and what the runs say of it.
 fn unavailable(results: &ArmResults, metric: Metric) -> String {
     let (reason, words): (&str, &[&str]) = match metric {
-        Metric::Iops | Metric::IopsPerDrive | Metric::BytesPerS => ("no time was measured", &[]),
+        Metric::Iops | Metric::BytesPerS => ("no time was measured", &[]),
         Metric::MeanNs | Metric::P50Ns | Metric::P99Ns => ("no latency was measured", &["latenc"]),
         Metric::SubmitP50Ns => ("the time to hand a batch over was not measured", &["hand", "submi"]),
         Metric::SyscallsPerIo => ("system calls were not counted", &["system call"]),

@@ -56,7 +56,10 @@ fn results(study: &Study, repeats: u32, fill: Fill<'_>) -> Results {
         });
         match rows.collect::<Result<Vec<Row>, &str>>() {
             Ok(rows) => results.arms.push(ArmResults { arm, rows }),
-            Err(reason) => results.left_out.push(LeftOut { arm, reason: reason.into(), remedy: String::new() }),
+            Err(reason) => {
+                let (reason, remedy) = (reason.into(), String::new());
+                results.left_out.push(LeftOut { arm, reason, remedy, failed: false });
+            }
         }
     }
     results
