@@ -1,5 +1,6 @@
 //! A study's results as a page for people: the answer, the claims, the figures, what was left out.
 
+use iolane_study::claims::{Decision, Verdict};
 use iolane_study::plan::Metric;
 use iolane_study::report::{ArmReport, FigureReport, Skipped, StudyReport};
 
@@ -16,6 +17,7 @@ pub(crate) fn report(report: &StudyReport, targets: &str) -> String {
         true => text.push_str(&arms(&report.arms)),
         false => text.push_str(&figures(&report.figures)),
     }
+    text.push_str(&claims(&report.claims));
     for advice in &report.advice {
         text.push_str(&format!("{}\n", output::wrap(advice, 0)));
     }
@@ -24,6 +26,29 @@ pub(crate) fn report(report: &StudyReport, targets: &str) -> String {
     for warning in &report.warnings {
         text.push_str(&format!("{}\n", output::wrap(&format!("note: {warning}"), 6)));
     }
+    text
+}
+
+/// Each claim with its verdict, the published figures and ours, and what the verdict rests on.
+fn claims(claims: &[Decision]) -> String {
+    if claims.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from("Published claims, decided here:\n");
+    for claim in claims {
+        let lines = [
+            format!("  {:<4} {}: {}", claim.id, claim.verdict.to_string().to_uppercase(), claim.says),
+            format!("       published  {}", claim.published),
+            format!("       here       {}", claim.measured.as_deref().unwrap_or("nothing")),
+            format!("       why        {}", claim.why),
+        ];
+        for (index, line) in lines.iter().enumerate() {
+            text.push_str(&format!("{}\n", output::wrap(line, if index == 0 { 7 } else { 18 })));
+        }
+    }
+    let count = |verdict| claims.iter().filter(|claim| claim.verdict == verdict).count();
+    let counts = Verdict::ALL.map(|verdict| format!("{} {verdict}", count(verdict)));
+    text.push_str(&format!("\n{}\n\n", counts.join(", ")));
     text
 }
 

@@ -6,6 +6,7 @@ mod figures;
 
 use serde::Serialize;
 
+use crate::claims::{self, Decision};
 use crate::plan::{Arm, Lengths, Metric, Scale, Study};
 use crate::record::{HostRecord, TargetRecord};
 use crate::records::{ArmResults, LeftOut, Results, Row};
@@ -52,7 +53,7 @@ pub struct StudyReport {
     /// The answer, a sentence for each kind of load.
     pub advice: Vec<String>,
     /// What was published, and whether it holds here.
-    pub claims: Vec<serde_json::Value>,
+    pub claims: Vec<Decision>,
     host: HostRecord,
     /// What a reader should know before believing the figures.
     pub warnings: Vec<String>,
@@ -168,7 +169,7 @@ impl StudyReport {
             skipped: skipped(&measured.left_out),
             figures: study.figures.iter().map(|figure| FigureReport::new(figure, &results)).collect(),
             advice: advice(&arms),
-            claims: Vec::new(),
+            claims: claims::decide(study, &results),
             arms,
             host: HostRecord::gather(targets.first()),
             warnings,
