@@ -36,12 +36,12 @@ fn claims(claims: &[Decision]) -> String {
     }
     let mut text = String::from("Published claims, decided here:\n");
     for claim in claims {
-        let lines = [
+        let mut lines = vec![
             format!("  {:<4} {}: {}", claim.id, claim.verdict.to_string().to_uppercase(), claim.says),
             format!("       published  {}", claim.published),
-            format!("       here       {}", claim.measured.as_deref().unwrap_or("nothing")),
-            format!("       why        {}", claim.why),
         ];
+        lines.extend(claim.measured.as_ref().map(|measured| format!("       here       {measured}")));
+        lines.extend(deciding_check(claim).map(|why| format!("       because    {why}")));
         for (index, line) in lines.iter().enumerate() {
             text.push_str(&format!("{}\n", output::wrap(line, if index == 0 { 7 } else { 18 })));
         }
@@ -50,6 +50,17 @@ fn claims(claims: &[Decision]) -> String {
     let counts = Verdict::ALL.map(|verdict| format!("{} {verdict}", count(verdict)));
     text.push_str(&format!("\n{}\n\n", counts.join(", ")));
     text
+}
+
+/// The first check that has the claim's verdict; the others stand in study.json.
+fn deciding_check(claim: &Decision) -> Option<String> {
+    let mut deciding = claim.checks.iter().filter(|check| check.verdict == claim.verdict);
+    let first = deciding.next()?;
+    let others = match deciding.count() {
+        0 => String::new(),
+        count => format!(" (and {count} more)"),
+    };
+    Some(format!("{}: {}{others}", first.says, first.why))
 }
 
 /// A table for each set of arms that are to be compared.
