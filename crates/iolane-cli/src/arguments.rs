@@ -272,8 +272,10 @@ impl WorkloadArguments {
             batch: self.batch,
             fsync_every: self.fsync,
             rate: self.rate,
+            think_us: None,
             verify: self.verify,
             size: size.map(|bytes| bytes.0),
+            bytes_max: None,
             seed: self.seed,
         }
     }
