@@ -5,6 +5,7 @@
 mod clock;
 pub mod content;
 mod engine;
+pub mod fio;
 pub mod placement;
 pub mod record;
 pub mod run;
