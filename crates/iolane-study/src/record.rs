@@ -11,6 +11,9 @@ use crate::telemetry::{DeviceHost, Host};
 #[derive(Debug, Clone, Serialize)]
 pub struct RunRecord {
     schema: &'static str,
+    /// The name of the job, if it was one of a job file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job: Option<String>,
     /// The path, in its one notation.
     pub path: String,
     /// The first target.
@@ -181,6 +184,7 @@ impl RunRecord {
         let targets: Vec<TargetRecord> = plan.targets.iter().map(TargetRecord::new).collect();
         Some(Self {
             schema: "iolane.run/1",
+            job: None,
             path: plan.path.to_string(),
             target: targets.first()?.clone(),
             targets: if targets.len() > 1 { targets } else { Vec::new() },
