@@ -437,7 +437,8 @@ fn placement(given: &Given<'_>, threads: usize, notes: &mut Vec<String>) -> Resu
         };
         notes.push(format!("{whose}; fio lets each run on any of them"));
     }
-    let spoll_cpus = given.parsed("sqthread_poll_cpu", cpus)?.filter(|_| given.has("sqthread_poll"));
+    let polls = given.flag("sqthread_poll")? == Some(true);
+    let spoll_cpus = given.parsed("sqthread_poll_cpu", cpus)?.filter(|_| polls);
     Ok(Placement { cpus: allowed, spoll_cpus })
 }
 
@@ -588,6 +589,8 @@ mod tests {
         }
         let job = one("ioengine=io_uring\nsqthread_poll\nsqthread_poll_cpu=3");
         assert_eq!(job.placement.spoll_cpus, Some("3".parse().unwrap()));
+        let job = one("ioengine=io_uring\nsqthread_poll=0\nsqthread_poll_cpu=3");
+        assert_eq!(job.placement.spoll_cpus, None);
     }
 
     #[test]
