@@ -67,6 +67,31 @@ fn jobs_run_side_by_side_until_a_stonewall_and_each_has_a_record() {
 }
 
 #[test]
+fn jobs_that_end_with_their_bytes_do_as_many_requests_as_with_fio() {
+    if !common::has("fio") {
+        return common::skipped("requests of fio's", "fio is not installed");
+    }
+    let folder = Folder::new();
+    folder.file("one", 3 << 20);
+    folder.file("two", 3 << 20);
+    let file = "[global]\ngroup_reporting\nstonewall\nnorandommap\n[whole]\nfilename=one\nbs=16k\n[odd]\nsize=50k\nbs=8k\n\
+                [threads]\nsize=1m\nnumjobs=3\nrw=write\n[amount]\nsize=1m\nio_size=3m\nrw=randread\nioengine=libaio\niodepth=8\n\
+                [targets]\nfilename=one:two\nnumjobs=2\nbs=64k\n[part]\nfilename=one:two\nnumjobs=2\nsize=1m\n\
+                [units]\nkb_base=1000\nsize=1m\nbs=1kb\n[reads]\nsize=64k\nbs=8k,16k\nrw=randread\n[engine]\nioengine=null\nsize=8kib\nbs=512\n";
+    let document = run(&folder, file, &["--json", "-"]).done().json();
+    let ours =
+        document["jobs"].as_array().unwrap().iter().map(|job| (job["job"].clone(), job["result"]["ios"].clone()));
+    let words = ["--output-format=json", "job.fio"];
+    let fio = finish(common::command_of("fio", &folder, words).spawn().unwrap()).done().json();
+    let jobs = fio["jobs"].as_array().unwrap().iter();
+    let theirs = jobs.map(|job| {
+        let ios = |kind: &str| job[kind]["total_ios"].as_u64().unwrap();
+        (job["jobname"].clone(), Value::from(ios("read") + ios("write")))
+    });
+    assert_eq!(ours.collect::<Vec<_>>(), theirs.collect::<Vec<_>>());
+}
+
+#[test]
 fn people_get_a_page_for_each_job_within_100_columns() {
     let folder = Folder::new();
     let file = "[first]\nsize=1m\n[second]\nsize=1m\nstonewall\n";
