@@ -1,5 +1,5 @@
-//! Job files of fio's: no bytes make reading or translating one panic, and what becomes of one can be asked for: each job
-//! has threads, and a workload that makes sense. Never a run: a fuzzer must open nothing on the machine it runs on.
+//! Job files of fio's: no bytes make reading or translating one panic, and what becomes of one can be asked for: each
+//! job has threads, and a workload that makes sense. Never a run: a fuzzer must open nothing on the machine it runs on.
 #![no_main]
 
 use iolane_study::fio::{JobFile, Place, jobs};

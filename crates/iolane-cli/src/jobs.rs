@@ -1,5 +1,5 @@
-//! `iolane run JOBFILE`: the jobs of a file of fio's, one after the other or at the same time, as the file says; a page for
-//! people for each, or their records for programs.
+//! `iolane run JOBFILE`: the jobs of a file of fio's, one after the other or at the same time, as the file says; a page
+//! for people for each, or their records for programs.
 
 use std::ffi::OsString;
 use std::path::Path;

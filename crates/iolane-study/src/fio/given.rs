@@ -1,5 +1,5 @@
-//! The options that hold for one job: those of its section over those of the `[global]` sections before it, by fio's names.
-//! `translate` asks it for values; which options there are, and why others are refused, stands here.
+//! The options that hold for one job: those of its section over those of the `[global]` sections before it, by fio's
+//! names. `translate` asks it for values; which options there are, and why others are refused, stands here.
 
 use std::collections::BTreeMap;
 

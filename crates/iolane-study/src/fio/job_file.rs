@@ -56,23 +56,23 @@ impl JobFile {
     /// Reads a file.
     ///
     /// # Errors
-    /// `Unavailable` if it cannot be read, and as [`parse`](Self::parse).
+    /// `Usage` if it cannot be read, and as [`parse`](Self::parse).
     pub fn read(file: &Path) -> Result<Self> {
         let name = file.display().to_string();
         let mut bytes = Vec::new();
         let read = File::open(file).and_then(|file| file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes));
         read.map_err(|error| {
-            Error::unavailable(format!("job file {}", shown(&name)), iolane::error::describe(&error))
-                .remedy("check the name")
+            Error::usage(format!("job file {}", shown(&name)), iolane::error::describe(&error))
+                .remedy("check the name; what is to be measured is named with --target")
         })?;
         Self::parse(&name, &bytes)
     }
 
     /// Takes the bytes of a file apart; `name` is what messages call it.
     ///
-    /// The form is fio's (fio(1), "JOB FILE FORMAT"): `[NAME]` begins a section, blanks around a line, a key and a value do
-    /// not count, and `;` or `#` begin a comment wherever they stand. Of what fio puts in while it reads, nothing is known:
-    /// neither `include`, nor `${VARIABLE}`, nor `$pagesize`, `$mb_memory` and `$ncpus`.
+    /// The form is fio's (fio(1), "JOB FILE FORMAT"): `[NAME]` begins a section, blanks around a line, a key and a
+    /// value do not count, and `;` or `#` begin a comment wherever they stand. Of what fio puts in while it reads, nothing is
+    /// known: neither `include`, nor `${VARIABLE}`, nor `$pagesize`, `$mb_memory` and `$ncpus`.
     ///
     /// # Errors
     /// `Usage` naming the first line that is not of this form, and `Usage` if there is no job at all.
@@ -216,7 +216,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), text in "[\\[\\]a-c=;# \n\r\t$\\{]{0,60}") {
+        fn no_bytes_make_it_panic(
+            bytes in prop::collection::vec(any::<u8>(), 0..200),
+            text in "[\\[\\]a-c=;# \n\r\t$\\{]{0,60}",
+        ) {
             let _ = JobFile::parse("job.fio", &bytes);
             let _ = parse(&text);
         }

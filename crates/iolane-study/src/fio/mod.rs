@@ -1,5 +1,5 @@
-//! fio's job files: `job_file` reads their sections, `translate` makes jobs of them that can be run here, `write` puts an
-//! arm of a study down as a file that fio can run. Nothing here opens a target.
+//! fio's job files: `job_file` reads their sections, `translate` makes jobs of them that can be run here, `write` puts
+//! arms of a study down as a file that fio can run. Nothing here opens a target.
 
 mod given;
 mod job_file;

@@ -1,5 +1,5 @@
-//! Numbers and times as fio's job files write them (fio(1), "PARAMETER TYPES"), which is not quite as `iolane::units` does.
-//! Called by `translate` alone.
+//! Numbers and times as fio's job files write them (fio(1), "PARAMETER TYPES"), which is not quite as `iolane::units`
+//! does. Called by `given` alone.
 
 /// What fio's `kb_base` says that `k` and `kib` are; the others follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

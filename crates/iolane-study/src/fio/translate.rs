@@ -244,7 +244,8 @@ fn workload(given: &Given<'_>, path: &IoPath, threads: usize, notes: &mut Vec<St
         workload.offsets = given.parsed("random_distribution", parse_distribution)?.unwrap_or(OffsetPattern::UNIFORM);
         if workload.offsets == OffsetPattern::UNIFORM && given.flag("norandommap")? != Some(true) {
             notes.push(
-                "offsets are drawn anew each time; without norandommap fio asks for no block again before it has asked for all"
+                "offsets are drawn anew each time; without norandommap fio asks for no block again before it has asked for \
+                 all"
                     .into(),
             );
         }
@@ -343,7 +344,10 @@ fn verify(given: &Given<'_>, notes: &mut Vec<String>) -> Result<bool> {
     if matches!(method, "0" | "null") {
         return Ok(false);
     }
-    notes.push(format!("what is written tells its place in a way of iolane's own, not fio's verify={method}; what is read is compared with it at once"));
+    notes.push(format!(
+        "what is written tells its place in a way of iolane's own, not fio's verify={method}; what is read is compared \
+         with it at once"
+    ));
     Ok(true)
 }
 
