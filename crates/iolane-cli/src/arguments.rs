@@ -59,6 +59,14 @@ pub(crate) struct ProbeArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct RunArguments {
+    /// A job file of fio's, whose jobs say what the options for path, workload and placement would
+    #[arg(
+        value_name = "JOBFILE",
+        value_hint = ValueHint::FilePath,
+        conflicts_with_all = ["path", "depth", "threads", "runtime", "warmup", "size", "direct"],
+        conflicts_with_all = ["WorkloadArguments", "PlacementArguments"]
+    )]
+    pub(crate) job_file: Option<PathBuf>,
     /// The path, such as psync, libaio or io_uring+spoll,fixedbufs
     #[arg(long, default_value = "io_uring")]
     pub(crate) path: IoPath,
@@ -295,8 +303,10 @@ impl WorkloadArguments {
             batch: self.batch,
             fsync_every: self.fsync,
             rate: self.rate,
+            think_us: None,
             verify: self.verify,
             size: size.map(|bytes| bytes.0),
+            bytes_max: None,
             seed: self.seed,
         }
     }

@@ -6,6 +6,7 @@ pub mod claims;
 mod clock;
 pub mod content;
 mod engine;
+pub mod fio;
 pub mod peers;
 pub mod placement;
 pub mod plan;
