@@ -59,6 +59,14 @@ pub(crate) struct ProbeArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct RunArguments {
+    /// A job file of fio's, whose jobs say what the options for path, workload and placement would
+    #[arg(
+        value_name = "JOBFILE",
+        value_hint = ValueHint::FilePath,
+        conflicts_with_all = ["path", "depth", "threads", "runtime", "warmup", "size", "direct"],
+        conflicts_with_all = ["WorkloadArguments", "PlacementArguments"]
+    )]
+    pub(crate) job_file: Option<PathBuf>,
     /// The path, such as psync, libaio or io_uring+spoll,fixedbufs
     #[arg(long, default_value = "io_uring")]
     pub(crate) path: IoPath,
@@ -115,6 +123,9 @@ pub(crate) struct StudyArguments {
     /// Load before each run, not measured; the study's own if not given, 100ms without a study
     #[arg(long, value_parser = parse_duration, value_name = "TIME")]
     pub(crate) warmup: Option<Duration>,
+    /// Other tools that run the same arms on the same targets, in turn with iolane: fio, spdk_nvme_perf, bdevperf
+    #[arg(long, value_delimiter = ',', value_name = "TOOL,...")]
+    pub(crate) peer: Vec<String>,
     /// Begin anew where an interrupted study could go on
     #[arg(long)]
     pub(crate) fresh: bool,
@@ -292,8 +303,10 @@ impl WorkloadArguments {
             batch: self.batch,
             fsync_every: self.fsync,
             rate: self.rate,
+            think_us: None,
             verify: self.verify,
             size: size.map(|bytes| bytes.0),
+            bytes_max: None,
             seed: self.seed,
         }
     }

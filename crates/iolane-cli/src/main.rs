@@ -3,6 +3,7 @@
 
 mod arguments;
 mod interrupt;
+mod jobs;
 mod lab;
 mod nvme;
 mod output;
