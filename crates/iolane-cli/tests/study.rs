@@ -114,6 +114,11 @@ fn cells(rows: &[Row]) -> Vec<(String, u32)> {
     cells
 }
 
+/// When each run began, in milliseconds.
+fn begun_ms(rows: &[Row]) -> Vec<u64> {
+    rows.iter().map(|row| (row.started_unix_s * 1e3).round() as u64).collect()
+}
+
 /// Small numbers, always the same (SplitMix64: Steele, Lea and Flood, 2014).
 struct Seeded(u64);
 
@@ -178,7 +183,7 @@ fn an_interrupted_study_goes_on_by_the_same_command_and_by_no_other() {
     assert_eq!(report_then["complete"], false);
     let kept = cells(&rows(&results));
     assert_eq!(kept.len(), journaled(&results));
-    let begun: Vec<f64> = rows(&results).iter().map(|row| row.started_unix_s).collect();
+    let begun = begun_ms(&rows(&results));
 
     let before = fs::read(results.join("journal.jsonl")).unwrap();
     fs::write(folder.join("other.toml"), STUDY.replace("\"64k\"", "\"32k\"")).unwrap();
@@ -206,7 +211,7 @@ fn an_interrupted_study_goes_on_by_the_same_command_and_by_no_other() {
     assert!(ended.stderr.contains(&format!("going on after {} runs", kept.len())), "{ended:#?}");
     let all = rows(&results);
     assert_eq!(cells(&all).len(), RUNS);
-    let again: Vec<f64> = all.iter().take(begun.len()).map(|row| row.started_unix_s).collect();
+    let again = begun_ms(&all[..begun.len()]);
     assert_eq!(again, begun, "what was measured before is kept, and not measured again");
     assert_eq!(report(&results)["complete"], true);
     assert!(!results.join("journal.jsonl").exists());
