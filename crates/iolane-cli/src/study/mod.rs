@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use iolane::units::Bytes;
 use iolane::{Error, ErrorKind};
+use iolane_study::fio;
 use iolane_study::plan::{self, Lengths, Scale, Study, Survey};
 use iolane_study::records::{journal, parquet};
 use iolane_study::report::{Asked, RecordsFile, StudyReport};
@@ -40,10 +41,14 @@ pub(crate) fn study(arguments: &StudyArguments) -> anyhow::Result<Outcome> {
     check(arguments, named.as_ref())?;
     let name = named.as_ref().map_or("survey", |study| study.name.as_str());
     let folder = arguments.out.clone().unwrap_or_else(|| Path::new("results").join(name));
-    if !arguments.dry_run {
+    let measures = !arguments.dry_run && arguments.fio.is_none();
+    if measures {
         prepare_folder(arguments, &folder)?;
     }
-    let (session, _open) = session(arguments, named)?;
+    let (session, _open) = session(arguments, named, measures)?;
+    if let Some(folder) = &arguments.fio {
+        return write_fio_jobs(&session, folder);
+    }
     if arguments.dry_run {
         return dry_run::say(&session, arguments.json.as_deref());
     }
@@ -128,7 +133,7 @@ fn prepare_folder(arguments: &StudyArguments, folder: &Path) -> anyhow::Result<(
 }
 
 /// Opens what the study is to be run on, and finds out which of its arms can be.
-fn session(arguments: &StudyArguments, named: Option<Study>) -> anyhow::Result<(Session, OpenTargets)> {
+fn session(arguments: &StudyArguments, named: Option<Study>, measures: bool) -> anyhow::Result<(Session, OpenTargets)> {
     let only_path = match &arguments.path[..] {
         [only] => Some(only),
         _ => None,
@@ -140,7 +145,7 @@ fn session(arguments: &StudyArguments, named: Option<Study>) -> anyhow::Result<(
         None => Writing::of(&workload),
     };
     let mut target_arguments: TargetArguments = arguments.targets.clone();
-    if arguments.dry_run && target_arguments.size.is_none() && targets::would_be_scratch(&target_arguments, only_path) {
+    if !measures && target_arguments.size.is_none() && targets::would_be_scratch(&target_arguments, only_path) {
         target_arguments.size = Some(DRY_SCRATCH);
     }
     let open = targets::open(&target_arguments, writing, workload.seed, only_path)?;
@@ -188,6 +193,15 @@ fn lengths(arguments: &StudyArguments, own: &Lengths) -> Lengths {
         repeats: arguments.repeat.map_or(own.repeats, Into::into),
         time: arguments.time.unwrap_or(own.time),
     }
+}
+
+fn write_fio_jobs(session: &Session, folder: &Path) -> anyhow::Result<Outcome> {
+    output::make_folder(folder)?;
+    let file = folder.join(format!("{}.fio", session.study().name));
+    output::check_writable(&file, &[])?;
+    output::write_file(&file, fio::job_text(&session.fio_jobs()).as_bytes())?;
+    output::print(&format!("{}\n", file.display()))?;
+    Ok(Outcome::Done)
 }
 
 fn measure(session: Session, folder: &Path) -> anyhow::Result<Measured> {

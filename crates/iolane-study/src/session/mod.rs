@@ -14,6 +14,7 @@ use iolane::{Error, Result, Target};
 use rand_core::Rng;
 use serde::{Deserialize, Serialize};
 
+use crate::fio::JobSpec;
 use crate::placement::Placement;
 use crate::plan::{Arm, Lengths, Scale, Study};
 use crate::record::{self, TargetRecord};
@@ -162,6 +163,30 @@ impl Session {
     /// The arms that will be run.
     pub fn arms(&self) -> impl Iterator<Item = &Arm> {
         self.planned.iter().map(|planned| &planned.arm)
+    }
+
+    /// The arms in the words of fio's job files, each with a name of its own.
+    pub fn fio_jobs(&self) -> Vec<JobSpec> {
+        let own = self.planned.iter().filter(|planned| planned.peer.is_none());
+        own.map(|Planned { arm, plan, .. }| JobSpec {
+            name: arm.to_string().replace(", ", " "),
+            path: plan.path.clone(),
+            access: plan.workload.access,
+            block_sizes: plan.workload.block_sizes.clone(),
+            depth: plan.workload.depth,
+            threads: plan.threads,
+            targets: match plan.prefilled {
+                true => Vec::new(),
+                false => plan.targets.iter().map(|target| target.name().to_owned()).collect(),
+            },
+            size: plan.workload.size.or_else(|| Some(plan.targets.first()?.bytes()).filter(|_| plan.prefilled)),
+            runtime: plan.runtime,
+            warmup: plan.warmup,
+            seed: plan.workload.seed,
+            direct: plan.targets.iter().all(Target::direct),
+            cpus: plan.placement.cpus.clone(),
+        })
+        .collect()
     }
 
     /// Those that will not.
