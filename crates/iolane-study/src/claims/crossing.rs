@@ -98,8 +98,8 @@ impl<'a> Points<'a> {
         let to: Vec<Vec<f64>> = self.measured.iter().map(|point| at(&point.to, repeats)).collect();
         let (first, last) = (x[0], x[x.len() - 1]);
         let starts = estimate_ratio(&of[0], &to[0]);
-        let here = |x: f64| place(along, &plain(x));
-        let range = format!("{} to {}", here(first), plain(last));
+        let here = |x: f64| place(along, &number(x));
+        let range = format!("{} to {}", here(first), number(last));
         match crossing(&x, &of, &to) {
             Crossing::At { x: at, .. } => self.judge_place(check, along, at, (&x, repeats.len())),
             _ if repeats.len() < REPEATS_MIN => {
@@ -128,17 +128,16 @@ impl<'a> Points<'a> {
     fn judge_place(&self, check: &Check, along: Factor, at: Estimate, (x, repeats): (&[f64], usize)) -> Finding<'a> {
         let next = x.iter().copied().find(|x| *x >= at.high).unwrap_or(f64::INFINITY);
         let is_open = self.gaps.iter().any(|gap| *gap < next);
-        let here = place(along, &plain(at.value));
         let measured = Measured {
             estimate: Some(at),
-            figures: format!("crosses {here}"),
+            figures: format!("crosses at a {} of {}", word(along), number(at.value)),
             repeats,
             may_be_larger: is_open,
             may_be_smaller: is_open,
             missing: self.missing.clone(),
         };
-        let finding = Finding::judge(check, measured, plain);
-        Finding { why: format!("falls below {here}: {}", finding.why), ..finding }
+        let finding = Finding::judge(check, measured, number);
+        Finding { why: format!("falls below at a {} of {}", word(along), finding.why), ..finding }
     }
 
     /// There is no place; what is missing could have one, or lead away from it.
@@ -156,9 +155,17 @@ impl<'a> Points<'a> {
     }
 }
 
-/// A place as factors are written: whole where it is.
-fn plain(x: f64) -> String {
-    if x.fract() == 0.0 { format!("{x:.0}") } else { number(x) }
+/// What a factor is called.
+fn word(factor: Factor) -> &'static str {
+    match factor {
+        Factor::Path => "path",
+        Factor::Rw => "kind of access",
+        Factor::Bs => "block size",
+        Factor::Depth => "depth",
+        Factor::Threads => "number of threads",
+        Factor::Drives => "number of drives",
+        Factor::Cores => "number of cores",
+    }
 }
 
 /// A curve that never falls below another does so beyond the last place, if at all.
