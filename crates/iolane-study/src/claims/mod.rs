@@ -42,6 +42,9 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// Every verdict there is.
+    pub const ALL: [Self; 4] = [Self::Holds, Self::DoesNotHold, Self::Inconclusive, Self::NotTestable];
+
     /// The word for it: `holds`, `does not hold`, `inconclusive`, `not testable here`.
     pub fn name(self) -> &'static str {
         match self {
