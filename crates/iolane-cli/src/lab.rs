@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::FromArgMatches;
 use iolane::Error;
 use iolane::units::Bytes;
 use iolane_lab::cache::Cache;
@@ -12,7 +13,7 @@ use iolane_lab::{
     Accelerator, Drive, Ended, Events, GuestCommand, Job, Kernel, KernelSource, Lab, Machine, Stream, debian,
 };
 
-use crate::arguments::{self, Accel, LabCommand, LabRunArguments};
+use crate::arguments::{self, Accel, Cli, Command, LabCommand, LabRunArguments};
 use crate::interrupt::STOP;
 use crate::{Outcome, output};
 
@@ -25,8 +26,14 @@ pub(crate) fn lab(command: &LabCommand) -> anyhow::Result<Outcome> {
 }
 
 fn run(arguments: &LabRunArguments) -> anyhow::Result<Outcome> {
-    if let Some(outcome) = check_inner(&arguments.words)? {
-        return Ok(outcome);
+    let inner = match check_inner(&arguments.words)? {
+        Inner::Command(cli) => cli,
+        Inner::Said => return Ok(Outcome::Done),
+    };
+    let mut words = arguments.words.clone();
+    if let Some(targets) = targets_of_study(&inner, arguments.nvme) {
+        say(&format!("no --target is given: {}", targets.join(" ")));
+        words.extend(targets);
     }
     let machine = machine(arguments);
     machine.check()?;
@@ -37,8 +44,8 @@ fn run(arguments: &LabRunArguments) -> anyhow::Result<Outcome> {
         None => Kernel::find_default(&cache, &mut say)?,
     };
     let folder = std::env::current_dir().map_err(|error| Error::system("the current folder", error))?;
-    let mut returns = named_outputs(&arguments.words, &folder);
-    let files = named_inputs(&arguments.words, &folder, &returns);
+    let mut returns = named_outputs(&words, &folder);
+    let files = named_inputs(&words, &folder, &returns);
     returns.push(folder.clone());
     let lab = Lab {
         machine,
@@ -54,7 +61,7 @@ fn run(arguments: &LabRunArguments) -> anyhow::Result<Outcome> {
         cache: &cache,
         kernel,
     };
-    let words = [PROGRAM].into_iter().chain(arguments.words.iter().map(String::as_str));
+    let words = [PROGRAM].into_iter().chain(words.iter().map(String::as_str));
     let job = Job { commands: vec![GuestCommand::new(words)], folder, returns };
     let mut events = Shown { lab: &lab, ended: None };
     lab.run(&job, &mut events, &STOP)?;
@@ -68,20 +75,44 @@ fn run(arguments: &LabRunArguments) -> anyhow::Result<Outcome> {
     })
 }
 
+/// What the words of a command inside come to.
+enum Inner {
+    Command(Cli),
+    /// It asked for help, which has been printed.
+    Said,
+}
+
 /// Refuses what could not be typed here either, before anything is booted; prints help if that is asked for.
-fn check_inner(words: &[String]) -> anyhow::Result<Option<Outcome>> {
+fn check_inner(words: &[String]) -> anyhow::Result<Inner> {
     let line = ["iolane"].into_iter().chain(words.iter().map(String::as_str));
-    match arguments::command().try_get_matches_from(line) {
-        Ok(matches) if matches.subcommand_name() == Some("lab") => {
+    let parsed = arguments::command().try_get_matches_from(line).and_then(|matches| Cli::from_arg_matches(&matches));
+    match parsed {
+        Ok(Cli { command: Command::Lab(_) }) => {
             Err(Error::usage("lab run", "a lab within a lab").remedy("give it a probe, a run or a study").into())
         }
-        Ok(_) => Ok(None),
+        Ok(cli) => Ok(Inner::Command(cli)),
         Err(error) if error.use_stderr() => error.exit(),
         Err(help) => {
             output::print(&help.to_string())?;
-            Ok(Some(Outcome::Done))
+            Ok(Inner::Said)
         }
     }
+}
+
+/// What a named study works on where its user does not say: half of the drives by the kernel's paths, the other half, which
+/// are of the same kind, by the user-space driver. All of them were made for this guest, so that they may be written to.
+fn targets_of_study(inner: &Cli, drives: usize) -> Option<Vec<String>> {
+    let Command::Study(study) = &inner.command else { return None };
+    if study.study.is_none() || !study.targets.target.is_empty() || drives == 0 {
+        return None;
+    }
+    let kernel = drives.div_ceil(2);
+    let names = (0..drives).map(|index| match index < kernel {
+        true => format!("nvme{index}"),
+        false => format!("pci:{}", Drive::address(index)),
+    });
+    let options = names.flat_map(|name| ["--target".into(), name.clone(), "--allow-writes".into(), name]);
+    Some(options.collect())
 }
 
 fn machine(arguments: &LabRunArguments) -> Machine {

@@ -158,6 +158,11 @@ impl Machine {
 }
 
 impl Drive {
+    /// The PCI address of the drive with that index, for one that is not removable.
+    pub fn address(index: usize) -> String {
+        format!("0000:00:{:02x}.0", DRIVE_SLOT_FIRST + index)
+    }
+
     fn check(&self) -> Result<()> {
         let refuse = |what: String, cause: &str| Err(Error::usage(what, cause));
         if !matches!(self.block_bytes, 512 | 4096) {

@@ -2,12 +2,14 @@
 //! and prints nothing.
 #![forbid(unsafe_code)]
 
+pub mod claims;
 mod clock;
 pub mod content;
 mod engine;
 pub mod peers;
 pub mod placement;
 pub mod plan;
+pub mod quantity;
 pub mod record;
 pub mod records;
 pub mod report;
