@@ -1,6 +1,6 @@
 //! The rule `crossing`: where along a factor one operand falls below another.
 
-use super::each::common_values;
+use super::each::{common_values, with_value};
 use super::evidence::{ByRepeat, Candidate, Evidence, Missing, Standing, at, common_repeats};
 use super::finding::Measured;
 use super::{Finding, REPEATS_MIN, Verdict};
@@ -61,9 +61,7 @@ impl<'a> Points<'a> {
         let plain = |arms: &Vec<Candidate<'a>>| -> Vec<&'a Arm> { arms.iter().map(Candidate::arm).collect() };
         let mut points = Self { measured: Vec::new(), gaps: Vec::new(), missing: Missing::default() };
         for shown in common_values(along, &arms.each_ref().map(plain)) {
-            let here = arms.each_ref().map(|arms| -> Vec<Candidate<'a>> {
-                arms.iter().filter(|candidate| candidate.arm().shown(along) == shown).copied().collect()
-            });
+            let here = arms.each_ref().map(|arms| with_value(arms, along, &shown));
             let Some(x) = here[0].first().and_then(|candidate| candidate.arm().number(along)) else {
                 let why = format!("the study's file looks for a crossing along what is no number, such as {shown}");
                 return Err(Finding::not_testable(why));

@@ -16,10 +16,8 @@ pub(super) fn find<'a>(
     let arms: Vec<Vec<Candidate<'a>>> = operands.iter().map(|operand| evidence.select(&operand.select)).collect();
     let Some(factor) = each else { return one(&arms) };
     let at_value = |value: &String| {
-        let here = |arms: &Vec<Candidate<'a>>| -> Vec<Candidate<'a>> {
-            arms.iter().filter(|candidate| candidate.arm().shown(factor) == *value).copied().collect()
-        };
-        (place(factor, value), one(&arms.iter().map(here).collect::<Vec<_>>()))
+        let here: Vec<Vec<Candidate<'a>>> = arms.iter().map(|arms| with_value(arms, factor, value)).collect();
+        (place(factor, value), one(&here))
     };
     let selected: Vec<Vec<&Arm>> = arms.iter().map(|arms| arms.iter().map(Candidate::arm).collect()).collect();
     let found: Vec<(String, Finding<'a>)> = common_values(factor, &selected).iter().map(at_value).collect();
@@ -27,6 +25,11 @@ pub(super) fn find<'a>(
         return Finding::not_testable("the study as it was run has no such arms to compare");
     }
     together(&found, share.unwrap_or(1.0))
+}
+
+/// Those of the arms that have this value of a factor.
+pub(super) fn with_value<'a>(arms: &[Candidate<'a>], factor: Factor, shown: &str) -> Vec<Candidate<'a>> {
+    arms.iter().filter(|candidate| candidate.arm().shown(factor) == shown).copied().collect()
 }
 
 /// The values of a factor that all lists of arms have, numbers ascending, others in the order of the first.
