@@ -14,7 +14,7 @@ use iolane_study::fio;
 use iolane_study::plan::{self, Lengths, Scale, Study, Survey};
 use iolane_study::records::{journal, parquet};
 use iolane_study::report::{Asked, RecordsFile, StudyReport};
-use iolane_study::session::{Conditions, InstalledPeer, Measured, Session};
+use iolane_study::session::{Conditions, InstalledPeer, Measured, Now, Session};
 use iolane_study::workload::Workload;
 
 use crate::arguments::StudyArguments;
@@ -221,8 +221,12 @@ fn measure(session: Session, folder: &Path) -> anyhow::Result<Measured> {
             0..5 => expected.mul_f64(to_do as f64 / progress.total as f64),
             done => begun.elapsed().mul_f64(to_do as f64 / done as f64),
         };
-        let again = if progress.again.is_some() { " (again)" } else { "" };
-        bar.at_run(progress.done as u64, format!("{}{again}", progress.arm), left);
+        let now = match progress.now {
+            Now::Preconditions(target) => format!("preconditioning {target}"),
+            Now::Runs(arm) => arm.to_string(),
+            Now::RunsAgain(arm) => format!("{arm} (again)"),
+        };
+        bar.at_run(progress.done as u64, now, left);
     })?)
 }
 
