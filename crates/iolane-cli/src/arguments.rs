@@ -129,6 +129,9 @@ pub(crate) struct StudyArguments {
     /// Begin anew where an interrupted study could go on
     #[arg(long)]
     pub(crate) fresh: bool,
+    /// Write fio's job file of the arms into this folder, for whoever would repeat them with fio, and end
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with = "dry_run")]
+    pub(crate) fio: Option<PathBuf>,
     /// Print the file of a study, as a start for one of your own, and end
     #[arg(long, value_name = "NAME", exclusive = true)]
     pub(crate) print: Option<String>,

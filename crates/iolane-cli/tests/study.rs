@@ -406,10 +406,13 @@ fn arms_that_write_are_left_out_of_a_target_that_was_not_allowed_and_run_on_one_
     assert!(skipped["reason"].as_str().unwrap().contains("not allowed"), "{skipped}");
     assert!(skipped["remedy"].as_str().unwrap().contains("--allow-writes file"), "{skipped}");
     assert!(ended.stdout.contains("--allow-writes file"), "{ended:#?}");
+    assert_eq!(report_of_reads["preconditioned"].as_array().unwrap().len(), 0);
     assert_eq!(cells(&rows(&results)), [("sync randread 4k depth 1".into(), 0)]);
 
     iolane(&folder, words.iter().chain(&["--allow-writes", "file"])).done();
-    assert_eq!(report(&results)["skipped"].as_array().unwrap().len(), 0);
+    let report_of_all = report(&results);
+    assert_eq!(report_of_all["skipped"].as_array().unwrap().len(), 0);
+    assert_eq!(report_of_all["preconditioned"][0]["target"], "file");
     assert_eq!(cells(&rows(&results)).len(), 2);
     assert!(fs::read(&file).unwrap() != before, "it did not write");
 }
@@ -434,6 +437,11 @@ fn results_and_the_journal_never_replace_a_target() {
         assert_refused(&ended, 2, &[&format!("writing ./{name}"), "it is a target"]);
         assert!(folder.contents() == before, "{:?}", folder.names());
     }
+    folder.file("mine.fio", ODD_BYTES);
+    let before = folder.contents();
+    let ended = iolane(&folder, ["study", "mine.toml", "--fio", ".", "--target", "mine.fio"]);
+    assert_refused(&ended, 2, &["writing ./mine.fio", "it is a target"]);
+    assert!(folder.contents() == before, "{:?}", folder.names());
 }
 
 #[test]

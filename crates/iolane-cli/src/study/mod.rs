@@ -10,10 +10,11 @@ use std::time::Instant;
 
 use iolane::units::Bytes;
 use iolane::{Error, ErrorKind};
+use iolane_study::fio;
 use iolane_study::plan::{self, Lengths, Scale, Study, Survey};
 use iolane_study::records::{journal, parquet};
 use iolane_study::report::{Asked, RecordsFile, StudyReport};
-use iolane_study::session::{Conditions, InstalledPeer, Measured, Session};
+use iolane_study::session::{Conditions, InstalledPeer, Measured, Now, Session};
 use iolane_study::workload::Workload;
 
 use crate::arguments::StudyArguments;
@@ -40,8 +41,13 @@ pub(crate) fn study(arguments: &StudyArguments) -> anyhow::Result<Outcome> {
     check(arguments, named.as_ref())?;
     let name = named.as_ref().map_or("survey", |study| study.name.as_str());
     let folder = arguments.out.clone().unwrap_or_else(|| Path::new("results").join(name));
-    let _made = prepare_output(arguments, &folder)?;
-    let (session, _open) = session(arguments, named)?;
+    let measures = !arguments.dry_run && arguments.fio.is_none();
+    let results = measures.then_some(folder.as_path());
+    let _made = prepare_output(arguments, results)?;
+    let (session, _open) = session(arguments, named, measures)?;
+    if let Some(folder) = &arguments.fio {
+        return write_fio_jobs(arguments, &session, folder);
+    }
     if arguments.dry_run {
         return dry_run::say(&session, arguments.json.as_deref());
     }
@@ -120,15 +126,13 @@ fn depths(arguments: &StudyArguments) -> Vec<u32> {
     if arguments.depth.is_empty() { vec![1, 32] } else { arguments.depth.clone() }
 }
 
-/// Finds out whether the results can be written, before anything is measured for them; a dry run has no folder of them.
-fn prepare_output(arguments: &StudyArguments, folder: &Path) -> anyhow::Result<Option<MadeFolders>> {
+/// Finds out whether the results can be written, before anything is measured for them.
+fn prepare_output(arguments: &StudyArguments, results: Option<&Path>) -> anyhow::Result<Option<MadeFolders>> {
     let targets = targets::named(&arguments.targets.target);
     if let Some(file) = &arguments.json {
         output::check_writable(file, &targets)?;
     }
-    if arguments.dry_run {
-        return Ok(None);
-    }
+    let Some(folder) = results else { return Ok(None) };
     let made = MadeFolders::make(folder)?;
     for file in [REPORT_FILE, RECORDS_FILE, journal::FILE] {
         output::check_writable(&folder.join(file), &targets)?;
@@ -140,7 +144,7 @@ fn prepare_output(arguments: &StudyArguments, folder: &Path) -> anyhow::Result<O
 }
 
 /// Opens what the study is to be run on, and finds out which of its arms can be.
-fn session(arguments: &StudyArguments, named: Option<Study>) -> anyhow::Result<(Session, OpenTargets)> {
+fn session(arguments: &StudyArguments, named: Option<Study>, measures: bool) -> anyhow::Result<(Session, OpenTargets)> {
     let only_path = match &arguments.path[..] {
         [only] => Some(only),
         _ => None,
@@ -152,7 +156,7 @@ fn session(arguments: &StudyArguments, named: Option<Study>) -> anyhow::Result<(
         None => Writing::of(&workload),
     };
     let mut target_arguments: TargetArguments = arguments.targets.clone();
-    if arguments.dry_run && target_arguments.size.is_none() && targets::would_be_scratch(&target_arguments, only_path) {
+    if !measures && target_arguments.size.is_none() && targets::would_be_scratch(&target_arguments, only_path) {
         target_arguments.size = Some(DRY_SCRATCH);
     }
     let open = targets::open(&target_arguments, writing, workload.seed, only_path)?;
@@ -202,6 +206,15 @@ fn lengths(arguments: &StudyArguments, own: &Lengths) -> Lengths {
     }
 }
 
+fn write_fio_jobs(arguments: &StudyArguments, session: &Session, folder: &Path) -> anyhow::Result<Outcome> {
+    let _made = MadeFolders::make(folder)?;
+    let file = folder.join(format!("{}.fio", session.study().name));
+    output::check_writable(&file, &targets::named(&arguments.targets.target))?;
+    output::write_file(&file, fio::job_text(&session.fio_jobs()).as_bytes())?;
+    output::print(&format!("{}\n", file.display()))?;
+    Ok(Outcome::Done)
+}
+
 fn measure(session: Session, folder: &Path) -> anyhow::Result<Measured> {
     let (expected, begun) = (session.estimated_time(), Instant::now());
     let bar = Bar::runs(session.runs() as u64, "study");
@@ -219,8 +232,12 @@ fn measure(session: Session, folder: &Path) -> anyhow::Result<Measured> {
             0..5 => expected.mul_f64(to_do as f64 / progress.total as f64),
             done => begun.elapsed().mul_f64(to_do as f64 / done as f64),
         };
-        let again = if progress.again.is_some() { " (again)" } else { "" };
-        bar.at_run(progress.done as u64, format!("{}{again}", progress.arm), left);
+        let now = match progress.now {
+            Now::Preconditions(target) => format!("preconditioning {target}"),
+            Now::Runs(arm) => arm.to_string(),
+            Now::RunsAgain(arm) => format!("{arm} (again)"),
+        };
+        bar.at_run(progress.done as u64, now, left);
     })?)
 }
 

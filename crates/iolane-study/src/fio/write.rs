@@ -92,12 +92,8 @@ fn engine(path: &IoPath) -> Result<String, String> {
         other => return Err(format!("fio has no engine for {other}")),
     };
     let options = &path.options;
-    let without = ["defer", "coop", "plain", "share"].into_iter().zip([
-        options.defer,
-        options.coop,
-        options.plain,
-        options.share,
-    ]);
+    // `plain` is what fio does: it chooses the ring's other flags itself.
+    let without = ["defer", "coop", "share"].into_iter().zip([options.defer, options.coop, options.share]);
     if let Some((option, _)) = without.chain([("sqidle", options.sq_idle_ms.is_some())]).find(|(_, given)| *given) {
         return Err(format!("fio has no option for {option}"));
     }
