@@ -143,6 +143,7 @@ fn system_calls(child: &Child) -> u64 {
 fn a_study_killed_at_any_moment_loses_no_run_and_makes_none_twice() {
     let folder = folder();
     let results = folder.join("results/mine");
+    let undisturbed = start(&folder, &MINE.iter().chain(&["--out", "undisturbed"]).copied().collect::<Vec<_>>());
     let mut seeded = Seeded(0x10_1a_9e);
     for _ in 0..20 {
         let mut child = start(&folder, &MINE);
@@ -164,7 +165,7 @@ fn a_study_killed_at_any_moment_loses_no_run_and_makes_none_twice() {
     assert!(ended.stderr.contains(&format!("going on after {before} runs")), "{ended:#?}");
     assert!(!results.join("journal.jsonl").exists());
 
-    let undisturbed = iolane(&folder, MINE.iter().chain(&["--out", "undisturbed"])).done();
+    let undisturbed = finish(undisturbed).done();
     assert!(!undisturbed.stderr.contains("going on"), "{undisturbed:#?}");
     let expected = cells(&rows(&folder.join("undisturbed")));
     assert_eq!(expected.len(), RUNS);
