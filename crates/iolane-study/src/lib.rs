@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod clock;
+pub mod compare;
 pub mod content;
 mod engine;
 pub mod peers;

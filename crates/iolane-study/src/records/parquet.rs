@@ -2,7 +2,7 @@
 //! any program that reads Parquet can merge them. Written whole; read back only if it is what was written.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::sync::Arc;
 
 use hdrhistogram::Histogram;
@@ -237,6 +237,21 @@ impl<T> ExtendSome<T> for Vec<T> {
 /// The CRC-32 of a file's bytes, which `study.json` keeps.
 pub fn checksum(bytes: &[u8]) -> u32 {
     crc32fast::hash(bytes)
+}
+
+/// The CRC-32 of a file from where it is to its end.
+///
+/// # Errors
+/// As reading it.
+pub fn checksum_of(file: &mut impl Read) -> std::io::Result<u32> {
+    let mut hasher = crc32fast::Hasher::new();
+    let mut piece = vec![0; 64 << 10];
+    loop {
+        match file.read(&mut piece)? {
+            0 => return Ok(hasher.finalize()),
+            length => hasher.update(&piece[..length]),
+        }
+    }
 }
 
 /// The rows of a file.
