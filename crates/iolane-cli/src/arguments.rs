@@ -31,6 +31,8 @@ pub(crate) enum Command {
     Run(RunArguments),
     /// Measure every path, compare them, and say which one to take
     Study(StudyArguments),
+    /// Compare the results of studies: machines, kernels, versions, settings
+    Compare(CompareArguments),
     /// NVMe controllers: list them, take one from the kernel for user space, give it back
     Nvme(NvmeArguments),
     /// Do any of these inside a virtual machine with NVMe drives
@@ -138,6 +140,16 @@ pub(crate) struct StudyArguments {
     pub(crate) out: Option<PathBuf>,
     /// Write the results as JSON to this file too, `-` for standard output
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompareArguments {
+    /// Folders that `iolane study` wrote, two or more; the others are compared with the first
+    #[arg(required = true, num_args = 2.., value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) folders: Vec<PathBuf>,
+    /// Write the comparison as JSON to this file, `-` for standard output
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) json: Option<PathBuf>,
 }
 
@@ -370,12 +382,29 @@ pub(crate) fn command() -> clap::Command {
             study.after_help(format!("{}\n\n{exits}", studies_help())).mut_args(take_negative)
         })
         .mut_subcommand("probe", |probe| probe.after_help(exits))
+        .mut_subcommand("compare", |compare| compare.after_help(format!("{COMPARE_HELP}\n\n{exits}")))
         .mut_subcommand("nvme", |nvme| {
             nvme.after_help(exits)
                 .mut_subcommand("bind", |bind| bind.after_help(format!("{NVME_BIND_HELP}\n\n{exits}")))
         })
         .mut_subcommand("lab", |lab| lab.mut_subcommand("run", |run| run.after_help(LAB_HELP)))
 }
+
+const COMPARE_HELP: &str = "\
+A ratio is that of the medians of an arm's repeats in DIR and in the first DIR, with the 95 %
+interval of a bootstrap of both sides. An interval that holds 1 shows no difference, and such a
+ratio has a ~. The folders were measured at different times: whatever else the machine did then is
+in the ratio. Measure the first again at the end, and compare it with itself, to see how much.
+
+  iolane study --target /dev/nvme0n1 --out before
+  echo mq-deadline | sudo tee /sys/block/nvme0n1/queue/scheduler
+  iolane study --target /dev/nvme0n1 --out after
+  iolane compare before after
+  iolane compare laptop server cloud --json compared.json
+  iolane lab matrix --kernel 5.10,6.1 -- study systor22     a study on kernels, and the comparison
+
+What differs between the machines and the settings stands first; then each arm, those that a folder
+lacks with the reason, and the claims whose verdict changed.";
 
 const NVME_BIND_HELP: &str = "\
 Takes root, an IOMMU, and the module vfio-pci. A controller is refused if a namespace of it or a

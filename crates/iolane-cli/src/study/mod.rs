@@ -12,7 +12,7 @@ use iolane::Error;
 use iolane::units::Bytes;
 use iolane_study::plan::{self, Lengths, Scale, Study, Survey};
 use iolane_study::records::{journal, parquet};
-use iolane_study::report::{Asked, RecordsFile, StudyReport};
+use iolane_study::report::{Asked, RECORDS_FILE, REPORT_FILE, RecordsFile, StudyReport};
 use iolane_study::session::{Conditions, Measured, Session};
 use iolane_study::workload::Workload;
 
@@ -21,10 +21,6 @@ use crate::interrupt::STOP;
 use crate::output::{self, Bar};
 use crate::targets::{self, OpenTargets, Writing};
 use crate::{Outcome, arguments::TargetArguments};
-
-/// The files of results, in the folder that --out names.
-const REPORT_FILE: &str = "study.json";
-const RECORDS_FILE: &str = "records.parquet";
 
 /// A study's file is read whole; a larger one is none.
 const STUDY_BYTES_MAX: u64 = 1 << 20;

@@ -98,14 +98,24 @@ pub struct Cell {
     /// 99th percentile of latency in nanoseconds, the median of the repeats'; `None` where a peer does not tell.
     pub p99_ns: Option<f64>,
     /// IOPS to the first folder's.
-    pub iops_ratio: Option<Estimate>,
+    pub iops_ratio: Option<Ratio>,
     /// 99th percentile to the first folder's.
-    pub p99_ratio: Option<Estimate>,
+    pub p99_ratio: Option<Ratio>,
     /// What the IOPS show.
     pub change: Option<Change>,
 }
 
-/// What a ratio to the first folder shows.
+/// A ratio to the first folder's figure, of the medians of the repeats.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Ratio {
+    /// The ratio, with its 95 % interval.
+    #[serde(flatten)]
+    pub estimate: Estimate,
+    /// Whether a difference is shown: the interval leaves 1 out, and there are three repeats or more on both sides.
+    pub shown: bool,
+}
+
+/// What a ratio of IOPS shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum Change {
     /// The whole 95 % interval is above 1.
@@ -235,32 +245,36 @@ impl ArmComparison {
 impl Cell {
     fn new(results: &ArmResults, first: Option<&ArmResults>) -> Self {
         let middle = |metric| results.values(metric).map(|values| median(&values));
-        let to_first = |metric| ratio(results, first?, metric);
+        let to_first = |metric| Ratio::new(&results.values(metric)?, &first?.values(metric)?);
         let iops_ratio = to_first(Metric::Iops);
-        let enough = first.is_some_and(|first| first.rows.len().min(results.rows.len()) >= REPEATS_FOR_ADVICE);
         Self {
             iops: middle(Metric::Iops).unwrap_or(0.0),
             p99_ns: middle(Metric::P99Ns),
             p99_ratio: to_first(Metric::P99Ns),
-            change: iops_ratio.map(|ratio| Change::of(ratio, enough)),
+            change: iops_ratio.map(Change::of),
             iops_ratio,
         }
     }
 }
 
-/// A figure to the first folder's; `None` if a repeat of either does not have it, or has 0 of it there.
-fn ratio(results: &ArmResults, first: &ArmResults, metric: Metric) -> Option<Estimate> {
-    let (here, there) = (results.values(metric)?, first.values(metric)?);
-    let is_known = |values: &[f64]| !values.is_empty() && values.iter().all(|value| *value > 0.0);
-    (is_known(&here) && is_known(&there)).then(|| estimate_unpaired_ratio(&here, &there))
+impl Ratio {
+    /// `None` without a repeat, and where one has 0 or none of the figure.
+    fn new(here: &[f64], first: &[f64]) -> Option<Self> {
+        let repeats = here.len().min(first.len());
+        if repeats == 0 || !here.iter().chain(first).all(|value| *value > 0.0) {
+            return None;
+        }
+        let estimate = estimate_unpaired_ratio(here, first);
+        Some(Self { estimate, shown: repeats >= REPEATS_FOR_ADVICE && estimate.shows_difference() })
+    }
 }
 
 impl Change {
-    fn of(ratio: Estimate, enough_repeats: bool) -> Self {
-        match ratio {
-            ratio if !enough_repeats || !ratio.shows_difference() => Self::NoDifferenceShown,
-            ratio if ratio.low > 1.0 => Self::Faster,
-            _ => Self::Slower,
+    fn of(ratio: Ratio) -> Self {
+        match ratio.shown {
+            false => Self::NoDifferenceShown,
+            true if ratio.estimate.value > 1.0 => Self::Faster,
+            true => Self::Slower,
         }
     }
 }
@@ -284,7 +298,7 @@ impl Changes {
     fn new(arms: &[ArmComparison], index: usize) -> Self {
         let changes = arms.iter().filter_map(|arm| {
             let cell = arm.folders[index].as_ref()?;
-            Some((arm, cell.change?, cell.iops_ratio?.value))
+            Some((arm, cell.change?, cell.iops_ratio?.estimate.value))
         });
         let changes: Vec<(&ArmComparison, Change, f64)> = changes.collect();
         let of = |wanted: Change| changes.iter().filter(move |(_, change, _)| *change == wanted);
