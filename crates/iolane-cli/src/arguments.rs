@@ -117,6 +117,9 @@ pub(crate) struct StudyArguments {
     /// Load before each run, not measured; the study's own if not given, 100ms without a study
     #[arg(long, value_parser = parse_duration, value_name = "TIME")]
     pub(crate) warmup: Option<Duration>,
+    /// Other tools that run the same arms on the same targets, in turn with iolane: fio, spdk_nvme_perf, bdevperf
+    #[arg(long, value_delimiter = ',', value_name = "TOOL,...")]
+    pub(crate) peer: Vec<String>,
     /// Begin anew where an interrupted study could go on
     #[arg(long)]
     pub(crate) fresh: bool,

@@ -2,6 +2,7 @@
 //! and prints nothing.
 #![forbid(unsafe_code)]
 
+pub mod claims;
 mod clock;
 pub mod compare;
 pub mod content;
@@ -9,6 +10,7 @@ mod engine;
 pub mod peers;
 pub mod placement;
 pub mod plan;
+pub mod quantity;
 pub mod record;
 pub mod records;
 pub mod report;

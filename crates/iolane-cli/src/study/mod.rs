@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use iolane::Error;
 use iolane::units::Bytes;
+use iolane::{Error, ErrorKind};
 use iolane_study::plan::{self, Lengths, Scale, Study, Survey};
 use iolane_study::records::{journal, parquet};
 use iolane_study::report::{Asked, RECORDS_FILE, REPORT_FILE, RecordsFile, StudyReport};
-use iolane_study::session::{Conditions, Measured, Session};
+use iolane_study::session::{Conditions, InstalledPeer, Measured, Session};
 use iolane_study::workload::Workload;
 
 use crate::arguments::StudyArguments;
@@ -158,8 +158,22 @@ fn session(arguments: &StudyArguments, named: Option<Study>) -> anyhow::Result<(
         placement: arguments.placement.asked(),
         scale,
         lengths: lengths(arguments, study.lengths.at(scale)),
+        peers: peers(&arguments.peer)?,
     };
     Ok((Session::new(study, conditions)?, open))
+}
+
+/// The peers that are asked for and installed; one that is missing is said, and the study goes on without it.
+fn peers(names: &[String]) -> anyhow::Result<Vec<InstalledPeer>> {
+    let mut found = Vec::new();
+    for name in names {
+        match InstalledPeer::find(name) {
+            Ok(peer) => found.push(peer),
+            Err(error) if error.kind() == ErrorKind::Unavailable => output::complain(&format!("iolane: {error}")),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(found)
 }
 
 /// The study's lengths, but for those that were asked for.

@@ -1,5 +1,6 @@
 //! A study's results as a page for people: the answer, the claims, the figures, what was left out.
 
+use iolane_study::claims::{Decision, Verdict};
 use iolane_study::plan::Metric;
 use iolane_study::report::{ArmReport, FigureReport, Skipped, StudyReport};
 
@@ -14,8 +15,9 @@ pub(crate) fn report(report: &StudyReport, targets: &str) -> String {
     text.push_str(&format!("{targets}\n{}\n\n", report.summary()));
     match report.figures.is_empty() {
         true => text.push_str(&arms(&report.arms)),
-        false => report.figures.iter().for_each(|drawn| text.push_str(&figure(drawn))),
+        false => text.push_str(&figures(&report.figures)),
     }
+    text.push_str(&claims(&report.claims));
     for advice in &report.advice {
         text.push_str(&format!("{}\n", output::wrap(advice, 0)));
     }
@@ -25,6 +27,40 @@ pub(crate) fn report(report: &StudyReport, targets: &str) -> String {
         text.push_str(&format!("{}\n", output::wrap(&format!("note: {warning}"), 6)));
     }
     text
+}
+
+/// Each claim with its verdict, the published figures and ours, and what the verdict rests on.
+fn claims(claims: &[Decision]) -> String {
+    if claims.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from("Published claims, decided here:\n");
+    for claim in claims {
+        let mut lines = vec![
+            format!("  {:<4} {}: {}", claim.id, claim.verdict.to_string().to_uppercase(), claim.says),
+            format!("       published  {}", claim.published),
+        ];
+        lines.extend(claim.measured.as_ref().map(|measured| format!("       here       {measured}")));
+        lines.extend(deciding_check(claim).map(|why| format!("       because    {why}")));
+        for (index, line) in lines.iter().enumerate() {
+            text.push_str(&format!("{}\n", output::wrap(line, if index == 0 { 7 } else { 18 })));
+        }
+    }
+    let count = |verdict| claims.iter().filter(|claim| claim.verdict == verdict).count();
+    let counts = Verdict::ALL.map(|verdict| format!("{} {verdict}", count(verdict)));
+    text.push_str(&format!("\n{}\n\n", counts.join(", ")));
+    text
+}
+
+/// The first check that has the claim's verdict; the others stand in study.json.
+fn deciding_check(claim: &Decision) -> Option<String> {
+    let mut deciding = claim.checks.iter().filter(|check| check.verdict == claim.verdict);
+    let first = deciding.next()?;
+    let others = match deciding.count() {
+        0 => String::new(),
+        count => format!(" (and {count} more)"),
+    };
+    Some(format!("{}: {}{others}", first.says, first.why))
 }
 
 /// A table for each set of arms that are to be compared.
@@ -62,6 +98,19 @@ fn row(arm: &ArmReport) -> Vec<String> {
     ]
 }
 
+/// A table for each figure that has points, and the names of those that have none.
+fn figures(figures: &[FigureReport]) -> String {
+    let (drawn, empty): (Vec<&FigureReport>, Vec<&FigureReport>) =
+        figures.iter().partition(|figure| figure.series.iter().any(|series| !series.points.is_empty()));
+    let mut text: String = drawn.into_iter().map(figure).collect();
+    if !empty.is_empty() {
+        let names: Vec<&str> = empty.iter().map(|figure| figure.id.as_str()).collect();
+        let line = format!("Figures without an arm that was measured: {}", names.join("; "));
+        text.push_str(&format!("{}\n\n", output::wrap(&line, 0)));
+    }
+    text
+}
+
 /// A figure as a table: a row for each value along it, a column for each path.
 fn figure(figure: &FigureReport) -> String {
     let mut values: Vec<(f64, &str)> = Vec::new();
@@ -72,9 +121,6 @@ fn figure(figure: &FigureReport) -> String {
     }
     values.sort_by(|a, b| a.0.total_cmp(&b.0));
     let title = format!("Figure {}: {}\n", figure.id, figure.title);
-    if values.is_empty() {
-        return format!("{title}  no arm of it was measured\n\n");
-    }
     let along = serde_name(&figure.x);
     let headings: Vec<&str> =
         [along.as_str()].into_iter().chain(figure.series.iter().map(|series| series.name.as_str())).collect();
@@ -110,21 +156,27 @@ fn serde_name(value: &impl serde::Serialize) -> String {
     serde_json::to_value(value).ok().and_then(|value| Some(value.as_str()?.to_owned())).unwrap_or_default()
 }
 
-/// What was not measured, and why.
+/// What was not measured, and why: paths that have the reason in common together.
 pub(crate) fn not_taken(skipped: &[Skipped]) -> String {
-    if skipped.is_empty() {
-        return String::new();
+    let mut groups: Vec<(Vec<&str>, usize, &Skipped)> = Vec::new();
+    for entry in skipped {
+        match groups.iter_mut().find(|(.., first)| first.reason == entry.reason && first.remedy == entry.remedy) {
+            Some((paths, arms, _)) => {
+                *arms += entry.arms;
+                paths.push(&entry.path);
+            }
+            None => groups.push((vec![&entry.path], entry.arms, entry)),
+        }
     }
-    let names: Vec<String> = skipped
-        .iter()
-        .map(|skipped| match skipped.arms {
-            1 => skipped.which.clone(),
-            arms => format!("{} ({arms} arms)", skipped.path),
-        })
-        .collect();
+    let name = |(paths, arms, first): &(Vec<&str>, usize, &Skipped)| match arms {
+        1 => first.which.clone(),
+        arms => format!("{} ({arms} arms)", paths.join(", ")),
+    };
+    let names: Vec<String> = groups.iter().map(name).collect();
     let entries = names
         .iter()
-        .zip(skipped)
-        .map(|(name, skipped)| (name.as_str(), skipped.reason.as_str(), skipped.remedy.as_str()));
-    format!("Not taken:\n{}\n", output::reasons(entries))
+        .zip(&groups)
+        .map(|(name, (.., first))| (name.as_str(), first.reason.as_str(), first.remedy.as_str()));
+    let reasons = output::reasons(entries);
+    if reasons.is_empty() { reasons } else { format!("Not taken:\n{reasons}\n") }
 }

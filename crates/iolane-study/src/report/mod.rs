@@ -7,6 +7,7 @@ mod load;
 
 use serde::{Deserialize, Serialize};
 
+use crate::claims::{self, Decision};
 use crate::plan::{Arm, Lengths, Metric, Scale, Study};
 use crate::record::{HostRecord, TargetRecord};
 use crate::records::{ArmResults, LeftOut, Results, Row};
@@ -58,7 +59,7 @@ pub struct StudyReport {
     /// The answer, a sentence for each kind of load.
     pub advice: Vec<String>,
     /// What was published, and whether it holds here.
-    pub claims: Vec<serde_json::Value>,
+    pub claims: Vec<Decision>,
     host: HostRecord,
     /// What a reader should know before believing the figures.
     pub warnings: Vec<String>,
@@ -167,14 +168,14 @@ impl StudyReport {
             repeats: whole,
             runtime_s: measured.runtime.as_secs_f64(),
             warmup_s: warmup.as_secs_f64(),
-            cpus: common(&kept, |row| row.cpus.as_ref()),
-            spoll_cpus: common(&kept, |row| row.spoll_cpus.as_ref()),
+            cpus: common(&kept, |row| row.cpus.as_ref().filter(|_| row.arm.cores.is_none())),
+            spoll_cpus: common(&kept, |row| row.spoll_cpus.as_ref().filter(|_| row.arm.cores.is_none())),
             seed: study.workload.seed,
             records,
             skipped: skipped(&measured.left_out),
             figures: study.figures.iter().map(|figure| FigureReport::new(figure, &results)).collect(),
             advice: advice(&arms),
-            claims: Vec::new(),
+            claims: claims::decide(study, &results),
             arms,
             host: HostRecord::gather(targets.first()),
             warnings,

@@ -3,7 +3,7 @@
 use iolane::units::CpuList;
 use iolane::{Error, IoPath, Pages, Result, Target};
 
-use super::{Conditions, Planned};
+use super::{Conditions, Planned, peers};
 use crate::placement::Placement;
 use crate::plan::{Arm, Study};
 use crate::records::LeftOut;
@@ -19,12 +19,18 @@ pub(super) fn plan(study: &Study, conditions: &Conditions) -> Result<(Vec<Planne
     let (mut planned, mut left_out) = (Vec::new(), Vec::new());
     for arm in study.arms(conditions.scale)? {
         match run_plan(study, conditions, &arm) {
-            Ok(plan) => planned.push(Planned { arm, plan }),
+            Ok(plan) => planned.push(Planned { arm, plan, peer: None }),
             Err(error) => {
                 let (reason, remedy) = (error.cause().into(), error.remedy_text().into());
                 left_out.push(LeftOut { arm, reason, remedy, failed: false })
             }
         }
+    }
+    let own = planned.len();
+    for peer in &conditions.peers {
+        let (theirs, cannot) = peers::plan(study, &planned[..own], peer);
+        planned.extend(theirs);
+        left_out.extend(cannot);
     }
     Ok((planned, left_out))
 }

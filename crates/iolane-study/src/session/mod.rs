@@ -3,6 +3,7 @@
 
 mod arms;
 mod judge;
+mod peers;
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -22,6 +23,8 @@ use crate::run::{RunOutcome, RunPlan, run};
 use crate::session::judge::Worth;
 use crate::workload::random_stream;
 
+pub use peers::InstalledPeer;
+
 /// What a study is run on.
 #[derive(Debug, Clone)]
 pub struct Conditions {
@@ -37,6 +40,8 @@ pub struct Conditions {
     pub scale: Scale,
     /// Lengths and repeats.
     pub lengths: Lengths,
+    /// Other tools that run the same arms.
+    pub peers: Vec<InstalledPeer>,
 }
 
 /// A study whose arms are known to be possible.
@@ -54,6 +59,8 @@ pub struct Session {
 struct Planned {
     arm: Arm,
     plan: RunPlan,
+    /// What runs it, if that is not iolane itself.
+    peer: Option<InstalledPeer>,
 }
 
 /// Where a study is.
@@ -283,7 +290,7 @@ fn another_study(folder: &Path, begun: &Setup, asked: &Setup) -> Error {
 
 /// Runs an arm once; `None` if it was interrupted.
 fn attempt(planned: &Planned, repeat: u32, attempt: u32, may_retry: bool, stop: &AtomicBool) -> Option<Row> {
-    let Planned { arm, plan } = planned;
+    let Planned { arm, plan, peer } = planned;
     let started_unix_s = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64();
     let names: Vec<&str> = plan.targets.iter().map(Target::name).collect();
     let base = Row {
@@ -294,6 +301,13 @@ fn attempt(planned: &Planned, repeat: u32, attempt: u32, may_retry: bool, stop: 
         started_unix_s,
         ..Row::new(arm.clone(), repeat)
     };
+    if let Some(peer) = peer {
+        return match peers::run(base.clone(), plan, peer, stop) {
+            Ok(row) => Some(row),
+            Err(_) if stop.load(Ordering::Relaxed) => None,
+            Err(error) => Some(Row { worthless: Some(error.to_string()), ..base }),
+        };
+    }
     let outcome = match run(plan, stop) {
         Ok(outcome) if outcome.interrupted => return None,
         Ok(outcome) => outcome,

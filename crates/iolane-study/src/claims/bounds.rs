@@ -1,0 +1,50 @@
+//! An interval beside the bounds of a check. Every rule ends here; nothing here knows what the figures are of.
+
+use super::Verdict;
+use crate::plan::Check;
+use crate::stats::Estimate;
+
+/// Where something lies for certain.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Interval {
+    pub(super) low: f64,
+    pub(super) high: f64,
+}
+
+impl From<Estimate> for Interval {
+    fn from(estimate: Estimate) -> Self {
+        Self { low: estimate.low, high: estimate.high }
+    }
+}
+
+/// Wholly within the bounds, wholly outside, or neither.
+pub(super) fn verdict(check: &Check, interval: Interval) -> Verdict {
+    let (least, most) = ends(check);
+    match interval {
+        Interval { low, high } if least <= low && high <= most => Verdict::Holds,
+        Interval { low, high } if high < least || most < low => Verdict::DoesNotHold,
+        _ => Verdict::Inconclusive,
+    }
+}
+
+/// How far the nearer end of an interval is within its bound, in parts of the bound; below 0 outside.
+pub(super) fn margin(check: &Check, estimate: Estimate) -> f64 {
+    let part = |distance: f64, bound: f64| if bound == 0.0 { distance } else { distance / bound.abs() };
+    let above = check.at_least.map(|least| part(estimate.low - least, least));
+    let below = check.at_most.map(|most| part(most - estimate.high, most));
+    above.into_iter().chain(below).fold(f64::INFINITY, f64::min)
+}
+
+/// What was asked, in words: `at least 2x`, `0.9x to 1.1x`.
+pub(super) fn asked(check: &Check, show: impl Fn(f64) -> String) -> String {
+    match (check.at_least, check.at_most) {
+        (Some(least), Some(most)) => format!("{} to {}", show(least), show(most)),
+        (Some(least), None) => format!("at least {}", show(least)),
+        (None, Some(most)) => format!("at most {}", show(most)),
+        (None, None) => "nothing".into(),
+    }
+}
+
+fn ends(check: &Check) -> (f64, f64) {
+    (check.at_least.unwrap_or(f64::NEG_INFINITY), check.at_most.unwrap_or(f64::INFINITY))
+}

@@ -1,0 +1,715 @@
+//! Each rule and each verdict on a study of three paths, both ways; the built-in studies are in `tests/claims.rs`.
+
+use serde_json::json;
+
+use super::*;
+use crate::plan::{Arm, Scale};
+use crate::records::{ArmResults, LeftOut, Row};
+
+/// A study of paths a, b and c at depths 1, 4 and 16 with one claim of these checks.
+fn study(checks: &str) -> Study {
+    let text = format!(
+        r#"
+        name = "small"
+        title = "three paths"
+        paths = {{ a = "libaio", b = "psync", c = "io_uring" }}
+        [[group]]
+        path = ["a", "b", "c"]
+        depth = [1, 4, 16]
+        [[claim]]
+        id = "X1"
+        says = "a is fast"
+        published = "a 20, b 10"
+        differs = "drives differ"
+        {checks}
+        "#
+    );
+    Study::parse(&text, "small").unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A check; the factors of both sides are written by the caller.
+fn check(rule: &str) -> Study {
+    study(&format!("[[claim.check]]\nsays = \"a over b\"\n{rule}"))
+}
+
+const A_OVER_B_AT_16: &str = r#"
+    rule = "ratio"
+    metric = "iops"
+    of = { where = { path = "a", depth = 16 } }
+    to = { where = { path = "b", depth = 16 } }
+"#;
+
+/// IOPS of a row; a whole second is measured, so that I/Os are I/Os per second.
+fn iops(row: &mut Row, value: f64) {
+    (row.ios, row.elapsed_s) = ((value * 1000.0) as u64, 1000.0);
+}
+
+/// What a run of an arm gives: a row to fill, or a reason to leave the arm out.
+type Fill<'a> = &'a dyn Fn(&mut Row) -> Result<(), &'static str>;
+
+fn results(study: &Study, repeats: u32, fill: Fill<'_>) -> Results {
+    let mut results = Results::default();
+    for arm in study.arms(Scale::Scaled).unwrap() {
+        let rows = (0..repeats).map(|repeat| {
+            let mut row = Row::new(arm.clone(), repeat);
+            fill(&mut row).map(|()| row)
+        });
+        match rows.collect::<Result<Vec<Row>, &str>>() {
+            Ok(rows) => results.arms.push(ArmResults { arm, rows }),
+            Err(reason) => {
+                let (reason, remedy) = (reason.into(), String::new());
+                results.left_out.push(LeftOut { arm, reason, remedy, failed: false });
+            }
+        }
+    }
+    results
+}
+
+/// The one claim of a study, measured so often.
+fn decided(study: &Study, repeats: u32, fill: Fill<'_>) -> Decision {
+    let results = results(study, repeats, fill);
+    let [decision] = <[Decision; 1]>::try_from(decide(study, &results)).unwrap();
+    decision
+}
+
+/// The same noise for every arm of a repeat: it cancels out of ratios.
+fn shared_noise(repeat: u32) -> f64 {
+    [1.0, 0.9, 1.1, 0.8, 1.05][repeat as usize % 5]
+}
+
+/// Noise of an arm's own.
+fn own_noise(row: &Row, size: f64) -> f64 {
+    let place = row.arm.name.as_bytes()[0] as u32 * 3 + row.repeat * 7;
+    1.0 + size * (f64::from(place % 11) / 5.0 - 1.0)
+}
+
+/// a twice as fast as b, c in between; deeper is faster.
+fn plain(row: &mut Row) -> Result<(), &'static str> {
+    let by_path = match row.arm.name.as_str() {
+        "a" => 200.0,
+        "b" => 100.0,
+        _ => 150.0,
+    };
+    let noise = shared_noise(row.repeat);
+    iops(row, by_path * f64::from(row.arm.depth) * noise);
+    Ok(())
+}
+
+#[test]
+fn a_ratio_within_its_bounds_holds_and_says_figures_that_can_be_checked() {
+    let study = check(&format!("{A_OVER_B_AT_16} at_least = 1.5\n published = 1.8"));
+    let decision = decided(&study, 5, &plain);
+    assert_eq!(decision.verdict, Verdict::Holds);
+    assert_eq!(decision.why, "2.00x (95 %: 2.00x to 2.00x) where at least 1.50x was asked; published 1.80x");
+    assert_eq!(decision.measured.as_deref(), Some("3.20 k IOPS (a) against 1.60 k IOPS (b)"));
+    assert_eq!((decision.published.as_str(), decision.differs.as_str()), ("a 20, b 10", "drives differ"));
+    let [check] = &decision.checks[..] else { panic!("{decision:?}") };
+    assert_eq!((check.published, check.at_least, check.at_most), (Some(1.8), Some(1.5), None));
+    assert_eq!(check.measured, Some(Estimate { value: 2.0, low: 2.0, high: 2.0 }));
+}
+
+#[test]
+fn a_ratio_on_the_wrong_side_of_either_bound_does_not_hold() {
+    for bounds in ["at_least = 2.5", "at_most = 1.9", "at_least = 0.5\nat_most = 1.0"] {
+        let decision = decided(&check(&format!("{A_OVER_B_AT_16} {bounds}")), 5, &plain);
+        assert_eq!(decision.verdict, Verdict::DoesNotHold, "{bounds}: {}", decision.why);
+    }
+    // A bound is within.
+    for bounds in ["at_least = 2.0", "at_most = 2.0"] {
+        assert_eq!(decided(&check(&format!("{A_OVER_B_AT_16} {bounds}")), 5, &plain).verdict, Verdict::Holds);
+    }
+}
+
+#[test]
+fn an_interval_on_both_sides_of_a_bound_is_inconclusive() {
+    let noisy = |row: &mut Row| {
+        let noise = own_noise(row, 0.3);
+        iops(row, if row.arm.name == "a" { 200.0 } else { 100.0 } * noise);
+        Ok(())
+    };
+    let decision = decided(&check(&format!("{A_OVER_B_AT_16} at_least = 2.0")), 5, &noisy);
+    assert_eq!(decision.verdict, Verdict::Inconclusive, "{}", decision.why);
+}
+
+#[test]
+fn repeats_are_paired_by_their_numbers() {
+    // b lacks repeat 0, a lacks repeat 4; by position nothing would cancel out.
+    let study = check(&format!("{A_OVER_B_AT_16} at_least = 1.9\nat_most = 2.1"));
+    let mut results = results(&study, 5, &plain);
+    for arm in &mut results.arms {
+        let lost = if arm.arm.name == "a" { 4 } else { 0 };
+        arm.rows.retain(|row| row.repeat != lost);
+    }
+    assert_eq!(decide(&study, &results)[0].verdict, Verdict::Holds);
+}
+
+#[test]
+fn fewer_than_three_common_repeats_decide_nothing() {
+    let study = check(&format!("{A_OVER_B_AT_16} at_least = 1.5"));
+    for (repeats, words) in [(1, "from 1 repeat: it takes 3"), (2, "from 2 repeats: it takes 3")] {
+        let decision = decided(&study, repeats, &plain);
+        assert_eq!(decision.verdict, Verdict::Inconclusive);
+        assert!(decision.why.contains(words), "{}", decision.why);
+    }
+    assert_eq!(decided(&study, 3, &plain).verdict, Verdict::Holds);
+    let mut apart = results(&study, 6, &plain);
+    for arm in &mut apart.arms {
+        let even = arm.arm.name == "a";
+        arm.rows.retain(|row| row.repeat.is_multiple_of(2) == even);
+    }
+    let decision = &decide(&study, &apart)[0];
+    assert_eq!((decision.verdict, &decision.measured), (Verdict::Inconclusive, &None));
+    assert_eq!(decision.why, "no repeat is common to all arms that it is about");
+}
+
+#[test]
+fn what_is_divided_by_nothing_is_inconclusive() {
+    let study = check(&format!("{} at_most = 1.0", A_OVER_B_AT_16.replace("iops", "syscalls_per_io")));
+    let decision = decided(&study, 5, &|row| {
+        row.syscalls_per_io = Some(0.0);
+        Ok(())
+    });
+    assert_eq!(decision.verdict, Verdict::Inconclusive);
+    assert_eq!(decision.checks[0].measured, None);
+    assert!(decision.why.contains("0 calls per I/O (b)"), "{}", decision.why);
+}
+
+#[test]
+fn what_is_no_number_is_a_repeat_that_was_not_measured() {
+    let study = check(&format!("{} at_least = 0.9\nat_most = 1.1", A_OVER_B_AT_16.replace("iops", "mean_ns")));
+    let some_broken = |broken: u32| {
+        move |row: &mut Row| {
+            row.mean_ns = Some(if row.repeat < broken { f64::NAN } else { 5.0 });
+            Ok(())
+        }
+    };
+    assert_eq!(decided(&study, 5, &some_broken(2)).verdict, Verdict::Holds);
+    assert_eq!(decided(&study, 5, &some_broken(3)).verdict, Verdict::Inconclusive);
+    let decision = decided(&study, 5, &some_broken(5));
+    assert_eq!(decision.verdict, Verdict::NotTestable);
+    assert_eq!(decision.why, "not measured: a, b (2 arms): no latency was measured");
+}
+
+#[test]
+fn the_largest_and_the_smallest_are_chosen_in_each_repeat() {
+    // The best of a and c is c in repeats 0 and 1, a in the others; each lags 10 % when it is not.
+    let turns = |row: &mut Row| {
+        let leads = (row.arm.name == "c") == (row.repeat < 2);
+        iops(row, if row.arm.name == "b" || !leads { 90.0 } else { 100.0 });
+        Ok(())
+    };
+    let best = |take: &str, bounds: &str| {
+        check(&format!(
+            r#"
+            rule = "ratio"
+            metric = "iops"
+            of = {{ where = {{ path = ["a", "c"], depth = 4 }}, take = "{take}" }}
+            to = {{ where = {{ path = "b", depth = 4 }} }}
+            {bounds}
+            "#
+        ))
+    };
+    assert_eq!(decided(&best("largest", "at_least = 1.1"), 5, &turns).verdict, Verdict::Holds);
+    assert_eq!(decided(&best("smallest", "at_most = 1.0"), 5, &turns).verdict, Verdict::Holds);
+    let decision = decided(&best("largest", "at_least = 1.1"), 5, &turns);
+    assert_eq!(decision.measured.as_deref(), Some("100 IOPS (a) against 90.0 IOPS (b)"), "a led more often");
+}
+
+#[test]
+fn what_was_chosen_of_several_is_named_with_what_tells_it_apart() {
+    let study = check(
+        r#"
+        rule = "value"
+        metric = "iops"
+        of = { where = { path = ["a", "b"] }, take = "largest" }
+        at_least = 3000
+        published = 3500
+        "#,
+    );
+    let decision = decided(&study, 5, &plain);
+    assert_eq!(decision.measured.as_deref(), Some("3.20 k IOPS (a at depth 16)"));
+    assert_eq!(decision.verdict, Verdict::Inconclusive);
+    let words = "3.20 k IOPS (95 %: 2.56 k IOPS to 3.52 k IOPS) where at least 3.00 k IOPS was asked; \
+                 published 3.50 k IOPS";
+    assert_eq!(decision.why, words);
+}
+
+#[test]
+fn several_arms_where_one_is_meant_are_a_fault_of_the_file() {
+    let study = check(&format!("{} at_least = 1.5", A_OVER_B_AT_16.replace(", depth = 16", "")));
+    let decision = decided(&study, 5, &plain);
+    assert_eq!(decision.verdict, Verdict::NotTestable);
+    assert!(decision.why.starts_with("the study's file selects 3 arms where one is meant: a "), "{}", decision.why);
+    let wrong = lint(&study);
+    assert_eq!(wrong.len(), 4, "both sides, at both scales: {wrong:?}");
+    assert!(wrong[0].starts_with("scaled: claim X1: check `a over b`: 3 arms are selected"), "{}", wrong[0]);
+}
+
+#[test]
+fn arms_that_the_study_does_not_have_are_not_testable() {
+    let study = check(&format!("{} at_least = 1.5", A_OVER_B_AT_16.replace("depth = 16", "depth = 17")));
+    let decision = decided(&study, 5, &plain);
+    assert_eq!((decision.verdict, decision.measured), (Verdict::NotTestable, None));
+    assert_eq!(decision.why, "the study as it was run has no such arm");
+    assert!(lint(&study)[0].ends_with("no arm is selected by `of`"), "{:?}", lint(&study));
+    assert!(lint(&check(&format!("{A_OVER_B_AT_16} at_least = 1.5"))).is_empty());
+}
+
+#[test]
+fn peers_take_no_part() {
+    let study = check(&format!("{A_OVER_B_AT_16} at_least = 1.5"));
+    let mut results = results(&study, 5, &plain);
+    let peer = |arm: &Arm| Arm { peer: Some("fio".into()), ..arm.clone() };
+    let of_fio: Vec<ArmResults> =
+        results.arms.iter().map(|arm| ArmResults { arm: peer(&arm.arm), rows: arm.rows.clone() }).collect();
+    results.arms.extend(of_fio.clone());
+    assert_eq!(decide(&study, &results)[0].verdict, Verdict::Holds, "a second a would be one too many");
+    results.arms = of_fio;
+    assert_eq!(decide(&study, &results)[0].verdict, Verdict::NotTestable);
+}
+
+#[test]
+fn a_path_that_cannot_be_had_makes_its_checks_not_testable_with_the_reason() {
+    let study = check(&format!("{A_OVER_B_AT_16} at_least = 1.5"));
+    let without_b = |row: &mut Row| if row.arm.name == "b" { Err("no such drive") } else { plain(row) };
+    let decision = decided(&study, 5, &without_b);
+    assert_eq!((decision.verdict, decision.measured), (Verdict::NotTestable, None));
+    assert_eq!(decision.why, "not measured: b (1 arm): no such drive");
+}
+
+#[test]
+fn the_largest_of_the_plan_is_meant_and_not_the_largest_that_was_measured() {
+    let study = check(&format!("{} at_least = 1.5", A_OVER_B_AT_16.replace("16", "\"max\"")));
+    let without_16 = |row: &mut Row| if row.arm.depth == 16 { Err("too deep") } else { plain(row) };
+    let decision = decided(&study, 5, &without_16);
+    assert_eq!(decision.verdict, Verdict::NotTestable);
+    assert_eq!(decision.why, "not measured: a, b (2 arms): too deep");
+}
+
+#[test]
+fn a_metric_that_could_not_be_had_is_named_with_what_the_runs_say_of_it() {
+    let energy = A_OVER_B_AT_16.replace("iops", "ios_per_joule");
+    let decision = decided(&check(&format!("{energy} at_least = 1.5")), 5, &|row| {
+        row.warnings = vec!["energy is unavailable: no RAPL".into(), "the disk is slow".into()];
+        plain(row)
+    });
+    assert_eq!(decision.verdict, Verdict::NotTestable);
+    let why = "not measured: a, b (2 arms): no meter: joules were not measured (energy is unavailable: no RAPL)";
+    assert_eq!(decision.why, why);
+    for metric in ["cache_miss_rate", "cycles_per_io", "cores", "syscalls_per_io", "submit_p50_ns", "p99_ns"] {
+        let study = check(&format!("{} at_least = 1.5", A_OVER_B_AT_16.replace("iops", metric)));
+        assert_eq!(decided(&study, 5, &plain).verdict, Verdict::NotTestable, "{metric}");
+    }
+}
+
+/// One of two operands' arms missing: what it could do to the ratio decides what is left of it.
+#[test]
+fn a_verdict_of_a_largest_or_smallest_stands_only_if_the_missing_could_not_change_it() {
+    let best_over_b = |take: &str, bounds: &str| {
+        check(&format!(
+            r#"
+            rule = "ratio"
+            metric = "iops"
+            of = {{ where = {{ path = ["a", "c"], depth = 4 }}, take = "{take}" }}
+            to = {{ where = {{ path = "b", depth = 4 }} }}
+            {bounds}
+            "#
+        ))
+    };
+    let b_over_best = |take: &str, bounds: &str| {
+        check(&format!(
+            r#"
+            rule = "ratio"
+            metric = "iops"
+            of = {{ where = {{ path = "b", depth = 4 }} }}
+            to = {{ where = {{ path = ["a", "c"], depth = 4 }}, take = "{take}" }}
+            {bounds}
+            "#
+        ))
+    };
+    // Only a is there, at twice b.
+    let without_c = |row: &mut Row| if row.arm.name == "c" { Err("no poll queues") } else { plain(row) };
+    let cases = [
+        (best_over_b("largest", "at_least = 1.5"), Verdict::Holds),
+        (best_over_b("largest", "at_least = 2.5"), Verdict::NotTestable),
+        (best_over_b("largest", "at_most = 1.5"), Verdict::DoesNotHold),
+        (best_over_b("largest", "at_most = 2.5"), Verdict::NotTestable),
+        (best_over_b("smallest", "at_most = 2.5"), Verdict::Holds),
+        (best_over_b("smallest", "at_least = 2.5"), Verdict::DoesNotHold),
+        (best_over_b("smallest", "at_least = 1.5"), Verdict::NotTestable),
+        (b_over_best("largest", "at_most = 0.6"), Verdict::Holds),
+        (b_over_best("largest", "at_least = 0.6"), Verdict::DoesNotHold),
+        (b_over_best("largest", "at_least = 0.4"), Verdict::NotTestable),
+        (b_over_best("smallest", "at_least = 0.4"), Verdict::Holds),
+        (b_over_best("smallest", "at_most = 0.6"), Verdict::NotTestable),
+    ];
+    for (study, verdict) in cases {
+        let decision = decided(&study, 5, &without_c);
+        assert_eq!(decision.verdict, verdict, "{}", decision.why);
+        assert!(decision.why.contains("c (1 arm): no poll queues"), "{}", decision.why);
+        assert!(decision.measured.is_some());
+    }
+}
+
+#[test]
+fn a_value_is_judged_in_its_own_unit() {
+    let rule = r#"
+        rule = "value"
+        metric = "mean_ns"
+        of = { where = { path = "a", depth = 1 } }
+        at_most = 100000
+    "#;
+    let takes = |ns: f64| {
+        move |row: &mut Row| {
+            row.mean_ns = Some(ns + f64::from(row.repeat) * 100.0);
+            Ok(())
+        }
+    };
+    let decision = decided(&check(rule), 5, &takes(90_000.0));
+    assert_eq!(decision.verdict, Verdict::Holds);
+    assert_eq!(decision.why, "90.2 us (95 %: 90.0 us to 90.4 us) where at most 100 us was asked");
+    assert_eq!(decided(&check(rule), 5, &takes(100_001.0)).verdict, Verdict::DoesNotHold);
+    assert_eq!(decided(&check(rule), 5, &takes(99_800.0)).verdict, Verdict::Inconclusive);
+}
+
+/// A ratio at each depth, at a share of them.
+fn each_depth(share: &str) -> Study {
+    check(&format!(
+        r#"
+        rule = "ratio"
+        metric = "iops"
+        of = {{ where = {{ path = "a" }} }}
+        to = {{ where = {{ path = "b" }} }}
+        each = "depth"
+        {share}
+        at_least = 1.5
+        "#
+    ))
+}
+
+/// a over b by depth.
+fn ratios(at_1: f64, at_4: f64, at_16: f64) -> impl Fn(&mut Row) -> Result<(), &'static str> {
+    move |row| {
+        let ratio = match row.arm.depth {
+            1 => at_1,
+            4 => at_4,
+            _ => at_16,
+        };
+        let noise = shared_noise(row.repeat);
+        iops(row, if row.arm.name == "a" { 100.0 * ratio } else { 100.0 } * noise);
+        Ok(())
+    }
+}
+
+#[test]
+fn a_check_of_each_value_has_to_hold_at_all_of_them_and_shows_the_nearest_to_failing() {
+    let decision = decided(&each_depth(""), 5, &ratios(3.0, 1.6, 2.0));
+    assert_eq!(decision.verdict, Verdict::Holds);
+    assert_eq!(decision.checks[0].measured.unwrap().value, 1.6);
+    let why =
+        "holds at all 3; nearest to failing at depth 4: 1.60x (95 %: 1.60x to 1.60x) where at least 1.50x was asked";
+    assert_eq!(decision.why, why);
+    assert_eq!(decision.measured.as_deref(), Some("at depth 4 160 IOPS (a) against 100 IOPS (b)"));
+    let decision = decided(&each_depth(""), 5, &ratios(3.0, 1.6, 1.2));
+    assert_eq!(decision.verdict, Verdict::DoesNotHold);
+    let why = "holds at 2 of 3, fails at depth 16; nearest to failing at depth 16: 1.20x";
+    assert!(decision.why.starts_with(why), "{}", decision.why);
+}
+
+#[test]
+fn a_share_of_the_values_is_enough_where_the_study_says_so() {
+    let two_thirds = each_depth("share = 0.66");
+    assert_eq!(decided(&two_thirds, 5, &ratios(3.0, 1.6, 1.2)).verdict, Verdict::Holds);
+    assert_eq!(decided(&two_thirds, 5, &ratios(3.0, 1.1, 1.2)).verdict, Verdict::DoesNotHold);
+    // 0.9 of 10 is 9: no last bit may decide it.
+    assert_eq!(decided(&each_depth("share = 0.3333333333333333"), 5, &ratios(1.0, 1.0, 2.0)).verdict, Verdict::Holds);
+}
+
+#[test]
+fn values_that_are_not_clear_count_for_neither_side() {
+    let noisy_at_16 = |row: &mut Row| {
+        ratios(3.0, 1.6, 1.5)(row)?;
+        if row.arm.depth == 16 {
+            row.ios = (row.ios as f64 * own_noise(row, 0.2)) as u64;
+        }
+        Ok(())
+    };
+    let decision = decided(&each_depth(""), 5, &noisy_at_16);
+    assert_eq!(decision.verdict, Verdict::Inconclusive, "{}", decision.why);
+    assert!(decision.why.starts_with("holds at 2 of 3, not clear at depth 16"), "{}", decision.why);
+    assert_eq!(decided(&each_depth("share = 0.66"), 5, &noisy_at_16).verdict, Verdict::Holds);
+}
+
+#[test]
+fn values_that_were_not_tested_count_for_neither_side() {
+    let without_16 = |ratio: f64| {
+        move |row: &mut Row| {
+            if row.arm.depth == 16 { Err("too deep") } else { ratios(3.0, ratio, 2.0)(row) }
+        }
+    };
+    let decision = decided(&each_depth(""), 5, &without_16(1.6));
+    assert_eq!(decision.verdict, Verdict::NotTestable);
+    assert!(decision.why.starts_with("holds at 2 of 3, not tested at depth 16; nearest"), "{}", decision.why);
+    assert!(decision.why.ends_with("; not measured: a, b (2 arms): too deep"), "{}", decision.why);
+    assert_eq!(decided(&each_depth(""), 5, &without_16(1.1)).verdict, Verdict::DoesNotHold);
+    assert_eq!(decided(&each_depth("share = 0.66"), 5, &without_16(1.6)).verdict, Verdict::Holds);
+    let decision = decided(&each_depth(""), 5, &|_| Err("no drive"));
+    assert_eq!(decision.why, "not measured: a, b (6 arms): no drive", "once, and not once for each depth");
+}
+
+const ORDER: &str = r#"
+    rule = "order"
+    metric = "mean_ns"
+    of = { where = { depth = 1 } }
+    published_order = [{ path = "a", value = 1 }, { path = "b", value = 2 }, { path = "c", value = 3 }]
+    at_least = 0.8
+"#;
+
+fn takes(a: f64, b: f64, c: f64) -> impl Fn(&mut Row) -> Result<(), &'static str> {
+    move |row| {
+        let ns = match row.arm.name.as_str() {
+            "a" => a,
+            "b" => b,
+            _ => c,
+        };
+        row.mean_ns = Some(ns * shared_noise(row.repeat));
+        Ok(())
+    }
+}
+
+#[test]
+fn an_order_holds_if_it_correlates_with_the_published_one() {
+    let decision = decided(&check(ORDER), 5, &takes(5e3, 7e3, 9e3));
+    assert_eq!(decision.verdict, Verdict::Holds);
+    assert_eq!(decision.measured.as_deref(), Some("a 5.00 us, b 7.00 us, c 9.00 us"));
+    assert_eq!(decision.why, "1.00 (95 %: 1.00 to 1.00) where at least 0.80 was asked");
+    assert_eq!(decided(&check(ORDER), 5, &takes(9e3, 7e3, 5e3)).verdict, Verdict::DoesNotHold);
+    assert!(lint(&check(ORDER)).is_empty());
+}
+
+#[test]
+fn an_order_within_the_noise_or_of_equals_is_inconclusive() {
+    let noisy = |row: &mut Row| {
+        row.mean_ns = Some(100.0 * own_noise(row, 0.5));
+        Ok(())
+    };
+    let order = ORDER.replace("0.8", "0.1");
+    let decision = decided(&check(&order), 5, &noisy);
+    assert_eq!(decision.verdict, Verdict::Inconclusive, "{}", decision.why);
+    assert_eq!(decided(&check(ORDER), 5, &takes(5.0, 5.0, 5.0)).verdict, Verdict::Inconclusive);
+    assert_eq!(decided(&check(ORDER), 2, &takes(5.0, 6.0, 7.0)).verdict, Verdict::Inconclusive);
+}
+
+#[test]
+fn an_order_is_decided_on_what_there_is_while_that_is_more_than_half_of_its_pairs() {
+    let paths = ["a", "b", "c", "d", "e"];
+    let order: Vec<String> =
+        paths.iter().enumerate().map(|(value, path)| format!("{{ path = \"{path}\", value = {value} }}")).collect();
+    let text = format!(
+        r#"
+        name = "small"
+        title = "five paths"
+        paths = {{ a = "libaio", b = "psync", c = "io_uring", d = "io_uring+cpoll", e = "io_uring+spoll" }}
+        [[group]]
+        path = ["a", "b", "c", "d", "e"]
+        [[claim]]
+        id = "X1"
+        says = "in order"
+        published = ""
+        [[claim.check]]
+        says = "order"
+        rule = "order"
+        metric = "mean_ns"
+        of = {{ where = {{}} }}
+        published_order = [{}]
+        at_least = 0.8
+        "#,
+        order.join(", ")
+    );
+    let study = Study::parse(&text, "small").unwrap();
+    let without = |lost: &'static [&'static str]| {
+        move |row: &mut Row| {
+            row.mean_ns = Some(f64::from(row.arm.name.as_bytes()[0]) * shared_noise(row.repeat));
+            if lost.contains(&row.arm.name.as_str()) { Err("not here") } else { Ok(()) }
+        }
+    };
+    let decision = decided(&study, 5, &without(&["d"]));
+    assert_eq!(decision.verdict, Verdict::Holds, "6 of 10 pairs");
+    assert!(decision.why.ends_with("was asked, without d (1 arm): not here"), "{}", decision.why);
+    let decision = decided(&study, 5, &without(&["d", "e"]));
+    assert_eq!(decision.verdict, Verdict::NotTestable, "3 of 10 pairs");
+    assert_eq!(decision.why, "not measured: d, e (2 arms): not here");
+}
+
+#[test]
+fn an_order_needs_one_arm_for_each_path() {
+    let study = check(&ORDER.replace("depth = 1 ", ""));
+    let decision = decided(&study, 5, &takes(1.0, 2.0, 3.0));
+    assert_eq!(decision.verdict, Verdict::NotTestable);
+    assert_eq!(decision.why, "the study's file has 3 arms of a to order where one is meant");
+    assert_eq!(lint(&study).len(), 6, "three paths, two scales");
+}
+
+fn crossing_of(bounds: &str) -> Study {
+    check(&format!(
+        r#"
+        rule = "crossing"
+        metric = "iops"
+        of = {{ where = {{ path = "a" }} }}
+        to = {{ where = {{ path = "b" }} }}
+        along = "depth"
+        {bounds}
+        "#
+    ))
+}
+
+#[test]
+fn a_crossing_within_its_bounds_holds_and_elsewhere_does_not() {
+    let decision = decided(&crossing_of("at_least = 4\nat_most = 16\npublished = 12"), 5, &ratios(2.0, 2.0, 0.5));
+    assert_eq!(decision.verdict, Verdict::Holds);
+    assert_eq!(decision.checks[0].measured.unwrap().value.round(), 8.0);
+    let why = "falls below at depth 8: 8 (95 %: 8 to 8) where 4 to 16 was asked; published 12";
+    assert_eq!(decision.why, why);
+    for bounds in ["at_least = 9", "at_most = 7"] {
+        assert_eq!(decided(&crossing_of(bounds), 5, &ratios(2.0, 2.0, 0.5)).verdict, Verdict::DoesNotHold);
+    }
+    assert_eq!(decided(&crossing_of("at_most = 16"), 2, &ratios(2.0, 2.0, 0.5)).verdict, Verdict::Inconclusive);
+    assert!(lint(&crossing_of("at_most = 16")).is_empty());
+}
+
+#[test]
+fn a_curve_that_never_falls_below_crosses_beyond_what_was_measured_if_at_all() {
+    let never = |bounds: &str| decided(&crossing_of(bounds), 5, &ratios(2.0, 2.0, 2.0)).verdict;
+    assert_eq!(never("at_least = 4\nat_most = 16"), Verdict::DoesNotHold);
+    assert_eq!(never("at_least = 4"), Verdict::Holds);
+    assert_eq!(never("at_most = 64"), Verdict::Inconclusive);
+    assert_eq!(never("at_least = 64"), Verdict::Inconclusive);
+    let decision = decided(&crossing_of("at_most = 16"), 5, &ratios(2.0, 2.0, 2.0));
+    assert_eq!(decision.why, "never falls below, at depth 1 to 16");
+}
+
+#[test]
+fn a_curve_that_is_not_above_at_first_does_not_cross() {
+    assert_eq!(decided(&crossing_of("at_most = 16"), 5, &ratios(0.5, 0.5, 0.5)).verdict, Verdict::DoesNotHold);
+    let decision = decided(&crossing_of("at_most = 16"), 5, &ratios(0.5, 2.0, 2.0));
+    assert_eq!(decision.verdict, Verdict::DoesNotHold);
+    assert_eq!(decision.why, "is not above at first: at depth 1 it is 0.50x");
+    let decision = decided(&crossing_of("at_most = 16"), 2, &ratios(0.5, 0.5, 0.5));
+    assert_eq!(decision.verdict, Verdict::Inconclusive, "{}", decision.why);
+}
+
+#[test]
+fn a_crossing_on_which_the_repeats_do_not_agree_is_inconclusive() {
+    let noisy = |row: &mut Row| {
+        let noise = own_noise(row, 0.5);
+        iops(row, 100.0 * noise);
+        Ok(())
+    };
+    let decision = decided(&crossing_of("at_most = 16"), 5, &noisy);
+    assert_eq!(decision.verdict, Verdict::Inconclusive, "{}", decision.why);
+}
+
+#[test]
+fn a_gap_before_a_crossing_leaves_it_open_and_one_beyond_does_not() {
+    let without = |lost: u32, ratios: (f64, f64, f64)| {
+        move |row: &mut Row| {
+            if row.arm.depth == lost { Err("not here") } else { self::ratios(ratios.0, ratios.1, ratios.2)(row) }
+        }
+    };
+    let study = crossing_of("at_least = 1\nat_most = 16");
+    assert_eq!(decided(&study, 5, &without(16, (2.0, 0.5, 0.5))).verdict, Verdict::Holds);
+    let decision = decided(&study, 5, &without(4, (2.0, 0.5, 0.5)));
+    assert_eq!(decision.verdict, Verdict::NotTestable);
+    assert!(decision.why.ends_with("a, b (2 arms): not here"), "{}", decision.why);
+    assert_eq!(decided(&study, 5, &without(16, (2.0, 2.0, 0.5))).verdict, Verdict::NotTestable);
+    let only_one_left = |row: &mut Row| if row.arm.depth > 1 { Err("not here") } else { plain(row) };
+    assert_eq!(decided(&study, 5, &only_one_left).verdict, Verdict::NotTestable);
+}
+
+#[test]
+fn a_crossing_along_what_is_no_number_is_a_fault_of_the_file() {
+    let study = crossing_of("at_most = 16");
+    let text = r#"
+        rule = "crossing"
+        metric = "iops"
+        of = { where = { path = "a", depth = 1 } }
+        to = { where = { path = "a", depth = 1 } }
+        along = "rw"
+        at_most = 16
+    "#;
+    let decision = decided(&check(text), 5, &plain);
+    assert_eq!(decision.verdict, Verdict::NotTestable);
+    assert!(decision.why.contains("along what is no number, such as randread"), "{}", decision.why);
+    assert!(lint(&check(text))[0].ends_with("a crossing needs two numbers or more to lie between"));
+    assert!(lint(&study).is_empty());
+}
+
+/// A claim of two checks: a over b at depth 1 and at depth 16, at least 1.5 each.
+fn two_checks() -> Study {
+    let check = |depth: u32| {
+        let rule = A_OVER_B_AT_16.replace("16", &depth.to_string());
+        format!("[[claim.check]]\nsays = \"at {depth}\"\n{rule} at_least = 1.5\n")
+    };
+    study(&(check(1) + &check(16)))
+}
+
+#[test]
+fn a_claim_needs_all_its_checks_and_one_failure_outweighs_what_is_not_known() {
+    let decision = decided(&two_checks(), 5, &ratios(3.0, 1.0, 2.0));
+    assert_eq!(decision.verdict, Verdict::Holds);
+    assert!(decision.why.starts_with("all 2 checks hold; nearest to failing: at 16: 2.00x"), "{}", decision.why);
+    let measured = "300 IOPS (a) against 100 IOPS (b); 200 IOPS (a) against 100 IOPS (b)";
+    assert_eq!(decision.measured.as_deref(), Some(measured));
+    let without = |at_1: Option<f64>, at_16: Option<f64>| {
+        move |row: &mut Row| match if row.arm.depth == 1 { at_1 } else { at_16 } {
+            Some(ratio) => ratios(ratio, ratio, ratio)(row),
+            None => Err("not here"),
+        }
+    };
+    let decision = decided(&two_checks(), 5, &without(None, Some(1.0)));
+    assert_eq!(decision.verdict, Verdict::DoesNotHold);
+    assert!(decision.why.starts_with("1 of 2 checks fails: at 16: 1.00x"), "{}", decision.why);
+    let decision = decided(&two_checks(), 5, &without(None, Some(2.0)));
+    assert_eq!(decision.verdict, Verdict::NotTestable);
+    let why = "at 1: not measured: a, b (2 arms): not here (what does hold so far: at 16: 2.00x";
+    assert!(decision.why.starts_with(why), "{}", decision.why);
+    assert_eq!(
+        decision.checks.iter().map(|check| check.verdict).collect::<Vec<_>>(),
+        [Verdict::NotTestable, Verdict::Holds]
+    );
+}
+
+#[test]
+fn a_claim_with_an_unclear_check_is_inconclusive_unless_another_fails() {
+    let noisy_at_1 = |at_16: f64| {
+        move |row: &mut Row| {
+            ratios(1.5, 1.5, at_16)(row)?;
+            if row.arm.depth == 1 {
+                row.ios = (row.ios as f64 * own_noise(row, 0.2)) as u64;
+            }
+            Ok(())
+        }
+    };
+    assert_eq!(decided(&two_checks(), 5, &noisy_at_1(2.0)).verdict, Verdict::Inconclusive);
+    assert_eq!(decided(&two_checks(), 5, &noisy_at_1(1.0)).verdict, Verdict::DoesNotHold);
+}
+
+#[test]
+fn a_figure_without_arms_is_a_fault_of_the_file() {
+    let figure = "[[figure]]\nid = \"1\"\ntitle = \"t\"\nwhere = { depth = 17 }\nx = \"depth\"\ny = \"iops\"";
+    let study = study(&format!("[[claim.check]]\nsays = \"s\"\n{A_OVER_B_AT_16} at_least = 1\n{figure}"));
+    assert_eq!(lint(&study), ["figure 1: no arm is selected at either scale"]);
+}
+
+#[test]
+fn a_decision_is_written_with_the_words_of_its_verdict() {
+    let decision = decided(&check(&format!("{A_OVER_B_AT_16} at_least = 2.5")), 5, &plain);
+    let written = serde_json::to_value(&decision).unwrap();
+    assert_eq!(written["verdict"], json!("does not hold"));
+    assert_eq!(written["checks"][0]["measured"], json!({ "value": 2.0, "low": 2.0, "high": 2.0 }));
+    let words = [Verdict::Holds, Verdict::DoesNotHold, Verdict::Inconclusive, Verdict::NotTestable];
+    assert_eq!(
+        words.map(|verdict| verdict.to_string()),
+        ["holds", "does not hold", "inconclusive", "not testable here"]
+    );
+}

@@ -1,0 +1,107 @@
+//! Measured values as people read them: a few digits, a prefix, a unit. Sentences about results call it; it works nothing
+//! out.
+
+use crate::plan::{Factor, Metric};
+
+/// A value of a metric with its unit: `182 k IOPS`, `85.2 us`, `5.00 %`.
+pub fn quantity(metric: Metric, value: f64) -> String {
+    match metric {
+        Metric::Iops => counted(value, "IOPS"),
+        Metric::BytesPerS => {
+            let (scaled, prefix) = scale(value);
+            format!("{} {prefix}B/s", number(scaled))
+        }
+        Metric::MeanNs | Metric::P50Ns | Metric::P99Ns | Metric::SubmitP50Ns => time(value),
+        Metric::SyscallsPerIo => format!("{} calls per I/O", number(value)),
+        Metric::Cores => format!("{} cores", number(value)),
+        Metric::CacheMissRate => format!("{} %", number(value * 100.0)),
+        Metric::CyclesPerIo => counted(value, "cycles per I/O"),
+        Metric::IosPerJoule => counted(value, "I/Os per joule"),
+        Metric::Watts => format!("{} W", number(value)),
+    }
+}
+
+/// Three digits, or two below 0.1: `182`, `12.3`, `1.05`, `0.076`.
+pub fn number(value: f64) -> String {
+    match value.abs() {
+        size if size >= 99.95 => format!("{value:.0}"),
+        size if size >= 9.995 => format!("{value:.1}"),
+        size if size >= 0.0995 => format!("{value:.2}"),
+        size if size >= 1e-6 => format!("{value:.*}", (1.0 - size.log10().floor()) as usize),
+        _ => "0".into(),
+    }
+}
+
+/// Where along a factor: `at depth 16`, `with 5 threads`.
+pub(crate) fn place(factor: Factor, shown: &str) -> String {
+    let counted = |what: &str| if shown == "1" { format!("1 {what}") } else { format!("{shown} {what}s") };
+    match factor {
+        Factor::Path | Factor::Rw => format!("for {shown}"),
+        Factor::Bs => format!("at {shown} a request"),
+        Factor::Depth => format!("at depth {shown}"),
+        Factor::Threads => format!("with {}", counted("thread")),
+        Factor::Drives => format!("on {}", counted("drive")),
+        Factor::Cores => format!("on {}", counted("core")),
+    }
+}
+
+/// A number of things: `182 k IOPS`.
+fn counted(value: f64, things: &str) -> String {
+    match scale(value) {
+        (scaled, "") => format!("{} {things}", number(scaled)),
+        (scaled, prefix) => format!("{} {prefix} {things}", number(scaled)),
+    }
+}
+
+/// A value below 1000 and the prefix that makes it the one given.
+fn scale(value: f64) -> (f64, &'static str) {
+    match value.abs() {
+        // What would round to 1000 belongs to the next prefix.
+        size if size >= 999.5e6 => (value / 1e9, "G"),
+        size if size >= 999.5e3 => (value / 1e6, "M"),
+        size if size >= 999.5 => (value / 1e3, "k"),
+        _ => (value, ""),
+    }
+}
+
+fn time(nanoseconds: f64) -> String {
+    match nanoseconds.abs() {
+        size if size >= 999.5e6 => format!("{} s", number(nanoseconds / 1e9)),
+        size if size >= 999.5e3 => format!("{} ms", number(nanoseconds / 1e6)),
+        size if size >= 999.5 => format!("{} us", number(nanoseconds / 1e3)),
+        _ => format!("{} ns", number(nanoseconds)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_as_many_digits_as_they_need() {
+        let shown = [0.0, 1e-9, 0.000_45, 0.0762, 0.099, 0.1, 0.996, 1.046, 12.34, 171.3, -0.05].map(number);
+        assert_eq!(shown, ["0", "0", "0.00045", "0.076", "0.099", "0.10", "1.00", "1.05", "12.3", "171", "-0.050"]);
+    }
+
+    #[test]
+    fn every_metric_has_its_unit() {
+        let shown = [
+            (Metric::Iops, 182_400.0, "182 k IOPS"),
+            (Metric::Iops, 950.0, "950 IOPS"),
+            (Metric::BytesPerS, 6.8e9, "6.80 GB/s"),
+            (Metric::P50Ns, 85_230.0, "85.2 us"),
+            (Metric::MeanNs, 999_500.0, "1.00 ms"),
+            (Metric::SubmitP50Ns, 850.0, "850 ns"),
+            (Metric::P99Ns, 2e9, "2.00 s"),
+            (Metric::SyscallsPerIo, 1.02, "1.02 calls per I/O"),
+            (Metric::Cores, 1.98, "1.98 cores"),
+            (Metric::CacheMissRate, 0.05, "5.00 %"),
+            (Metric::CyclesPerIo, 310.0, "310 cycles per I/O"),
+            (Metric::IosPerJoule, 4_200.0, "4.20 k I/Os per joule"),
+            (Metric::Watts, 65.0, "65.0 W"),
+        ];
+        for (metric, value, text) in shown {
+            assert_eq!(quantity(metric, value), text);
+        }
+    }
+}

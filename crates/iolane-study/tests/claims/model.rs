@@ -1,0 +1,111 @@
+//! Results made of figures: what a model gives of each arm, with noise, as rows of runs.
+
+use hdrhistogram::Histogram;
+use iolane_study::plan::Arm;
+use iolane_study::records::{ArmResults, LeftOut, Results, Row};
+use rand_core::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// What a model gives of an arm, in the units of the metrics of the same names.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Figures {
+    pub(crate) iops: f64,
+    pub(crate) mean_ns: f64,
+    pub(crate) p50_ns: f64,
+    pub(crate) p99_ns: f64,
+    pub(crate) submit_ns: f64,
+    pub(crate) syscalls_per_io: f64,
+    pub(crate) cores: f64,
+    pub(crate) cache_miss_rate: Option<f64>,
+    pub(crate) cycles_per_io: Option<f64>,
+    pub(crate) ios_per_joule: Option<f64>,
+}
+
+/// A study's figures, and what would make each of its claims fail.
+pub(crate) struct Model {
+    pub(crate) study: &'static str,
+    /// What was published, where text or tables say it, and between these what is like it.
+    pub(crate) figures: fn(&Arm) -> Figures,
+    pub(crate) distortions: &'static [Distortion],
+}
+
+/// A change of a model's figures that must make a claim fail.
+pub(crate) struct Distortion {
+    pub(crate) claim: &'static str,
+    pub(crate) what: &'static str,
+    pub(crate) distort: fn(&Arm, &mut Figures),
+}
+
+/// The share by which runs of one arm differ from its figures, at most.
+pub(crate) const NOISE: f64 = 0.02;
+
+/// How runs of one arm differ.
+pub(crate) enum Spread<'a> {
+    /// Each by noise of its own.
+    Own(f64),
+    /// Those of these arms from a fiftieth to fifty times what they should be, the others not at all.
+    Fiftyfold(Vec<&'a Arm>),
+}
+
+const REPEATS: u32 = 5;
+const FIFTYFOLD: [f64; REPEATS as usize] = [0.02, 5.0, 1.0, 0.2, 50.0];
+const ELAPSED_S: f64 = 10.0;
+const REFERENCES: f64 = 1e7;
+
+/// Five repeats of each of these arms.
+pub(crate) fn measured(arms: &[Arm], figures: impl Fn(&Arm) -> Figures, spread: &Spread<'_>) -> Results {
+    let run = |arm: &Arm, repeat: u32| -> Row {
+        // A seed of its own for each run: FNV-1a of what it is.
+        let name = format!("{arm} {repeat}");
+        let seed = name
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let noise = || match spread {
+            Spread::Own(share) => 1.0 + share * (random.next_u64() as f64 / u64::MAX as f64 * 2.0 - 1.0),
+            Spread::Fiftyfold(arms) if arms.contains(&arm) => FIFTYFOLD[repeat as usize],
+            Spread::Fiftyfold(_) => 1.0,
+        };
+        row(arm, repeat, &figures(arm), noise)
+    };
+    let of_arm =
+        |arm: &Arm| ArmResults { arm: arm.clone(), rows: (0..REPEATS).map(|repeat| run(arm, repeat)).collect() };
+    Results { arms: arms.iter().map(of_arm).collect(), left_out: Vec::new() }
+}
+
+/// A run with such figures, each with its own noise.
+fn row(arm: &Arm, repeat: u32, figures: &Figures, mut noise: impl FnMut() -> f64) -> Row {
+    let mut row = Row::new(arm.clone(), repeat);
+    row.elapsed_s = ELAPSED_S;
+    row.ios = (figures.iops * noise() * ELAPSED_S) as u64;
+    row.bytes = row.ios * u64::from(arm.bs.max());
+    row.mean_ns = Some(figures.mean_ns * noise());
+    let (p50_ns, p99_ns) = ((figures.p50_ns * noise()) as u64, (figures.p99_ns * noise()) as u64);
+    row.latency = histogram(&[(p50_ns, 98), (p99_ns.max(p50_ns), 2)]);
+    row.submit = histogram(&[((figures.submit_ns * noise()) as u64, 100)]);
+    // Calls are counted and not timed: they differ by what a run begins and ends with.
+    row.syscalls_per_io = Some(figures.syscalls_per_io * (1.0 + (noise() - 1.0) / 10.0));
+    row.user_s = Some(figures.cores * noise() * ELAPSED_S);
+    row.system_s = Some(0.0);
+    row.cache_references = Some(REFERENCES as u64);
+    row.cache_misses = figures.cache_miss_rate.map(|rate| (rate * noise() * REFERENCES) as u64);
+    row.cycles = figures.cycles_per_io.map(|cycles| (cycles * noise() * row.ios as f64) as u64);
+    row.joules = figures.ios_per_joule.map(|per_joule| row.ios as f64 / (per_joule * noise()));
+    row
+}
+
+/// A histogram of these values, each as often as told; no larger than they need, for there are many.
+fn histogram(values: &[(u64, u64)]) -> Histogram<u64> {
+    let mut histogram = Histogram::new(3).unwrap();
+    values.iter().for_each(|(value, count)| histogram.record_n(*value, *count).unwrap());
+    histogram
+}
+
+/// The same results without some of the arms.
+pub(crate) fn left_out(whole: &Results, reason: &str, lost: impl Fn(&Arm) -> bool) -> Results {
+    let (gone, arms): (Vec<ArmResults>, Vec<ArmResults>) =
+        whole.arms.iter().cloned().partition(|results| lost(&results.arm));
+    let left_out =
+        |results: ArmResults| LeftOut { arm: results.arm, reason: reason.into(), remedy: String::new(), failed: false };
+    Results { arms, left_out: gone.into_iter().map(left_out).collect() }
+}
