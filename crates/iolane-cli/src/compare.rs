@@ -151,29 +151,23 @@ fn not_compared(comparison: &Comparison) -> String {
     format!("\nNot in every folder ({arms} arms):\n{}", output::reasons(entries))
 }
 
-/// Of two folders the claims whose verdict changed; of more, all of them.
 fn claims(comparison: &Comparison) -> String {
     if comparison.claims.is_empty() {
         return String::new();
     }
-    let verdict = |verdict: &Option<String>| verdict.clone().unwrap_or_else(|| "-".into());
-    let verdicts = |claim: &ClaimComparison| -> Vec<String> { claim.verdicts.iter().map(verdict).collect() };
-    let (changed, all) = (comparison.claims.iter().filter(|claim| claim.changed).count(), comparison.claims.len());
-    let headline = format!("\nClaims: the verdicts of {changed} of {all} differ.\n");
-    let table = match comparison.folders.len() {
-        2 if changed == 0 => String::new(),
-        2 => {
-            let headings = [&["claim"], &labels(comparison)[..], &["it says"]].concat();
-            let changed = comparison.claims.iter().filter(|claim| claim.changed);
-            let row =
-                |claim: &ClaimComparison| [vec![claim.id.clone()], verdicts(claim), vec![claim.says.clone()]].concat();
-            output::table(&headings, &changed.map(row).collect::<Vec<_>>(), CellAlignment::Left)
-        }
-        _ => {
-            let headings = [&["claim"], &labels(comparison)[..]].concat();
-            let row = |claim: &ClaimComparison| [vec![claim.id.clone()], verdicts(claim)].concat();
-            output::table(&headings, &comparison.claims.iter().map(row).collect::<Vec<_>>(), CellAlignment::Left)
+    let changed: Vec<&str> =
+        comparison.claims.iter().filter(|claim| claim.changed).map(|claim| claim.id.as_str()).collect();
+    let headline = match &changed[..] {
+        [] => "Claims: all verdicts are the same.".into(),
+        some => {
+            format!("Claims: verdicts differ on {} of {}: {}.", some.len(), comparison.claims.len(), some.join(", "))
         }
     };
-    headline + &table
+    let headings = [&["claim"], &labels(comparison)[..], &["it says"]].concat();
+    let verdict = |verdict: &Option<String>| verdict.clone().unwrap_or_else(|| "-".into());
+    let row = |claim: &ClaimComparison| {
+        [vec![claim.id.clone()], claim.verdicts.iter().map(verdict).collect(), vec![claim.says.clone()]].concat()
+    };
+    let rows: Vec<Vec<String>> = comparison.claims.iter().map(row).collect();
+    format!("\n{}\n{}", output::wrap(&headline, 0), output::table(&headings, &rows, CellAlignment::Left))
 }

@@ -23,7 +23,7 @@ pub struct Comparison {
     pub folders: Vec<Folder>,
     /// What differs between their machines and settings.
     pub differences: Vec<Difference>,
-    /// Every arm that a folder has, by load, then depth.
+    /// Every arm that a folder has, by load, depth, and path.
     pub arms: Vec<ArmComparison>,
     /// Arms that some folders have and others do not.
     pub not_compared: Vec<Missing>,
@@ -222,7 +222,7 @@ fn arms(results: &[Results], is_same: IsSame) -> Vec<ArmComparison> {
             all.push(&arm.arm);
         }
     }
-    all.sort_by_key(|arm| (load_of(arm), arm.depth));
+    all.sort_by_key(|arm| (load_of(arm), arm.depth, arm.label()));
     let find = |arm: &Arm| {
         let in_each = results.iter().map(|results| results.arms.iter().find(|results| is_same(arm, &results.arm)));
         ArmComparison::new(arm, &in_each.collect::<Vec<_>>())
