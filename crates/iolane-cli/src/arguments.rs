@@ -61,6 +61,14 @@ pub(crate) struct ProbeArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct RunArguments {
+    /// A job file of fio's, whose jobs say what the options for path, workload and placement would
+    #[arg(
+        value_name = "JOBFILE",
+        value_hint = ValueHint::FilePath,
+        conflicts_with_all = ["path", "depth", "threads", "runtime", "warmup", "size", "direct"],
+        conflicts_with_all = ["WorkloadArguments", "PlacementArguments"]
+    )]
+    pub(crate) job_file: Option<PathBuf>,
     /// The path, such as psync, libaio or io_uring+spoll,fixedbufs
     #[arg(long, default_value = "io_uring")]
     pub(crate) path: IoPath,
@@ -123,6 +131,9 @@ pub(crate) struct StudyArguments {
     /// Begin anew where an interrupted study could go on
     #[arg(long)]
     pub(crate) fresh: bool,
+    /// Write fio's job file of the arms into this folder, for whoever would repeat them with fio, and end
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with = "dry_run")]
+    pub(crate) fio: Option<PathBuf>,
     /// Print the file of a study, as a start for one of your own, and end
     #[arg(long, value_name = "NAME", exclusive = true)]
     pub(crate) print: Option<String>,
@@ -307,8 +318,10 @@ impl WorkloadArguments {
             batch: self.batch,
             fsync_every: self.fsync,
             rate: self.rate,
+            think_us: None,
             verify: self.verify,
             size: size.map(|bytes| bytes.0),
+            bytes_max: None,
             seed: self.seed,
         }
     }

@@ -4,6 +4,7 @@
 mod arguments;
 mod compare;
 mod interrupt;
+mod jobs;
 mod lab;
 mod nvme;
 mod output;

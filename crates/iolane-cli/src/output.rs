@@ -296,6 +296,13 @@ impl Bar {
         bar
     }
 
+    /// Work of which nobody knows how long it takes.
+    pub(crate) fn unknown(what: &str) -> Self {
+        let bar = Self::new(0, what, "{msg}, {elapsed} so far", None);
+        bar.bar.enable_steady_tick(Duration::from_secs(1));
+        bar
+    }
+
     fn new(total: u64, what: &str, template: &str, lines: Option<String>) -> Self {
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
         if let Ok(style) = ProgressStyle::with_template(template) {

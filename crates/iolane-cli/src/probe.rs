@@ -1,5 +1,7 @@
 //! `iolane probe`: what a target can be reached by, and what stands in the way of the rest.
 
+use std::path::Path;
+
 use iolane::{Capabilities, Error, IoPath, Target};
 use iolane_study::plan::all_paths;
 use iolane_study::record::{HostRecord, TargetRecord};
@@ -84,7 +86,9 @@ pub(crate) fn probe(arguments: &ProbeArguments) -> anyhow::Result<Outcome> {
     }
     let target = match named.first() {
         Some(name) => Target::options().direct(arguments.direct).open(name)?,
-        None => targets::scratch(iolane::units::Bytes(SCRATCH_BYTES), 1)?.open(false, arguments.direct)?,
+        None => {
+            targets::scratch(Path::new("."), iolane::units::Bytes(SCRATCH_BYTES), 1)?.open(false, arguments.direct)?
+        }
     };
     // Who names no target asks what the machine offers, and some of that is on its devices alone.
     let mut targets = vec![target];

@@ -7,13 +7,16 @@ use iolane::Error;
 use iolane_study::record::{HostRecord, RunRecord};
 use iolane_study::run::{RunOutcome, RunPlan};
 
-use crate::Outcome;
 use crate::arguments::RunArguments;
 use crate::interrupt::STOP;
 use crate::output::{self, Bar, count, or_unavailable, time};
 use crate::targets::{self, Writing};
+use crate::{Outcome, jobs};
 
 pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
+    if let Some(file) = &arguments.job_file {
+        return jobs::run(file, arguments);
+    }
     let probing = arguments.workload.workload(arguments.depth, arguments.targets.size);
     // What is wrong in itself is said before a scratch file is made for it.
     probing.validate()?;
@@ -47,11 +50,17 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
     if let Some(file) = &arguments.json {
         output::write_json(file, &record)?;
     }
-    let failed = record.result.errors > 0 || STOP.load(Ordering::Relaxed);
+    Ok(outcome(&[record], arguments))
+}
+
+/// How it ended, with the reasons where they were not told to people yet.
+pub(crate) fn outcome(records: &[RunRecord], arguments: &RunArguments) -> Outcome {
+    let failed = STOP.load(Ordering::Relaxed) || records.iter().any(|record| record.result.errors > 0);
     if failed && output::json_on_stdout(arguments.json.as_deref()) {
-        record.warnings.iter().for_each(|warning| output::complain(&format!("iolane: {warning}")));
+        let warnings = records.iter().flat_map(|record| &record.warnings);
+        warnings.for_each(|warning| output::complain(&format!("iolane: {warning}")));
     }
-    Ok(if failed { Outcome::Failed } else { Outcome::Done })
+    if failed { Outcome::Failed } else { Outcome::Done }
 }
 
 fn measure(plan: &RunPlan, repeats: u16) -> anyhow::Result<Vec<RunOutcome>> {
@@ -67,7 +76,8 @@ fn measure(plan: &RunPlan, repeats: u16) -> anyhow::Result<Vec<RunOutcome>> {
     Ok(outcomes)
 }
 
-fn text(plan: &RunPlan, record: &RunRecord) -> String {
+/// The page for people.
+pub(crate) fn text(plan: &RunPlan, record: &RunRecord) -> String {
     let result = &record.result;
     let workload = &plan.workload;
     let threads = if plan.threads == 1 { "1 thread".into() } else { format!("{} threads", plan.threads) };

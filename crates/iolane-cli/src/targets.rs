@@ -20,7 +20,33 @@ pub(crate) struct OpenTargets {
     pub(crate) prefilled: bool,
     /// The part of each that is used; none for a scratch file, which is made in the right size.
     pub(crate) size: Option<Bytes>,
-    _permits: Vec<WritePermit>,
+    _permits: Permits,
+}
+
+/// What may be written, by name. A device is claimed once, for as long as this is kept, however often it is opened.
+#[derive(Default)]
+pub(crate) struct Permits(Vec<(OsString, WritePermit)>);
+
+impl Permits {
+    /// Opens a target that is there; one that is to be written is guarded before.
+    pub(crate) fn open(
+        &mut self,
+        name: &OsStr,
+        arguments: &TargetArguments,
+        writes: bool,
+        direct: bool,
+    ) -> anyhow::Result<Target> {
+        let known = self.0.iter().any(|(permitted, _)| permitted == name);
+        // Checked first, for opening for writing is a change already: of a device's claim, of a tape's place.
+        if writes && !known {
+            self.0.push((name.into(), guard::permit_writes(name, &arguments.allow_writes, arguments.erase)?));
+        }
+        let target = Target::options().write(writes).direct(direct).open(name)?;
+        if let Some((_, permit)) = self.0.iter().find(|(permitted, _)| writes && permitted == name) {
+            permit.covers(&target)?;
+        }
+        Ok(target)
+    }
 }
 
 /// Whether a command writes to its targets.
@@ -125,38 +151,26 @@ pub(crate) fn open(
 }
 
 fn open_named(arguments: &TargetArguments, names: &[&OsStr], writing: Writing) -> anyhow::Result<OpenTargets> {
-    let mut permits = Vec::new();
-    let mut targets = Vec::new();
-    for name in names {
-        let writes = writing.covers(name, &arguments.allow_writes);
-        // Checked first, for opening for writing is a change already: of a device's claim, of a tape's place.
-        let permit = match writes {
-            true => Some(guard::permit_writes(name, &arguments.allow_writes, arguments.erase)?),
-            false => None,
-        };
-        let target = Target::options().write(writes).direct(arguments.direct).open(name)?;
-        if let Some(permit) = permit {
-            permit.covers(&target)?;
-            permits.push(permit);
-        }
-        targets.push(target);
-    }
+    let mut permits = Permits::default();
+    let writes = |name: &OsStr| writing.covers(name, &arguments.allow_writes);
+    let targets = names.iter().map(|name| permits.open(name, arguments, writes(name), arguments.direct));
+    let targets = targets.collect::<anyhow::Result<Vec<Target>>>()?;
     Ok(OpenTargets { targets, prefilled: false, size: arguments.size, _permits: permits })
 }
 
 fn open_scratch(arguments: &TargetArguments, writing: Writing, seed: u64) -> anyhow::Result<OpenTargets> {
-    let scratch = scratch(arguments.size.unwrap_or(SCRATCH_BYTES), seed)?;
+    let scratch = scratch(Path::new("."), arguments.size.unwrap_or(SCRATCH_BYTES), seed)?;
     let target = scratch.open(writing != Writing::No, arguments.direct)?;
-    Ok(OpenTargets { targets: vec![target], prefilled: true, size: None, _permits: Vec::new() })
+    Ok(OpenTargets { targets: vec![target], prefilled: true, size: None, _permits: Permits::default() })
 }
 
-/// Makes a scratch file in the current folder, with a bar that shows how far it is.
-pub(crate) fn scratch(size: Bytes, seed: u64) -> anyhow::Result<Scratch> {
+/// Makes a scratch file in a folder, with a bar that shows how far it is.
+pub(crate) fn scratch(folder: &Path, size: Bytes, seed: u64) -> anyhow::Result<Scratch> {
     if size.0 < 4096 {
         return Err(Error::usage(format!("--size {size}"), "a scratch file has 4k or more").into());
     }
     let bar = Bar::bytes(size.0, "making the scratch file");
-    Ok(Scratch::create(Path::new("."), size.0, seed, &STOP, |written| bar.at(written))?)
+    Ok(Scratch::create(folder, size.0, seed, &STOP, |written| bar.at(written))?)
 }
 
 /// What a target is, in a line: `scratch file in . (1g file, O_DIRECT)`.

@@ -331,7 +331,7 @@ fn what_the_schemas_share_they_say_alike() {
 
 #[test]
 fn the_schemas_are_themselves_valid_and_refuse_what_is_not_so() {
-    for name in ["run", "probe", "study", "nvme"] {
+    for name in ["run", "runs", "probe", "study", "nvme"] {
         jsonschema::draft202012::meta::validate(&schema(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
     }
     let folder = Folder::new();

@@ -100,6 +100,24 @@ pub(crate) enum Phase {
     TimeSubmission,
 }
 
+/// How far a phase goes: it ends at whichever comes first.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Extent {
+    pub(crate) duration_ns: u64,
+    /// What is asked for at most.
+    pub(crate) bytes_max: u64,
+}
+
+impl Extent {
+    /// So long, whatever is done meanwhile.
+    pub(crate) fn of(duration_ns: u64) -> Self {
+        Self { duration_ns, bytes_max: u64::MAX }
+    }
+}
+
+/// The longest that an engine with nothing to do rests before it looks whether it is to stop: a tenth of a second.
+const IDLE_NS_MAX: u64 = 100_000_000;
+
 /// Keeps one queue busy.
 pub(crate) struct Engine<C> {
     queue: Box<dyn Queue>,
@@ -110,6 +128,10 @@ pub(crate) struct Engine<C> {
     /// Nanoseconds from one intended start to the next, with a rate.
     interval_ns: Option<f64>,
     fsync_every: Option<u32>,
+    /// Nanoseconds to wait after each request, with a think time.
+    think_ns: Option<u64>,
+    /// Bytes that the phase may still ask for.
+    bytes_left: u64,
     /// The book of what each block holds, with --verify; all engines on a target share it.
     book: Option<Arc<Generations>>,
     /// Tags not in use, with their buffers.
@@ -159,7 +181,13 @@ impl<C: Clock> Engine<C> {
             batch: workload.batch.map_or(1, |batch| batch as usize),
             interval_ns: workload.rate.map(|rate| threads as f64 * 1e9 / rate),
             fsync_every: workload.fsync_every,
-            unconditional: workload.rate.is_none() && workload.fsync_every.is_none() && book.is_none(),
+            think_ns: workload.think_us.map(|think_us| think_us.saturating_mul(1000)),
+            bytes_left: u64::MAX,
+            unconditional: workload.rate.is_none()
+                && workload.fsync_every.is_none()
+                && workload.think_us.is_none()
+                && workload.bytes_max.is_none()
+                && book.is_none(),
             book,
             free,
             depth,
@@ -174,32 +202,37 @@ impl<C: Clock> Engine<C> {
         })
     }
 
-    /// Runs for `duration_ns`, or until `stop`, and then until all that was begun has ended; counts into `tally`.
+    /// Runs for so long, or until `stop`, and then until all that was begun has ended; counts into `tally`.
     ///
     /// # Errors
     /// A failure of the queue, or content that is not what was written. Failed requests are counted, not returned.
-    pub(crate) fn run(&mut self, phase: Phase, duration_ns: u64, stop: &AtomicBool, tally: &mut Tally) -> Result<()> {
+    pub(crate) fn run(&mut self, phase: Phase, extent: Extent, stop: &AtomicBool, tally: &mut Tally) -> Result<()> {
         let syscalls_before = self.queue.syscalls();
         let begin_ns = self.clock.now_ns();
-        let end_ns = begin_ns + duration_ns;
+        let end_ns = begin_ns + extent.duration_ns;
         let mut now_ns = begin_ns;
+        self.bytes_left = extent.bytes_max;
+        // When the thread has thought for long enough.
+        let mut resume_ns = begin_ns;
         let mut schedule = self.interval_ns.map(|interval_ns| Schedule { begin_ns, interval_ns, started: 0 });
         let is_time = |now_ns: u64| now_ns < end_ns && !stop.load(Ordering::Relaxed);
         let mut goes_on = is_time(now_ns);
         let unconditional = self.unconditional;
         loop {
-            if goes_on && !self.free.is_empty() {
+            if goes_on && !self.free.is_empty() && now_ns >= resume_ns {
                 match &mut schedule {
                     None => self.refill(now_ns),
                     Some(schedule) => self.refill_due(now_ns, schedule),
                 }
+                goes_on = self.bytes_left > 0;
             }
             let busy = self.free.len() < self.depth;
             if !busy && !goes_on {
                 break;
             }
-            if let (false, Some(schedule)) = (busy, &schedule) {
-                self.clock.idle_until(schedule.next_ns().min(end_ns));
+            let begin_next_ns = schedule.as_ref().map_or(resume_ns, Schedule::next_ns);
+            if !busy && (schedule.is_some() || now_ns < resume_ns) {
+                self.clock.idle_until(begin_next_ns.min(end_ns).min(now_ns + IDLE_NS_MAX));
                 now_ns = self.clock.now_ns();
                 goes_on = is_time(now_ns);
                 continue;
@@ -219,10 +252,16 @@ impl<C: Clock> Engine<C> {
                     break;
                 }
             }
+            goes_on = goes_on && self.bytes_left > 0;
+            if let Some(think_ns) = self.think_ns {
+                resume_ns = now_ns.saturating_add(think_ns);
+            }
         }
         self.latencies.move_to(&mut tally.latency);
         tally.ios = tally.latency.len();
         tally.window_ns = (begin_ns, now_ns);
+        // What was due after the last of its bytes was asked for is not late: nobody wanted it.
+        let schedule = schedule.filter(|_| self.bytes_left > 0);
         tally.late = schedule.map_or(0, |schedule| schedule.due(end_ns.min(now_ns)).saturating_sub(schedule.started));
         tally.syscalls = self.queue.syscalls().zip(syscalls_before).map(|(after, before)| after - before);
         Ok(())
@@ -266,6 +305,11 @@ impl<C: Clock> Engine<C> {
             return true;
         }
         let planned = self.held_back.take().unwrap_or_else(|| self.generator.next_request());
+        let Some(bytes_left) = self.bytes_left.checked_sub(planned.block_bytes.into()) else {
+            self.bytes_left = 0;
+            self.free.push((tag, buffer));
+            return false;
+        };
         let mut buffer = sized(buffer, planned);
         if let Some(book) = &self.book
             && !claim(book, planned, &mut buffer)
@@ -274,6 +318,7 @@ impl<C: Clock> Engine<C> {
             self.free.push((tag, buffer));
             return false;
         }
+        self.bytes_left = bytes_left;
         self.writes_unsynced += u32::from(!planned.is_read);
         self.in_flight[tag as usize] = InFlight { start_ns, request: planned };
         add(&mut self.requests, tag, buffer, planned);

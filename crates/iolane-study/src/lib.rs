@@ -7,6 +7,7 @@ mod clock;
 pub mod compare;
 pub mod content;
 mod engine;
+pub mod fio;
 pub mod peers;
 pub mod placement;
 pub mod plan;

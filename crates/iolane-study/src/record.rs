@@ -11,6 +11,9 @@ use crate::telemetry::{DeviceHost, Host};
 #[derive(Debug, Clone, Serialize)]
 pub struct RunRecord {
     schema: &'static str,
+    /// The name of the job, if it was one of a job file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job: Option<String>,
     /// The path, in its one notation.
     pub path: String,
     /// The first target.
@@ -70,9 +73,11 @@ pub struct WorkloadRecord {
     cpus: Option<String>,
     spoll_cpus: Option<String>,
     rate: Option<f64>,
+    think_us: Option<u64>,
     fsync_every: Option<u32>,
     verify: bool,
     size_bytes: Option<u64>,
+    bytes_max: Option<u64>,
     runtime_s: f64,
     warmup_s: f64,
     repeats: usize,
@@ -179,6 +184,7 @@ impl RunRecord {
         let targets: Vec<TargetRecord> = plan.targets.iter().map(TargetRecord::new).collect();
         Some(Self {
             schema: "iolane.run/1",
+            job: None,
             path: plan.path.to_string(),
             target: targets.first()?.clone(),
             targets: if targets.len() > 1 { targets } else { Vec::new() },
@@ -225,9 +231,11 @@ impl WorkloadRecord {
             cpus: plan.placement.cpus.as_ref().map(ToString::to_string),
             spoll_cpus: plan.placement.spoll_cpus.as_ref().map(ToString::to_string),
             rate: workload.rate,
+            think_us: workload.think_us,
             fsync_every: workload.fsync_every,
             verify: workload.verify,
             size_bytes: workload.size,
+            bytes_max: workload.bytes_max,
             runtime_s: plan.runtime.as_secs_f64(),
             warmup_s: plan.warmup.as_secs_f64(),
             repeats,

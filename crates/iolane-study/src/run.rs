@@ -15,7 +15,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::clock::{Clock, RealClock, VirtualClock};
 use crate::content::Generations;
-use crate::engine::{Engine, Phase, Tally};
+use crate::engine::{Engine, Extent, Phase, Tally};
 use crate::placement::Placement;
 use crate::telemetry::{CpuSnapshot, CpuUse, MachineSnapshot, MachineUse, Reading, SyscallCounter, Unavailable};
 use crate::workload::{ThreadShare, Workload, random_stream};
@@ -338,8 +338,9 @@ fn work<C: Clock>(
     let prepared = without_panic(|| prepare(plan, thread, book, clock, stop));
     let all_ready = meeting.attend(prepared.is_err());
     let measured = prepared.map(|(mut engine, submit, trace)| {
-        let measured =
-            all_ready.then(|| without_panic(|| phase(&mut engine, Phase::Measure, nanoseconds(plan.runtime), stop)));
+        let bytes_max = plan.workload.bytes_max.unwrap_or(u64::MAX);
+        let extent = Extent { duration_ns: nanoseconds(plan.runtime), bytes_max };
+        let measured = all_ready.then(|| without_panic(|| phase(&mut engine, Phase::Measure, extent, stop)));
         (engine, measured, submit, trace)
     });
     meeting.attend(false);
@@ -384,16 +385,16 @@ fn prepare<C: Clock>(
     let queue = iolane::open_queue(&plan.path, target, &config)?;
     let generator = workload.requests(0, plan.region_bytes(target)?, share)?;
     let mut engine = Engine::new(queue, clock, workload, generator, book, &pool, plan.threads)?;
-    phase(&mut engine, Phase::Measure, nanoseconds(plan.warmup), stop)?;
+    phase(&mut engine, Phase::Measure, Extent::of(nanoseconds(plan.warmup)), stop)?;
     let trace = trace(&mut engine, counter, stop)?;
-    let submit = phase(&mut engine, Phase::TimeSubmission, SLICE_NS, stop)?.submit;
+    let submit = phase(&mut engine, Phase::TimeSubmission, Extent::of(SLICE_NS), stop)?.submit;
     Ok((engine, submit, trace))
 }
 
 /// Runs one phase and says what it did.
-fn phase<C: Clock>(engine: &mut Engine<C>, phase: Phase, duration_ns: u64, stop: &AtomicBool) -> Result<Tally> {
+fn phase<C: Clock>(engine: &mut Engine<C>, phase: Phase, extent: Extent, stop: &AtomicBool) -> Result<Tally> {
     let mut tally = Tally::new();
-    engine.run(phase, duration_ns, stop, &mut tally)?;
+    engine.run(phase, extent, stop, &mut tally)?;
     Ok(tally)
 }
 
@@ -401,7 +402,7 @@ fn phase<C: Clock>(engine: &mut Engine<C>, phase: Phase, duration_ns: u64, stop:
 fn trace<C: Clock>(engine: &mut Engine<C>, counter: Reading<SyscallCounter>, stop: &AtomicBool) -> Result<Trace> {
     let mut tally = Tally::new();
     let mut counter = counter.and_then(|mut counter| counter.start().map(|()| counter));
-    engine.run(Phase::Measure, SLICE_NS, stop, &mut tally)?;
+    engine.run(Phase::Measure, Extent::of(SLICE_NS), stop, &mut tally)?;
     let counted = counter.as_mut().map_err(|unavailable| unavailable.clone()).and_then(SyscallCounter::stop);
     let kernel = match (counted, tally.syscalls) {
         // Every I/O of a path that cannot count its own takes one call at least, made by threads of its library.
@@ -449,5 +450,56 @@ fn fill_with_noise(pool: &Pool, seed: u64) {
     let mut buffers: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
     for buffer in &mut buffers {
         random.fill_bytes(buffer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What one thread does on a simulated device whose every request takes 100 us, in virtual time.
+    fn simulated(workload: Workload, runtime: Duration) -> Tally {
+        let plan = RunPlan {
+            path: IoPath::new("sim"),
+            targets: vec![Target::open("sim:16m,latency=100us,jitter=0us").unwrap()],
+            workload,
+            threads: 1,
+            placement: Placement::default(),
+            runtime,
+            warmup: Duration::ZERO,
+            pages: Pages::Base,
+            prefilled: false,
+        };
+        run(&plan, &AtomicBool::new(false)).unwrap().tally
+    }
+
+    #[test]
+    fn a_thread_ends_with_the_last_block_that_its_bytes_hold() {
+        for (bytes_max, depth, ios) in [(4096, 1, 1), (8191, 4, 1), (40_960, 3, 10), (43_000, 32, 10)] {
+            let workload = Workload { bytes_max: Some(bytes_max), depth, ..Workload::default() };
+            assert_eq!(simulated(workload, Duration::from_secs(3600)).ios, ios, "{bytes_max}");
+        }
+    }
+
+    #[test]
+    fn time_ends_a_run_whose_bytes_would_last_longer() {
+        let workload = |bytes_max| Workload { bytes_max, ..Workload::default() };
+        let limited = simulated(workload(Some(1 << 40)), Duration::from_millis(10));
+        assert_eq!(limited.ios, simulated(workload(None), Duration::from_millis(10)).ios);
+    }
+
+    #[test]
+    fn what_a_rate_would_ask_for_after_the_last_byte_is_not_late() {
+        let workload = Workload { bytes_max: Some(40_960), rate: Some(1e6), ..Workload::default() };
+        let tally = simulated(workload, Duration::from_secs(1));
+        assert_eq!((tally.ios, tally.late), (10, 0));
+    }
+
+    #[test]
+    fn a_thread_thinks_after_each_request_and_that_is_no_latency() {
+        let workload = Workload { think_us: Some(900), ..Workload::default() };
+        let tally = simulated(workload, Duration::from_millis(100));
+        assert!((98..=101).contains(&tally.ios), "{}", tally.ios);
+        assert!(tally.latency.max() < 150_000, "{} ns", tally.latency.max());
     }
 }

@@ -10,10 +10,11 @@ use std::time::Instant;
 
 use iolane::units::Bytes;
 use iolane::{Error, ErrorKind};
+use iolane_study::fio;
 use iolane_study::plan::{self, Lengths, Scale, Study, Survey};
 use iolane_study::records::{journal, parquet};
 use iolane_study::report::{Asked, RECORDS_FILE, REPORT_FILE, RecordsFile, StudyReport};
-use iolane_study::session::{Conditions, InstalledPeer, Measured, Session};
+use iolane_study::session::{Conditions, InstalledPeer, Measured, Now, Session};
 use iolane_study::workload::Workload;
 
 use crate::arguments::StudyArguments;
@@ -34,12 +35,15 @@ pub(crate) fn study(arguments: &StudyArguments) -> anyhow::Result<Outcome> {
     }
     let named = arguments.study.as_deref().map(find).transpose()?;
     check(arguments, named.as_ref())?;
-    let name = named.as_ref().map_or("survey", |study| study.name.as_str());
-    let folder = arguments.out.clone().unwrap_or_else(|| Path::new("results").join(name));
-    if !arguments.dry_run {
+    let folder = folder(arguments, named.as_ref());
+    let measures = !arguments.dry_run && arguments.fio.is_none();
+    if measures {
         prepare_folder(arguments, &folder)?;
     }
-    let (session, _open) = session(arguments, named)?;
+    let (session, _open) = session(arguments, named, measures)?;
+    if let Some(folder) = &arguments.fio {
+        return write_fio_jobs(&session, folder);
+    }
     if arguments.dry_run {
         return dry_run::say(&session, arguments.json.as_deref());
     }
@@ -50,6 +54,20 @@ pub(crate) fn study(arguments: &StudyArguments) -> anyhow::Result<Outcome> {
     let interrupted = STOP.load(Ordering::Relaxed);
     let gave_up = report.skipped.iter().any(|skipped| skipped.failed);
     Ok(if interrupted || gave_up { Outcome::Failed } else { Outcome::Done })
+}
+
+/// Where a study that measures leaves its results.
+///
+/// # Errors
+/// If there is no such study.
+pub(crate) fn results_folder(arguments: &StudyArguments) -> anyhow::Result<PathBuf> {
+    let named = arguments.study.as_deref().map(find).transpose()?;
+    Ok(folder(arguments, named.as_ref()))
+}
+
+fn folder(arguments: &StudyArguments, named: Option<&Study>) -> PathBuf {
+    let name = named.map_or("survey", |study| study.name.as_str());
+    arguments.out.clone().unwrap_or_else(|| Path::new("results").join(name))
 }
 
 fn print(name: &str) -> anyhow::Result<Outcome> {
@@ -124,7 +142,7 @@ fn prepare_folder(arguments: &StudyArguments, folder: &Path) -> anyhow::Result<(
 }
 
 /// Opens what the study is to be run on, and finds out which of its arms can be.
-fn session(arguments: &StudyArguments, named: Option<Study>) -> anyhow::Result<(Session, OpenTargets)> {
+fn session(arguments: &StudyArguments, named: Option<Study>, measures: bool) -> anyhow::Result<(Session, OpenTargets)> {
     let only_path = match &arguments.path[..] {
         [only] => Some(only),
         _ => None,
@@ -136,7 +154,7 @@ fn session(arguments: &StudyArguments, named: Option<Study>) -> anyhow::Result<(
         None => Writing::of(&workload),
     };
     let mut target_arguments: TargetArguments = arguments.targets.clone();
-    if arguments.dry_run && target_arguments.size.is_none() && targets::would_be_scratch(&target_arguments, only_path) {
+    if !measures && target_arguments.size.is_none() && targets::would_be_scratch(&target_arguments, only_path) {
         target_arguments.size = Some(DRY_SCRATCH);
     }
     let open = targets::open(&target_arguments, writing, workload.seed, only_path)?;
@@ -186,6 +204,15 @@ fn lengths(arguments: &StudyArguments, own: &Lengths) -> Lengths {
     }
 }
 
+fn write_fio_jobs(session: &Session, folder: &Path) -> anyhow::Result<Outcome> {
+    output::make_folder(folder)?;
+    let file = folder.join(format!("{}.fio", session.study().name));
+    output::check_writable(&file, &[])?;
+    output::write_file(&file, fio::job_text(&session.fio_jobs()).as_bytes())?;
+    output::print(&format!("{}\n", file.display()))?;
+    Ok(Outcome::Done)
+}
+
 fn measure(session: Session, folder: &Path) -> anyhow::Result<Measured> {
     let (expected, begun) = (session.estimated_time(), Instant::now());
     let bar = Bar::runs(session.runs() as u64, "study");
@@ -203,8 +230,12 @@ fn measure(session: Session, folder: &Path) -> anyhow::Result<Measured> {
             0..5 => expected.mul_f64(to_do as f64 / progress.total as f64),
             done => begun.elapsed().mul_f64(to_do as f64 / done as f64),
         };
-        let again = if progress.again.is_some() { " (again)" } else { "" };
-        bar.at_run(progress.done as u64, format!("{}{again}", progress.arm), left);
+        let now = match progress.now {
+            Now::Preconditions(target) => format!("preconditioning {target}"),
+            Now::Runs(arm) => arm.to_string(),
+            Now::RunsAgain(arm) => format!("{arm} (again)"),
+        };
+        bar.at_run(progress.done as u64, now, left);
     })?)
 }
 

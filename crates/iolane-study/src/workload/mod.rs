@@ -108,10 +108,14 @@ pub struct Workload {
     pub fsync_every: Option<u32>,
     /// Requests per second over all threads (`--rate`); as fast as they go if not given.
     pub rate: Option<f64>,
+    /// Microseconds that a thread waits after each request before it begins the next, one at a time (fio's `thinktime`).
+    pub think_us: Option<u64>,
     /// Whether written content names its place and what is read is compared (`--verify`).
     pub verify: bool,
     /// Bytes of the target that are used, from its start (`--size`); all of it if not given.
     pub size: Option<u64>,
+    /// Bytes that each thread asks for at most, and then ends before its time; no limit if not given.
+    pub bytes_max: Option<u64>,
     /// Decides every random choice (`--seed`).
     pub seed: u64,
 }
@@ -128,8 +132,10 @@ impl Default for Workload {
             batch: None,
             fsync_every: None,
             rate: None,
+            think_us: None,
             verify: false,
             size: None,
+            bytes_max: None,
             seed: 1,
         }
     }
@@ -198,6 +204,17 @@ impl Workload {
             }
             _ => {}
         }
+        if let Some(think_us) = self.think_us {
+            let what = |with: String| format!("a think time of {think_us} us with {with}");
+            match self.rate {
+                Some(rate) => return Err(Error::usage(what(format!("--rate {rate}")), "both say when requests begin")),
+                None if depth > 1 => {
+                    let cause = "a thread that thinks has one request in flight";
+                    return Err(Error::usage(what(format!("--depth {depth}")), cause).remedy("use --depth 1"));
+                }
+                None => {}
+            }
+        }
         match self.rate {
             Some(rate) if !(rate > 0.0 && rate.is_finite()) => {
                 Err(Error::usage(format!("--rate {rate}"), "a rate is a number of I/Os per second above 0")
@@ -212,6 +229,12 @@ impl Workload {
         if let Some(size) = self.size.filter(|size| *size < u64::from(max)) {
             return Err(Error::usage(
                 format!("--size {} with --bs {sizes}", Bytes(size)),
+                format!("smaller than a block of {}", Bytes(max.into())),
+            ));
+        }
+        if let Some(bytes_max) = self.bytes_max.filter(|bytes_max| *bytes_max < u64::from(max)) {
+            return Err(Error::usage(
+                format!("{} for each thread with --bs {sizes}", Bytes(bytes_max)),
                 format!("smaller than a block of {}", Bytes(max.into())),
             ));
         }
@@ -338,6 +361,9 @@ mod tests {
             (Workload { rate: Some(f64::NAN), ..base() }, "--rate NaN"),
             (Workload { rate: Some(f64::INFINITY), ..base() }, "--rate inf"),
             (Workload { size: Some(4095), ..base() }, "--size 4095 with --bs 4k"),
+            (Workload { think_us: Some(5), depth: 2, ..base() }, "a think time of 5 us with --depth 2"),
+            (Workload { think_us: Some(5), rate: Some(9.0), ..base() }, "a think time of 5 us with --rate 9"),
+            (Workload { bytes_max: Some(4095), ..base() }, "4095 for each thread with --bs 4k"),
             (Workload { access: Access::Rw, offsets: "zipf:1.2".parse().unwrap(), ..base() }, "use --rw randrw"),
             (Workload { verify: true, block_sizes: BlockSizes::fixed(63).unwrap(), ..base() }, "--verify with --bs 63"),
             (Workload { verify: true, block_sizes: split, ..base() }, "6144 is not a multiple"),
@@ -355,7 +381,8 @@ mod tests {
             Workload { read_percent: Some(0), access: Access::Rw, ..base() },
             Workload { read_percent: Some(100), access: Access::RandRw, ..base() },
             Workload { fsync_every: Some(1), access: Access::Rw, ..base() },
-            Workload { rate: Some(0.1), size: Some(4096), ..base() },
+            Workload { rate: Some(0.1), size: Some(4096), bytes_max: Some(4096), ..base() },
+            Workload { think_us: Some(u64::MAX), ..base() },
             Workload { block_sizes: "4k/50:6k/50".parse().unwrap(), ..base() },
             Workload { verify: true, block_sizes: "64".parse().unwrap(), ..base() },
             Workload { verify: true, block_sizes: "4k-64k".parse().unwrap(), ..base() },

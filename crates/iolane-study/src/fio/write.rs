@@ -1,0 +1,366 @@
+//! Puts arms of a study down as a job file that fio can run, so that anyone can repeat them without iolane. The inverse
+//! of `translate`, as far as there is one; writes text, not files.
+
+use std::time::Duration;
+
+use iolane::units::{Bytes, CpuList};
+use iolane::{CompletionMode, IoPath};
+
+use crate::workload::{Access, BlockSizes};
+
+/// One arm, in the words of a job file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JobSpec {
+    /// The name of its section; what fio could not read in it is replaced.
+    pub name: String,
+    /// The path.
+    pub path: IoPath,
+    /// Reads, writes or both.
+    pub access: Access,
+    /// Sizes of the blocks.
+    pub block_sizes: BlockSizes,
+    /// Requests in flight on each queue.
+    pub depth: u32,
+    /// Threads, which take the targets in turn; at least one for each.
+    pub threads: usize,
+    /// Targets by name; none for a scratch file, which fio makes itself, one for each thread.
+    pub targets: Vec<String>,
+    /// Bytes of each target, or of the scratch file.
+    pub size: Option<u64>,
+    /// Length of the measured phase.
+    pub runtime: Duration,
+    /// Load before it.
+    pub warmup: Duration,
+    /// Seed of the random choices; fio draws others from it.
+    pub seed: u64,
+    /// Whether the page cache is passed by.
+    pub direct: bool,
+    /// Cpus for the threads, in turn.
+    pub cpus: Option<CpuList>,
+}
+
+/// The text of a job file with these arms, one after the other; an arm that fio cannot run stands there as a comment
+/// with the reason.
+pub fn job_text(jobs: &[JobSpec]) -> String {
+    let mut text = String::from("; Each job waits for those before it. Run one alone with: fio --section=NAME FILE\n");
+    for job in jobs {
+        text.push('\n');
+        match sections(job) {
+            Ok(sections) => text.push_str(&sections),
+            Err(reason) => text.push_str(&format!("; {}: {reason}\n", section_name(&job.name))),
+        }
+    }
+    text
+}
+
+/// The sections of one arm, or why fio cannot run it: one for each target, which run at the same time.
+///
+/// # Errors
+/// A sentence with the reason.
+pub fn sections(job: &JobSpec) -> Result<String, String> {
+    let engine = engine(&job.path)?;
+    let places = places(job)?;
+    let mut text = String::new();
+    for (index, place) in places.iter().enumerate() {
+        // Thread i has target i modulo their number.
+        let threads = (job.threads.saturating_sub(index)).div_ceil(places.len());
+        if threads == 0 {
+            return Err(format!("{} targets need a thread each", places.len()));
+        }
+        let number = if index == 0 { String::new() } else { format!("-{}", index + 1) };
+        text.push_str(&format!("[{}{number}]\n", section_name(&job.name)));
+        if index == 0 {
+            text.push_str("stonewall\n");
+        }
+        text.push_str(&engine);
+        text.push_str(place);
+        text.push_str(&options(job, threads)?);
+    }
+    Ok(text)
+}
+
+/// The engine with its options.
+fn engine(path: &IoPath) -> Result<String, String> {
+    let polls = path.completion == CompletionMode::Cpoll;
+    if path.completion == CompletionMode::Hybrid {
+        return Err(format!("fio has no option for the hybrid polling of {path}"));
+    }
+    let engine = match path.interface() {
+        "psync" if polls => "pvsync2",
+        "posix_aio" => "posixaio",
+        same @ ("psync" | "libaio" | "io_uring" | "io_uring_cmd" | "null") => same,
+        other => return Err(format!("fio has no engine for {other}")),
+    };
+    let options = &path.options;
+    // `plain` is what fio does: it chooses the ring's other flags itself.
+    let without = ["defer", "coop", "share"].into_iter().zip([options.defer, options.coop, options.share]);
+    if let Some((option, _)) = without.chain([("sqidle", options.sq_idle_ms.is_some())]).find(|(_, given)| *given) {
+        return Err(format!("fio has no option for {option}"));
+    }
+    let mut text = format!("ioengine={engine}\n");
+    let mut add = |line: &str, wanted: bool| {
+        if wanted {
+            text.push_str(line);
+        }
+    };
+    add("cmd_type=nvme\n", engine == "io_uring_cmd");
+    add("hipri\n", polls);
+    add("fixedbufs\n", options.fixed_buffers);
+    add("registerfiles\n", options.fixed_files);
+    add("sqthread_poll\n", path.polls_submissions());
+    add("registerfiles=0 ; fio registers it all the same\n", path.polls_submissions() && !options.fixed_files);
+    Ok(text)
+}
+
+/// What names each target.
+fn places(job: &JobSpec) -> Result<Vec<String>, String> {
+    let size = job.size.map_or(String::new(), |size| format!("size={}\n", Bytes(size)));
+    if job.targets.is_empty() || job.path.interface() == "null" {
+        return if size.is_empty() { Err("there is no size to make a file of".into()) } else { Ok(vec![size]) };
+    }
+    let place = |name: &String| Ok(format!("filename={}\n{size}", file_name(name)?));
+    job.targets.iter().map(place).collect()
+}
+
+/// A target's name as fio reads it, whose own characters cannot all be put in.
+fn file_name(name: &str) -> Result<String, String> {
+    let unreadable = [";", "#", "\\", "${", "$pagesize", "$mb_memory", "$ncpus"];
+    if name.is_empty()
+        || name.trim() != name
+        || name.contains(char::is_control)
+        || unreadable.iter().any(|part| name.contains(part))
+    {
+        return Err(format!("fio cannot read the name {name:?}"));
+    }
+    Ok(name.replace(':', "\\:"))
+}
+
+/// What is the same for all targets.
+fn options(job: &JobSpec, threads: usize) -> Result<String, String> {
+    if job.seed > i64::MAX as u64 {
+        return Err(format!("fio takes no seed larger than 2^63 - 1, and this one is {}", job.seed));
+    }
+    let sizes = job.block_sizes.to_string();
+    let sizes = match sizes.contains(['/', ':']) {
+        true => format!("bssplit={sizes}"),
+        false if sizes.contains('-') => format!("bsrange={sizes}"),
+        false => format!("bs={sizes}"),
+    };
+    let mut text = format!(
+        "rw={}\n{sizes}\niodepth={}\nnumjobs={threads}\ngroup_reporting\nthread\ndirect={}\n\
+         time_based\nruntime={}\nramp_time={}\nrandseed={}\n",
+        job.access,
+        job.depth,
+        u8::from(job.direct),
+        time(job.runtime),
+        time(job.warmup),
+        job.seed,
+    );
+    if job.access.is_random() {
+        text.push_str("norandommap\n");
+    }
+    if let Some(cpus) = &job.cpus {
+        text.push_str(&format!("cpus_allowed={cpus}\ncpus_allowed_policy=split\n"));
+    }
+    Ok(text)
+}
+
+/// A time in the largest unit that is exact; fio knows no smaller one than the microsecond.
+fn time(time: Duration) -> String {
+    match time.as_micros() {
+        us if us.is_multiple_of(1_000_000) => format!("{}s", us / 1_000_000),
+        us if us.is_multiple_of(1000) => format!("{}ms", us / 1000),
+        us => format!("{us}us"),
+    }
+}
+
+/// A name that fio reads as that of a job.
+fn section_name(name: &str) -> String {
+    let name: String = name.chars().map(|c| if c.is_control() || ";#[]$".contains(c) { '-' } else { c }).collect();
+    match name.trim() {
+        "" => "job".into(),
+        name if name.starts_with("global") => format!("job-{name}"),
+        name => name.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+    use crate::fio::{Amount, Job, JobFile, Place, jobs};
+    use crate::placement::Placement;
+    use proptest::prelude::*;
+
+    fn spec() -> JobSpec {
+        JobSpec {
+            name: "io_uring at 32".into(),
+            path: IoPath::new("io_uring"),
+            access: Access::RandRead,
+            block_sizes: BlockSizes::fixed(4096).unwrap(),
+            depth: 32,
+            threads: 2,
+            targets: vec!["/dev/nvme0n1".into()],
+            size: None,
+            runtime: Duration::from_secs(5),
+            warmup: Duration::from_millis(500),
+            seed: 1,
+            direct: true,
+            cpus: Some("0-1".parse().unwrap()),
+        }
+    }
+
+    fn parse(text: &str) -> Vec<Job> {
+        JobFile::parse("job.fio", text.as_bytes()).and_then(|file| jobs(&file)).expect(text)
+    }
+
+    #[test]
+    fn an_arm_is_a_section_that_says_all_of_it() {
+        let expected = "; Each job waits for those before it. Run one alone with: fio --section=NAME FILE\n\n\
+            [io_uring at 32]\nstonewall\nioengine=io_uring\nfilename=/dev/nvme0n1\nrw=randread\nbs=4k\niodepth=32\nnumjobs=2\n\
+            group_reporting\nthread\ndirect=1\ntime_based\nruntime=5s\nramp_time=500ms\nrandseed=1\nnorandommap\n\
+            cpus_allowed=0-1\ncpus_allowed_policy=split\n";
+        assert_eq!(job_text(&[spec()]), expected);
+    }
+
+    #[test]
+    fn each_target_has_a_section_and_its_threads() {
+        let targets = vec!["a".to_owned(), "pci:0000:00:04.0".to_owned()];
+        let jobs = parse(&job_text(&[JobSpec { targets, threads: 3, ..spec() }, spec()]));
+        let seen: Vec<_> = jobs.iter().map(|job| (job.threads, job.stonewall, job.place.clone())).collect();
+        let named = |name: &str| Place::Named(vec![name.into()]);
+        let expected = [(2, true, named("a")), (1, false, named("pci:0000:00:04.0")), (2, true, named("/dev/nvme0n1"))];
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn what_fio_cannot_run_is_a_comment_with_the_reason() {
+        let path = |path: &str| JobSpec { path: path.parse().unwrap(), ..spec() };
+        let target = |name: &str| JobSpec { targets: vec![name.into()], ..spec() };
+        for (job, reason) in [
+            (path("nvme"), "no engine for nvme"),
+            (path("io_uring+hybrid"), "hybrid polling"),
+            (path("io_uring,defer"), "no option for defer"),
+            (path("io_uring+spoll,sqidle=5"), "no option for sqidle"),
+            (target("a;b"), "cannot read the name \"a;b\""),
+            (target(" a"), "cannot read the name"),
+            (target("${HOME}"), "cannot read the name"),
+            (target("a\n"), "cannot read the name"),
+            (JobSpec { targets: vec![], ..spec() }, "no size"),
+            (JobSpec { threads: 0, ..spec() }, "a thread each"),
+            (JobSpec { seed: u64::MAX, ..spec() }, "no seed larger"),
+        ] {
+            let refused = sections(&job).expect_err(reason);
+            assert!(refused.contains(reason), "{refused}");
+            let text = job_text(&[job, spec()]);
+            assert!(text.contains(&format!("\n; io_uring at 32: {refused}\n")), "{text}");
+            assert_eq!(parse(&text).len(), 1);
+        }
+    }
+
+    #[test]
+    fn a_name_that_fio_would_misread_is_changed() {
+        let name = |name: &str| parse(&job_text(&[JobSpec { name: name.into(), ..spec() }]))[0].name.clone();
+        assert_eq!([name("global"), name(""), name("a;b]"), name("a\nb")], ["job-global", "job", "a-b-", "a-b"]);
+    }
+
+    prop_compose! {
+        fn any_spec()(
+            path in prop::sample::select(vec![
+                "psync", "psync+cpoll", "libaio", "io_uring", "io_uring+cpoll", "io_uring,fixedbufs,fixedfiles",
+                "io_uring+spoll", "io_uring+spoll+cpoll,fixedfiles", "io_uring_cmd", "io_uring_cmd+cpoll,fixedbufs",
+            ]),
+            access in prop::sample::select(Access::ALL.to_vec()),
+            block_sizes in prop::sample::select(vec!["512", "4k", "3000", "1m", "4k-64k", "4k/70:64k/30", "4k/50:8k:16k"]),
+            (depth, threads) in (1u32..5000, 1usize..4096),
+            target in prop::option::of("[a-zA-Z0-9_./:=,][a-zA-Z0-9_./: =,\\[\\]-]{0,20}[a-z]"),
+            size in (1u64 << 30)..(1 << 50),
+            (runtime_us, warmup_us) in (1u64..10_000_000_000, 0u64..10_000_000_000),
+            (seed, direct) in (0..i64::MAX as u64, any::<bool>()),
+            cpus in prop::option::of(prop::collection::btree_set(0u32..300, 1..8)),
+        ) -> JobSpec {
+            let path: IoPath = path.parse().unwrap();
+            JobSpec {
+                name: "arm 1".into(),
+                depth: if path.interface() == "psync" { 1 } else { depth },
+                path,
+                access,
+                block_sizes: block_sizes.parse().unwrap(),
+                threads,
+                targets: target.into_iter().collect(),
+                size: Some(size),
+                runtime: Duration::from_micros(runtime_us),
+                warmup: Duration::from_micros(warmup_us),
+                seed,
+                direct,
+                cpus: cpus.map(|cpus| cpus.into_iter().collect()),
+            }
+        }
+    }
+
+    /// What is read back, as it was put down.
+    fn spec_of(job: Job) -> JobSpec {
+        assert!(job.stonewall && job.amount == Amount::Unlimited, "{job:?}");
+        assert_eq!(job.placement, Placement { cpus: job.placement.cpus.clone(), spoll_cpus: None });
+        JobSpec {
+            name: job.name,
+            path: job.path,
+            access: job.workload.access,
+            block_sizes: job.workload.block_sizes,
+            depth: job.workload.depth,
+            threads: job.threads,
+            targets: if let Place::Named(names) = job.place { names } else { Vec::new() },
+            size: job.size,
+            runtime: job.runtime.unwrap(),
+            warmup: job.warmup,
+            seed: job.workload.seed,
+            direct: job.direct,
+            cpus: job.placement.cpus,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_back_as_it_was(spec in any_spec()) {
+            let read: Vec<JobSpec> = parse(&job_text(std::slice::from_ref(&spec))).into_iter().map(spec_of).collect();
+            prop_assert_eq!(read, [spec]);
+        }
+    }
+
+    #[test]
+    fn fio_takes_what_is_written() {
+        if Command::new("fio").arg("--version").stdout(Stdio::null()).status().is_err() {
+            return eprintln!("SKIPPED fio_takes_what_is_written: fio is not installed");
+        }
+        let path = |path: &str| JobSpec { path: path.parse().unwrap(), size: Some(1 << 20), ..spec() };
+        let sizes =
+            |sizes: &str| JobSpec { block_sizes: sizes.parse().unwrap(), name: sizes.replace(':', " "), ..spec() };
+        let paths = [
+            "psync",
+            "psync+cpoll",
+            "libaio",
+            "posix_aio",
+            "io_uring+spoll",
+            "io_uring+cpoll,fixedbufs,fixedfiles",
+            "io_uring_cmd",
+            "null",
+        ];
+        let mut jobs: Vec<JobSpec> = paths.into_iter().map(path).collect();
+        jobs.extend(["4k-64k", "4k/70:64k/30", "4k/50:8k:16k"].map(sizes));
+        jobs.push(JobSpec {
+            targets: vec!["a:b".into(), "c d".into()],
+            runtime: Duration::from_micros(1500),
+            ..spec()
+        });
+        jobs.push(JobSpec { targets: vec![], size: Some(1 << 20), seed: i64::MAX as u64, cpus: None, ..spec() });
+        let mut fio = Command::new("fio");
+        fio.args(["--parse-only", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut fio = fio.spawn().unwrap();
+        fio.stdin.take().unwrap().write_all(job_text(&jobs).as_bytes()).unwrap();
+        let ended = fio.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&[ended.stdout, ended.stderr].concat()).into_owned();
+        assert!(ended.status.success() && !said.contains("dropped") && !said.contains("Bad option"), "{said}");
+    }
+}
