@@ -213,6 +213,8 @@ pub(crate) struct LabArguments {
 pub(crate) enum LabCommand {
     /// Run an iolane command in a guest, and bring back what it prints and writes
     Run(LabRunArguments),
+    /// Run a study in a guest of each of several kernels, and compare what they found
+    Matrix(LabMatrixArguments),
     /// Fetch kernels into the cache, so that later runs need no network
     Fetch {
         /// Versions, such as 5.10, 6.1, 6.12 or 7.2
@@ -229,6 +231,31 @@ pub(crate) struct LabRunArguments {
     /// read, or else 6.1
     #[arg(long)]
     pub(crate) kernel: Option<KernelSource>,
+    #[command(flatten)]
+    pub(crate) guest: GuestArguments,
+    /// An iolane command, as it would be typed here
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) words: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LabMatrixArguments {
+    /// Kernels, one guest after another: versions of Debian's (5.10, 6.1, 6.12, 7.2), a vmlinuz or .deb, or `host`
+    #[arg(long, required = true, value_delimiter = ',', value_name = "KERNEL,...")]
+    pub(crate) kernel: Vec<KernelSource>,
+    #[command(flatten)]
+    pub(crate) guest: GuestArguments,
+    /// Write the comparison as JSON to this file, `-` for standard output
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) json: Option<PathBuf>,
+    /// An iolane study, as it would be typed here
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) words: Vec<String>,
+}
+
+/// The guest's hardware.
+#[derive(Debug, Args)]
+pub(crate) struct GuestArguments {
     /// Processors; 2, or 1 with --exact
     #[arg(long, value_name = "N")]
     pub(crate) cpus: Option<u32>,
@@ -262,9 +289,6 @@ pub(crate) struct LabRunArguments {
     /// What holds the data: a sparse file, or nothing (`null`: reads give zeroes at once)
     #[arg(long, default_value = "file", value_name = "file|null", help_heading = "Drives")]
     pub(crate) nvme_backing: Backing,
-    /// An iolane command, as it would be typed here
-    #[arg(last = true, required = true, value_name = "COMMAND")]
-    pub(crate) words: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -403,7 +427,10 @@ pub(crate) fn command() -> clap::Command {
             nvme.after_help(exits)
                 .mut_subcommand("bind", |bind| bind.after_help(format!("{NVME_BIND_HELP}\n\n{exits}")))
         })
-        .mut_subcommand("lab", |lab| lab.mut_subcommand("run", |run| run.after_help(LAB_HELP)))
+        .mut_subcommand("lab", |lab| {
+            lab.mut_subcommand("run", |run| run.after_help(LAB_HELP))
+                .mut_subcommand("matrix", |matrix| matrix.after_help(LAB_MATRIX_HELP))
+        })
 }
 
 const COMPARE_HELP: &str = "\
@@ -443,6 +470,18 @@ comes back to the same place. A kernel of Debian's is fetched once and kept.
   iolane lab run --exact -- run --target nullb0 --path io_uring+cpoll --depth 16
 
 The exit code is the command's own; 1 if the guest fails, 3 if QEMU or the kernel cannot be had.";
+
+const LAB_MATRIX_HELP: &str = "\
+Each kernel's results go to a folder of their own, DIR-KERNEL where --out DIR is given to the study
+and results/NAME-KERNEL where it is not. The last thing printed is their comparison: each arm's IOPS
+on every kernel as a ratio to the first one, and the verdict of each claim on every kernel. `iolane
+compare` makes it again from the folders.
+
+  iolane lab matrix --kernel 5.10,6.1,6.12,7.2 -- study systor22
+  iolane lab matrix --kernel 6.1,7.2 --nvme 2 -- study --depth 1,16 --out before-and-after
+  iolane compare before-and-after-6.1 before-and-after-7.2
+
+A kernel on which the study fails is named, and the others go on; the exit code then is 1.";
 
 /// A number below 0 is taken for the option's value, so that the message names the option.
 fn take_negative(argument: clap::Arg) -> clap::Arg {

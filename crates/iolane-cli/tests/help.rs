@@ -15,6 +15,7 @@ fn every_help_text_is_as_it_was_and_fits_100_columns() {
         ("study", &["study", "--help"]),
         ("compare", &["compare", "--help"]),
         ("lab_run", &["lab", "run", "--help"]),
+        ("lab_matrix", &["lab", "matrix", "--help"]),
         ("nvme", &["nvme", "--help"]),
         ("nvme_bind", &["nvme", "bind", "--help"]),
     ] {
