@@ -126,7 +126,7 @@ fn short(cell: &Option<Cell>) -> String {
 
 fn legend(comparison: &Comparison) -> String {
     let first = &comparison.folders[0].label;
-    let unclear = "~: no difference shown (the 95 % interval of the ratio holds 1)";
+    let unclear = "~: no difference shown (the 95 % interval holds 1)";
     match &comparison.folders[..] {
         [_, second] => format!("ratio: {} to {first}, of the medians of their repeats; {unclear}", second.label),
         _ => format!("with x: IOPS to those of {first}; without: IOPS; -: not measured; {unclear}"),
