@@ -9,16 +9,13 @@ use iolane_lab::KernelSource;
 use iolane_study::compare::Comparison;
 use iolane_study::report::{self, Loaded, REPORT_FILE};
 
-use super::{Inner, check_inner, in_guest, machine, say, with_targets};
+use super::{check_inner, in_guest, machine, say, with_targets};
 use crate::arguments::{Command, LabMatrixArguments, StudyArguments};
 use crate::interrupt::STOP;
 use crate::{Outcome, compare, one_line, output, study};
 
 pub(super) fn matrix(arguments: &LabMatrixArguments) -> anyhow::Result<Outcome> {
-    let inner = match check_inner(&arguments.words)? {
-        Inner::Command(cli) => cli,
-        Inner::Said => return Ok(Outcome::Done),
-    };
+    let Some(inner) = check_inner(&arguments.words)? else { return Ok(Outcome::Done) };
     let Command::Study(asked) = &inner.command else {
         return Err(Error::usage("lab matrix", "the command is no study")
             .remedy("give it one: -- study systor22")

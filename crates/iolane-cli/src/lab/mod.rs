@@ -29,10 +29,7 @@ pub(crate) fn lab(command: &LabCommand) -> anyhow::Result<Outcome> {
 }
 
 fn run(arguments: &LabRunArguments) -> anyhow::Result<Outcome> {
-    let inner = match check_inner(&arguments.words)? {
-        Inner::Command(cli) => cli,
-        Inner::Said => return Ok(Outcome::Done),
-    };
+    let Some(inner) = check_inner(&arguments.words)? else { return Ok(Outcome::Done) };
     let words = with_targets(&arguments.words, &inner, &arguments.guest);
     in_guest(&arguments.guest, arguments.kernel.as_ref(), &words, &mut std::io::stdout())
 }
@@ -84,26 +81,20 @@ fn in_guest(
     })
 }
 
-/// What the words of a command inside come to.
-enum Inner {
-    Command(Cli),
-    /// It asked for help, which has been printed.
-    Said,
-}
-
-/// Refuses what could not be typed here either, before anything is booted; prints help if that is asked for.
-fn check_inner(words: &[String]) -> anyhow::Result<Inner> {
+/// Refuses what could not be typed here either, before anything is booted; `None` if help was
+/// asked for, which it prints.
+fn check_inner(words: &[String]) -> anyhow::Result<Option<Cli>> {
     let line = ["iolane"].into_iter().chain(words.iter().map(String::as_str));
     let parsed = arguments::command().try_get_matches_from(line).and_then(|matches| Cli::from_arg_matches(&matches));
     match parsed {
         Ok(Cli { command: Command::Lab(_) }) => {
             Err(Error::usage("lab run", "a lab within a lab").remedy("give it a probe, a run or a study").into())
         }
-        Ok(cli) => Ok(Inner::Command(cli)),
+        Ok(cli) => Ok(Some(cli)),
         Err(error) if error.use_stderr() => error.exit(),
         Err(help) => {
             output::print(&help.to_string())?;
-            Ok(Inner::Said)
+            Ok(None)
         }
     }
 }
