@@ -352,6 +352,8 @@ fn missing(arms: &[ArmComparison], loaded: &[Loaded], labels: &[String]) -> Vec<
             }
         }
     }
+    // Stable: those of one path stay in the order of the folders.
+    all.sort_by(|a, b| a.path.cmp(&b.path));
     all
 }
 
