@@ -19,7 +19,7 @@ use iolane_study::workload::Workload;
 
 use crate::arguments::StudyArguments;
 use crate::interrupt::STOP;
-use crate::output::{self, Bar};
+use crate::output::{self, Bar, MadeFolders};
 use crate::targets::{self, OpenTargets, Writing};
 use crate::{Outcome, arguments::TargetArguments};
 
@@ -37,23 +37,29 @@ pub(crate) fn study(arguments: &StudyArguments) -> anyhow::Result<Outcome> {
     check(arguments, named.as_ref())?;
     let folder = folder(arguments, named.as_ref());
     let measures = !arguments.dry_run && arguments.fio.is_none();
-    if measures {
-        prepare_folder(arguments, &folder)?;
-    }
+    let results = measures.then_some(folder.as_path());
+    let _made = prepare_output(arguments, results)?;
     let (session, _open) = session(arguments, named, measures)?;
     if let Some(folder) = &arguments.fio {
-        return write_fio_jobs(&session, folder);
+        return write_fio_jobs(arguments, &session, folder);
     }
     if arguments.dry_run {
         return dry_run::say(&session, arguments.json.as_deref());
     }
     let asked = Asked { study: session.study().clone(), conditions: session.conditions().clone() };
+    if arguments.fresh {
+        journal::discard(&folder)?;
+    }
     let measured = measure(session, &folder)?;
     let report = keep(&asked, measured, &folder)?;
     show(arguments, &asked, &report, &folder)?;
     let interrupted = STOP.load(Ordering::Relaxed);
     let gave_up = report.skipped.iter().any(|skipped| skipped.failed);
-    Ok(if interrupted || gave_up { Outcome::Failed } else { Outcome::Done })
+    let failed = interrupted || gave_up;
+    if failed && output::json_on_stdout(arguments.json.as_deref()) {
+        report.warnings.iter().for_each(|warning| output::complain(&format!("iolane: {warning}")));
+    }
+    Ok(if failed { Outcome::Failed } else { Outcome::Done })
 }
 
 /// Where a study that measures leaves its results.
@@ -129,16 +135,21 @@ fn depths(arguments: &StudyArguments) -> Vec<u32> {
     if arguments.depth.is_empty() { vec![1, 32] } else { arguments.depth.clone() }
 }
 
-fn prepare_folder(arguments: &StudyArguments, folder: &Path) -> anyhow::Result<()> {
-    output::make_folder(folder)?;
-    let files = [folder.join(REPORT_FILE), folder.join(RECORDS_FILE)];
-    for file in arguments.json.iter().chain(&files) {
-        output::check_writable(file, &targets::named(&arguments.targets.target))?;
+/// Finds out whether the results can be written, before anything is measured for them.
+fn prepare_output(arguments: &StudyArguments, results: Option<&Path>) -> anyhow::Result<Option<MadeFolders>> {
+    let targets = targets::named(&arguments.targets.target);
+    if let Some(file) = &arguments.json {
+        output::check_writable(file, &targets)?;
     }
-    if arguments.fresh {
-        journal::discard(folder)?;
+    let Some(folder) = results else { return Ok(None) };
+    let made = MadeFolders::make(folder)?;
+    for file in [REPORT_FILE, RECORDS_FILE, journal::FILE] {
+        output::check_writable(&folder.join(file), &targets)?;
     }
-    Ok(())
+    if !arguments.fresh {
+        journal::check(folder)?;
+    }
+    Ok(Some(made))
 }
 
 /// Opens what the study is to be run on, and finds out which of its arms can be.
@@ -204,10 +215,10 @@ fn lengths(arguments: &StudyArguments, own: &Lengths) -> Lengths {
     }
 }
 
-fn write_fio_jobs(session: &Session, folder: &Path) -> anyhow::Result<Outcome> {
-    output::make_folder(folder)?;
+fn write_fio_jobs(arguments: &StudyArguments, session: &Session, folder: &Path) -> anyhow::Result<Outcome> {
+    let _made = MadeFolders::make(folder)?;
     let file = folder.join(format!("{}.fio", session.study().name));
-    output::check_writable(&file, &[])?;
+    output::check_writable(&file, &targets::named(&arguments.targets.target))?;
     output::write_file(&file, fio::job_text(&session.fio_jobs()).as_bytes())?;
     output::print(&format!("{}\n", file.display()))?;
     Ok(Outcome::Done)

@@ -133,8 +133,8 @@ impl StudyFile {
                 None => Err(bad(format!("[[group]] {}: path `{name}` is not in [paths]", index + 1))),
             });
             let threads = values(group.threads, 1);
-            if [&threads.scaled, &threads.full].iter().any(|list| list.contains(&0)) {
-                return Err(bad(format!("[[group]] {}: a run needs one thread or more", index + 1)));
+            if threads.scaled.iter().chain(&threads.full).any(|threads| !(1..=THREADS_MAX).contains(threads)) {
+                return Err(bad(format!("[[group]] {}: threads are 1 or more, {THREADS_MAX} at most", index + 1)));
             }
             Ok(Group {
                 paths: named.collect::<Result<_>>()?,
@@ -299,6 +299,9 @@ impl TryFrom<CheckFile> for Check {
         Ok(Self { says, rule, at_least: file.at_least, at_most: file.at_most, published: file.published })
     }
 }
+
+/// More threads no machine has cpus for.
+const THREADS_MAX: usize = 1 << 16;
 
 /// Lengths of a file that gives none.
 const WARMUP: Duration = Duration::from_millis(200);

@@ -335,7 +335,7 @@ const ORDER_STREAM: u32 = 63;
 
 fn another_study(folder: &Path, begun: &Setup, asked: &Setup) -> Error {
     let differences: [(&str, bool); 7] = [
-        ("the study", begun.study != asked.study),
+        ("its name", begun.study != asked.study),
         ("its targets", begun.targets != asked.targets),
         ("the kernel", begun.kernel != asked.kernel),
         ("its workload", begun.workload != asked.workload),
@@ -345,7 +345,7 @@ fn another_study(folder: &Path, begun: &Setup, asked: &Setup) -> Error {
     ];
     let differs = differences.iter().find(|(_, differs)| *differs).map_or("", |(what, _)| what);
     let what = format!("going on with the study in {}", folder.display());
-    Error::usage(what, format!("{differs} was another when it began"))
+    Error::usage(what, format!("another one began there, which differs in {differs}"))
         .remedy("give the command that began it, use another --out, or begin anew with --fresh")
 }
 
