@@ -88,7 +88,8 @@ pub fn load(folder: &Path) -> Result<Loaded> {
     check_schema(&json, &file)?;
     let document: Document = Document::deserialize(&json)
         .map_err(|error| Error::failed(file, error.to_string()).remedy("measure again with this version of iolane"))?;
-    let rows = read_records(folder, document.records.crc32)?;
+    let records = folder.join(RECORDS_FILE);
+    let rows = parquet::read(open(&records)?, &records.display().to_string(), document.records.crc32)?;
     // An interrupted study has begun repeats beyond these.
     let rows = rows.into_iter().filter(|row| (row.repeat as usize) < document.repeats).collect();
     Ok(Loaded { folder: folder.into(), document, json, rows })
@@ -144,11 +145,6 @@ fn check_schema(json: &Value, file: &str) -> Result<()> {
         None => Err(Error::failed(file, "it does not say that iolane wrote it")
             .remedy("name a folder that `iolane study --out` made")),
     }
-}
-
-fn read_records(folder: &Path, crc32: u32) -> Result<Vec<Row>> {
-    let path = folder.join(RECORDS_FILE);
-    parquet::read(open(&path)?, &path.display().to_string(), crc32)
 }
 
 #[cfg(test)]
@@ -265,14 +261,14 @@ mod tests {
         let folder = Folder::with_results();
         let whole = folder.read(RECORDS_FILE);
         folder.write(RECORDS_FILE, &whole[..whole.len() / 2]);
-        folder.refused(&["records.parquet: its CRC-32 is", "measure again"]);
+        folder.refused(&["records.parquet: it is not what was written", "measure again"]);
         // Even where the checksum was made to fit.
         let foreign = b"PAR1 and nothing else that a Parquet file has PAR1";
         let old = format!("{}", parquet::checksum(&whole));
         let text = String::from_utf8(folder.read(REPORT_FILE)).unwrap();
         folder.write(REPORT_FILE, text.replace(&old, &parquet::checksum(foreign).to_string()).as_bytes());
         folder.write(RECORDS_FILE, foreign);
-        folder.refused(&["records.parquet: not a whole Parquet file"]);
+        folder.refused(&["records.parquet: not a Parquet file"]);
         std::fs::remove_file(folder.0.join(RECORDS_FILE)).unwrap();
         folder.refused(&["records.parquet: it is not there"]);
         std::fs::create_dir(folder.0.join(RECORDS_FILE)).unwrap();
