@@ -433,7 +433,7 @@ fn studies_help() -> String {
     }
     help.push_str(
         "\n  iolane study                                     every path, on a scratch file made here\n\
-         \x20 iolane study systor22 --target /dev/nvme0n1      reads alone: nothing is written without --allow-writes\n\
+         \x20 iolane study systor22 --target /dev/nvme0n1      reads alone; writes take --allow-writes\n\
          \x20 iolane study hotstorage23 --dry-run              what it would do, and how long\n\
          \x20 iolane study --print systor22 > my.toml          a start for a study of your own\n\
          \x20 iolane lab run --nvme 2 -- study systor22        in a virtual machine, with the user-space driver\n\n\

@@ -84,12 +84,29 @@ pub(crate) fn check_writable(file: &Path, targets: &[OsString]) -> anyhow::Resul
     Ok(tried.map_err(|error| cannot_write(file, error))?)
 }
 
-/// Makes a folder for results, and those it is in.
-pub(crate) fn make_folder(folder: &Path) -> anyhow::Result<()> {
-    Ok(std::fs::create_dir_all(folder).map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => cannot_write(folder, ErrorKind::NotADirectory.into()),
-        _ => cannot_write(folder, error),
-    })?)
+/// The folders that were made for results; where nothing was put into them, they are gone when this is dropped.
+pub(crate) struct MadeFolders(Vec<PathBuf>);
+
+impl MadeFolders {
+    /// Makes a folder for results, and those it is in.
+    pub(crate) fn make(folder: &Path) -> anyhow::Result<Self> {
+        let missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
+        let made = folder.ancestors().take_while(missing).map(PathBuf::from).collect();
+        std::fs::create_dir_all(folder).map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => cannot_write(folder, ErrorKind::NotADirectory.into()),
+            _ => cannot_write(folder, error),
+        })?;
+        Ok(Self(made))
+    }
+}
+
+impl Drop for MadeFolders {
+    fn drop(&mut self) {
+        // Innermost first; the system keeps those that hold something.
+        for folder in &self.0 {
+            let _ = std::fs::remove_dir(folder);
+        }
+    }
 }
 
 /// Where a document goes.

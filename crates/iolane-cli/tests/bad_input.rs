@@ -11,7 +11,8 @@ use std::process::Command;
 use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use common::{
-    Ended, Folder, ODD_BYTES, SHORT, assert_valid, command, command_of, finish, has, iolane, is_root, skipped,
+    Ended, Folder, ODD_BYTES, SHORT, SmallDisk, assert_refused, assert_valid, command, command_of, finish, has, iolane,
+    is_root, skipped,
 };
 
 /// Held for reading by whoever needs io_uring, for writing by whoever turns it off for the machine.
@@ -23,21 +24,6 @@ fn io_uring_stays() -> RwLockReadGuard<'static, ()> {
 
 fn io_uring_is_mine() -> RwLockWriteGuard<'static, ()> {
     IO_URING.write().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
-/// One line on standard error with all of `parts`, nothing on standard output, and this exit code.
-#[track_caller]
-fn assert_refused(ended: &Ended, code: i32, parts: &[&str]) {
-    assert_eq!((ended.code, ended.stdout.as_str()), (Some(code), ""), "{ended:#?}");
-    let first = ended.stderr.lines().next().unwrap_or("");
-    // Messages of the argument parser go on with usage.
-    let parser = code == 2 && first.starts_with("error: ");
-    assert!(parser || first.starts_with("iolane: "), "{ended:#?}");
-    assert!(parser || ended.stderr.lines().count() == 1, "{ended:#?}");
-    assert!(!first.contains("os error"), "the cause is told in words, once: {first}");
-    for part in parts {
-        assert!(first.contains(part), "no {part:?} in {first}");
-    }
 }
 
 /// A folder with a good target, and with all that cannot be one.
@@ -186,6 +172,8 @@ fn nothing_is_written_that_was_not_permitted_by_name() {
         (&["run", "--target", "good", "--json", "good"], 2, &["writing good", "it is a target"]),
         (&["run", "--target", "good", "--json", "twin"], 2, &["writing twin", "it is a target"]),
         (&["probe", "good", "--json", "./good"], 2, &["./good", "it is a target"]),
+        (&["study", "--target", "good", "--json", "good"], 2, &["writing good", "it is a target"]),
+        (&["study", "--target", "good", "--dry-run", "--json", "good"], 2, &["writing good", "it is a target"]),
     ]);
 }
 
@@ -199,6 +187,7 @@ fn results_that_cannot_be_written_are_known_before_anything_is_measured() {
         (&["probe", "--json", "/proc/x.json"], 1, &["writing /proc/x.json"]),
         (&["study", "--json", "missing/x.json", "--out", "folder"], 1, &["writing missing/x.json"]),
         (&["study", "--out", "empty"], 1, &["writing empty", "not a directory"]),
+        (&["study", "--out", "new/folder", "--json", "missing/x.json"], 1, &["writing missing/x.json"]),
         (&["study", "--out", "/proc/results"], 1, &["writing /proc/results"]),
     ]);
 }
@@ -319,36 +308,14 @@ fn descriptors_that_run_out_are_named_with_their_limit() {
     }
 }
 
-/// A small file system of its own, unmounted at the end.
-struct SmallDisk(Folder);
-
-impl SmallDisk {
-    fn mount(test: &str) -> Option<Self> {
-        let folder = Folder::new();
-        let mount = ["-t", "tmpfs", "-o", "size=4m", "iolane-test", "."];
-        let mounted = is_root() && command_of("mount", &folder, mount).status().is_ok_and(|status| status.success());
-        if !mounted {
-            skipped(test, "needs root and the right to mount");
-            return None;
-        }
-        Some(Self(folder))
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("--lazy").arg(self.0.path()).status();
-    }
-}
-
 #[test]
 fn a_disk_too_small_for_the_scratch_file_is_said_to_be_full() {
     let _lock = io_uring_stays();
     let Some(disk) = SmallDisk::mount("disk full") else { return };
     for arguments in [&["run", "--size", "16m"][..], &["study", "--size", "16m"], &["run"]] {
-        let ended = iolane(&disk.0, arguments);
+        let ended = iolane(disk.folder(), arguments);
         assert_refused(&ended, 1, &["scratch file of ", "the disk is full", "--size", "name a target"]);
-        assert!(disk.0.names().is_empty(), "{:?}", disk.0.names());
+        assert!(disk.folder().names().is_empty(), "{:?}", disk.folder().names());
     }
 }
 
@@ -356,14 +323,14 @@ fn a_disk_too_small_for_the_scratch_file_is_said_to_be_full() {
 fn a_disk_too_small_for_the_results_is_a_failure_that_leaves_no_part_of_them() {
     let _lock = io_uring_stays();
     let Some(disk) = SmallDisk::mount("disk full for results") else { return };
-    disk.0.file("target", 1 << 20);
+    disk.folder().file("target", 1 << 20);
     // What is left is less than a record.
-    disk.0.file("filler", (3 << 20) - 4096);
-    let ended = iolane(&disk.0, ["probe", "target", "--direct", "false", "--json", "probe.json"]);
+    disk.folder().file("filler", (3 << 20) - 4096);
+    let ended = iolane(disk.folder(), ["probe", "target", "--direct", "false", "--json", "probe.json"]);
     assert_eq!(ended.code, Some(1), "{ended:#?}");
     assert_eq!(ended.stderr.lines().count(), 1, "{ended:#?}");
     assert!(ended.stderr.contains("writing probe.json") && ended.stderr.contains("no space"), "{ended:#?}");
-    assert_eq!(disk.0.names(), ["filler", "target"]);
+    assert_eq!(disk.folder().names(), ["filler", "target"]);
 }
 
 #[test]

@@ -8,6 +8,8 @@ use std::fs;
 use common::{
     Ended, Folder, ODD_BYTES, SHORT, assert_valid, command, finish, iolane, measuring_threads, pid, schema, wait_until,
 };
+use iolane_study::plan::{BUILT_IN, BuiltIn};
+use iolane_study::records::parquet;
 use serde_json::Value;
 
 /// Every path of the registry that files can be reached by, and whether it can be had here.
@@ -117,8 +119,10 @@ fn a_study_is_written_whole_and_accounts_for_every_path() {
     let arguments =
         ["study", "--runtime", "200ms", "--warmup", "20ms", "--repeat", "2", "--size", "16m", "--json", "copy.json"];
     let ended = iolane(&folder, arguments).done();
-    assert_eq!(folder.names(), ["copy.json", "study.json"]);
-    let text = fs::read_to_string(folder.join("study.json")).unwrap();
+    assert_eq!(folder.names(), ["copy.json", "results"]);
+    let mut results = fs::read_dir(folder.join("results/survey")).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(results.all(|name| name == "study.json" || name == "records.parquet"));
+    let text = fs::read_to_string(folder.join("results/survey/study.json")).unwrap();
     assert_eq!(text, fs::read_to_string(folder.join("copy.json")).unwrap());
     let study: Value = serde_json::from_str(&text).unwrap();
     assert_valid("study", &study);
@@ -145,6 +149,36 @@ fn a_study_is_written_whole_and_accounts_for_every_path() {
         assert!(arm["p50_ns"].as_u64() <= arm["p99_ns"].as_u64(), "{arm}");
         assert_eq!(arm["iops_repeats"].as_array().unwrap().len(), 2);
     }
+    let records = fs::read(folder.join("results/survey").join(study["records"]["file"].as_str().unwrap())).unwrap();
+    assert_eq!(study["records"]["crc32"], parquet::checksum(&records));
+}
+
+#[test]
+fn what_each_built_in_study_would_do_is_as_the_schema_says() {
+    let folder = Folder::new();
+    for BuiltIn { name, .. } in BUILT_IN {
+        for scale in [&[][..], &["--full"]] {
+            let words = ["study", name, "--dry-run", "--json", "-", "--size", "16m"];
+            let ended = iolane(&folder, words.iter().chain(scale)).done();
+            let plan = ended.json();
+            assert_valid("plan", &plan);
+            assert_eq!(plan["name"], *name);
+        }
+    }
+    assert_valid("plan", &iolane(&folder, ["study", "--dry-run", "--json", "-"]).done().json());
+    assert!(folder.names().is_empty(), "{:?}", folder.names());
+}
+
+#[test]
+fn a_published_study_is_reported_as_the_schema_says() {
+    let folder = Folder::new();
+    let short = ["--runtime", "20ms", "--warmup", "0s", "--repeat", "1", "--size", "16m", "--json", "-"];
+    // The smallest of them.
+    let ended = iolane(&folder, ["study", "floe26"].iter().chain(&short));
+    let study = ended.json();
+    assert_valid("study", &study);
+    assert!(!study["figures"].as_array().unwrap().is_empty(), "{study:#}");
+    assert_eq!((&study["name"], &study["scale"]), (&"floe26".into(), &"scaled".into()));
 }
 
 #[test]
@@ -322,7 +356,8 @@ fn results_replace_results_and_go_through_symbolic_links_and_pipes() {
 
 #[test]
 fn what_the_schemas_share_they_say_alike() {
-    let [run, probe, study] = ["run", "probe", "study"].map(schema);
+    let [run, probe, study, plan] = ["run", "probe", "study", "plan"].map(schema);
+    assert_eq!(study["properties"]["skipped"], plan["properties"]["skipped"]);
     for shared in ["target", "host"] {
         assert_eq!(run["$defs"][shared], probe["$defs"][shared]);
         assert_eq!(run["$defs"][shared], study["$defs"][shared]);
@@ -331,7 +366,7 @@ fn what_the_schemas_share_they_say_alike() {
 
 #[test]
 fn the_schemas_are_themselves_valid_and_refuse_what_is_not_so() {
-    for name in ["run", "runs", "probe", "study", "nvme"] {
+    for name in ["run", "runs", "probe", "study", "plan", "nvme"] {
         jsonschema::draft202012::meta::validate(&schema(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
     }
     let folder = Folder::new();

@@ -3,7 +3,7 @@
 
 use crate::plan::{Factor, Metric};
 
-/// A value of a metric with its unit: `182 k IOPS`, `85.2 us`, `5.00 %`.
+/// A value of a metric with its unit: `182 k IOPS`, `85.2 us`, `5 %`.
 pub fn quantity(metric: Metric, value: f64) -> String {
     match metric {
         Metric::Iops => counted(value, "IOPS"),
@@ -21,8 +21,12 @@ pub fn quantity(metric: Metric, value: f64) -> String {
     }
 }
 
-/// Three digits, or two below 0.1: `182`, `12.3`, `1.05`, `0.076`.
+/// Three digits, or two below 0.1, and none that say nothing: `182`, `12.3`, `1.05`, `0.076`, `0.5`.
 pub fn number(value: f64) -> String {
+    let exact = value.to_string();
+    if exact.len() <= 4 {
+        return exact;
+    }
     match value.abs() {
         size if size >= 99.95 => format!("{value:.0}"),
         size if size >= 9.995 => format!("{value:.1}"),
@@ -32,12 +36,20 @@ pub fn number(value: f64) -> String {
     }
 }
 
+/// A range of two values as they are written; the unit once if it is the same.
+pub(crate) fn range(low: &str, high: &str) -> String {
+    match (low.split_once(' '), high.split_once(' ')) {
+        (Some((number, unit)), Some((_, other))) if unit == other => format!("{number} to {high}"),
+        _ => format!("{low} to {high}"),
+    }
+}
+
 /// Where along a factor: `at depth 16`, `with 5 threads`.
 pub(crate) fn place(factor: Factor, shown: &str) -> String {
     let counted = |what: &str| if shown == "1" { format!("1 {what}") } else { format!("{shown} {what}s") };
     match factor {
         Factor::Path | Factor::Rw => format!("for {shown}"),
-        Factor::Bs => format!("at {shown} a request"),
+        Factor::Bs => format!("at {shown}"),
         Factor::Depth => format!("at depth {shown}"),
         Factor::Threads => format!("with {}", counted("thread")),
         Factor::Drives => format!("on {}", counted("drive")),
@@ -79,8 +91,15 @@ mod tests {
 
     #[test]
     fn numbers_have_as_many_digits_as_they_need() {
-        let shown = [0.0, 1e-9, 0.000_45, 0.0762, 0.099, 0.1, 0.996, 1.046, 12.34, 171.3, -0.05].map(number);
-        assert_eq!(shown, ["0", "0", "0.00045", "0.076", "0.099", "0.10", "1.00", "1.05", "12.3", "171", "-0.050"]);
+        let shown = [0.0, 1e-9, 0.000_45, 0.0762, 0.099, 0.1, 0.996, 1.046, 12.34, 171.3, -0.051_2].map(number);
+        assert_eq!(shown, ["0", "0", "0.00045", "0.076", "0.099", "0.1", "1.00", "1.05", "12.3", "171", "-0.051"]);
+    }
+
+    #[test]
+    fn ranges_say_their_unit_once() {
+        assert_eq!(range("85.2 us", "90 us"), "85.2 to 90 us");
+        assert_eq!(range("850 ns", "1.2 us"), "850 ns to 1.2 us");
+        assert_eq!(range("0.5x", "2x"), "0.5x to 2x");
     }
 
     #[test]
@@ -88,17 +107,17 @@ mod tests {
         let shown = [
             (Metric::Iops, 182_400.0, "182 k IOPS"),
             (Metric::Iops, 950.0, "950 IOPS"),
-            (Metric::BytesPerS, 6.8e9, "6.80 GB/s"),
+            (Metric::BytesPerS, 6.8e9, "6.8 GB/s"),
             (Metric::P50Ns, 85_230.0, "85.2 us"),
             (Metric::MeanNs, 999_500.0, "1.00 ms"),
             (Metric::SubmitP50Ns, 850.0, "850 ns"),
-            (Metric::P99Ns, 2e9, "2.00 s"),
+            (Metric::P99Ns, 2e9, "2 s"),
             (Metric::SyscallsPerIo, 1.02, "1.02 calls per I/O"),
             (Metric::Cores, 1.98, "1.98 cores"),
-            (Metric::CacheMissRate, 0.05, "5.00 %"),
+            (Metric::CacheMissRate, 0.05, "5 %"),
             (Metric::CyclesPerIo, 310.0, "310 cycles per I/O"),
-            (Metric::IosPerJoule, 4_200.0, "4.20 k I/Os per joule"),
-            (Metric::Watts, 65.0, "65.0 W"),
+            (Metric::IosPerJoule, 4_200.0, "4.2 k I/Os per joule"),
+            (Metric::Watts, 65.0, "65 W"),
         ];
         for (metric, value, text) in shown {
             assert_eq!(quantity(metric, value), text);

@@ -14,12 +14,12 @@ use iolane_study::fio;
 use iolane_study::plan::{self, Lengths, Scale, Study, Survey};
 use iolane_study::records::{journal, parquet};
 use iolane_study::report::{Asked, RecordsFile, StudyReport};
-use iolane_study::session::{Conditions, InstalledPeer, Measured, Session};
+use iolane_study::session::{Conditions, InstalledPeer, Measured, Now, Session};
 use iolane_study::workload::Workload;
 
 use crate::arguments::StudyArguments;
 use crate::interrupt::STOP;
-use crate::output::{self, Bar};
+use crate::output::{self, Bar, MadeFolders};
 use crate::targets::{self, OpenTargets, Writing};
 use crate::{Outcome, arguments::TargetArguments};
 
@@ -42,23 +42,29 @@ pub(crate) fn study(arguments: &StudyArguments) -> anyhow::Result<Outcome> {
     let name = named.as_ref().map_or("survey", |study| study.name.as_str());
     let folder = arguments.out.clone().unwrap_or_else(|| Path::new("results").join(name));
     let measures = !arguments.dry_run && arguments.fio.is_none();
-    if measures {
-        prepare_folder(arguments, &folder)?;
-    }
+    let results = measures.then_some(folder.as_path());
+    let _made = prepare_output(arguments, results)?;
     let (session, _open) = session(arguments, named, measures)?;
     if let Some(folder) = &arguments.fio {
-        return write_fio_jobs(&session, folder);
+        return write_fio_jobs(arguments, &session, folder);
     }
     if arguments.dry_run {
         return dry_run::say(&session, arguments.json.as_deref());
     }
     let asked = Asked { study: session.study().clone(), conditions: session.conditions().clone() };
+    if arguments.fresh {
+        journal::discard(&folder)?;
+    }
     let measured = measure(session, &folder)?;
     let report = keep(&asked, measured, &folder)?;
     show(arguments, &asked, &report, &folder)?;
     let interrupted = STOP.load(Ordering::Relaxed);
     let gave_up = report.skipped.iter().any(|skipped| skipped.failed);
-    Ok(if interrupted || gave_up { Outcome::Failed } else { Outcome::Done })
+    let failed = interrupted || gave_up;
+    if failed && output::json_on_stdout(arguments.json.as_deref()) {
+        report.warnings.iter().for_each(|warning| output::complain(&format!("iolane: {warning}")));
+    }
+    Ok(if failed { Outcome::Failed } else { Outcome::Done })
 }
 
 fn print(name: &str) -> anyhow::Result<Outcome> {
@@ -120,16 +126,21 @@ fn depths(arguments: &StudyArguments) -> Vec<u32> {
     if arguments.depth.is_empty() { vec![1, 32] } else { arguments.depth.clone() }
 }
 
-fn prepare_folder(arguments: &StudyArguments, folder: &Path) -> anyhow::Result<()> {
-    output::make_folder(folder)?;
-    let files = [folder.join(REPORT_FILE), folder.join(RECORDS_FILE)];
-    for file in arguments.json.iter().chain(&files) {
-        output::check_writable(file, &targets::named(&arguments.targets.target))?;
+/// Finds out whether the results can be written, before anything is measured for them.
+fn prepare_output(arguments: &StudyArguments, results: Option<&Path>) -> anyhow::Result<Option<MadeFolders>> {
+    let targets = targets::named(&arguments.targets.target);
+    if let Some(file) = &arguments.json {
+        output::check_writable(file, &targets)?;
     }
-    if arguments.fresh {
-        journal::discard(folder)?;
+    let Some(folder) = results else { return Ok(None) };
+    let made = MadeFolders::make(folder)?;
+    for file in [REPORT_FILE, RECORDS_FILE, journal::FILE] {
+        output::check_writable(&folder.join(file), &targets)?;
     }
-    Ok(())
+    if !arguments.fresh {
+        journal::check(folder)?;
+    }
+    Ok(Some(made))
 }
 
 /// Opens what the study is to be run on, and finds out which of its arms can be.
@@ -195,10 +206,10 @@ fn lengths(arguments: &StudyArguments, own: &Lengths) -> Lengths {
     }
 }
 
-fn write_fio_jobs(session: &Session, folder: &Path) -> anyhow::Result<Outcome> {
-    output::make_folder(folder)?;
+fn write_fio_jobs(arguments: &StudyArguments, session: &Session, folder: &Path) -> anyhow::Result<Outcome> {
+    let _made = MadeFolders::make(folder)?;
     let file = folder.join(format!("{}.fio", session.study().name));
-    output::check_writable(&file, &[])?;
+    output::check_writable(&file, &targets::named(&arguments.targets.target))?;
     output::write_file(&file, fio::job_text(&session.fio_jobs()).as_bytes())?;
     output::print(&format!("{}\n", file.display()))?;
     Ok(Outcome::Done)
@@ -221,8 +232,12 @@ fn measure(session: Session, folder: &Path) -> anyhow::Result<Measured> {
             0..5 => expected.mul_f64(to_do as f64 / progress.total as f64),
             done => begun.elapsed().mul_f64(to_do as f64 / done as f64),
         };
-        let again = if progress.again.is_some() { " (again)" } else { "" };
-        bar.at_run(progress.done as u64, format!("{}{again}", progress.arm), left);
+        let now = match progress.now {
+            Now::Preconditions(target) => format!("preconditioning {target}"),
+            Now::Runs(arm) => arm.to_string(),
+            Now::RunsAgain(arm) => format!("{arm} (again)"),
+        };
+        bar.at_run(progress.done as u64, now, left);
     })?)
 }
 

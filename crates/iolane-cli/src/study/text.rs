@@ -1,7 +1,7 @@
 //! A study's results as a page for people: the answer, the claims, the figures, what was left out.
 
 use iolane_study::claims::{Decision, Verdict};
-use iolane_study::plan::Metric;
+use iolane_study::plan::{Arm, Metric};
 use iolane_study::report::{ArmReport, FigureReport, Skipped, StudyReport};
 
 use crate::output::{self, CellAlignment, count, or_unavailable, time};
@@ -63,10 +63,14 @@ fn deciding_check(claim: &Decision) -> Option<String> {
     Some(format!("{}: {}{others}", first.says, first.why))
 }
 
-/// A table for each set of arms that are to be compared.
+/// A table for each set of arms that are to be compared, with what is asked of them where that is not the same in all.
 fn arms(arms: &[ArmReport]) -> String {
     let mut text = String::new();
-    for arms in arms.chunk_by(|a, b| a.arm.depth == b.arm.depth) {
+    let are_of_one_load = arms.iter().all(|arm| load(arm) == load(&arms[0]));
+    for arms in arms.chunk_by(|a, b| load(a) == load(b) && a.arm.depth == b.arm.depth) {
+        if !are_of_one_load {
+            text.push_str(&format!("{}\n", load(&arms[0])));
+        }
         let heading = format!("depth {}", arms[0].arm.depth);
         let headings = [heading.as_str(), "IOPS", "95 %", "p50", "p99", "cores", "calls", "of best"];
         let rows: Vec<Vec<String>> = arms.iter().map(row).collect();
@@ -77,6 +81,12 @@ fn arms(arms: &[ArmReport]) -> String {
         "calls: system calls per I/O; ~: no difference to the best shown (the 95 % interval of the ratio holds 1)";
     text.push_str(&format!("{}\n\n", output::wrap(legend, 0)));
     text
+}
+
+/// What is asked of an arm, but for its depth.
+fn load(arm: &ArmReport) -> String {
+    let same = Arm { name: String::new(), peer: None, depth: 0, ..arm.arm.clone() };
+    same.to_string().replace(" depth 0", "").trim_start().into()
 }
 
 fn row(arm: &ArmReport) -> Vec<String> {

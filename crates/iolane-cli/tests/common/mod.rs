@@ -196,6 +196,48 @@ pub(crate) fn skipped(test: &str, reason: &str) {
     eprintln!("SKIPPED {test}: {reason}");
 }
 
+/// One line on standard error with all of `parts`, nothing on standard output, and this exit code.
+#[track_caller]
+pub(crate) fn assert_refused(ended: &Ended, code: i32, parts: &[&str]) {
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(code), ""), "{ended:#?}");
+    let first = ended.stderr.lines().next().unwrap_or("");
+    // Messages of the argument parser go on with usage.
+    let parser = code == 2 && first.starts_with("error: ");
+    assert!(parser || first.starts_with("iolane: "), "{ended:#?}");
+    assert!(parser || ended.stderr.lines().count() == 1, "{ended:#?}");
+    assert!(!first.contains("os error"), "the cause is told in words, once: {first}");
+    for part in parts {
+        assert!(first.contains(part), "no {part:?} in {first}");
+    }
+}
+
+/// A file system of 4 MiB of its own, unmounted at the end.
+pub(crate) struct SmallDisk(Folder);
+
+impl SmallDisk {
+    /// Mounts it; `None`, said aloud, where that cannot be.
+    pub(crate) fn mount(test: &str) -> Option<Self> {
+        let folder = Folder::new();
+        let mount = ["-t", "tmpfs", "-o", "size=4m", "iolane-test", "."];
+        let mounted = is_root() && command_of("mount", &folder, mount).status().is_ok_and(|status| status.success());
+        if !mounted {
+            skipped(test, "needs root and the right to mount");
+            return None;
+        }
+        Some(Self(folder))
+    }
+
+    pub(crate) fn folder(&self) -> &Folder {
+        &self.0
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(self.0.path()).status();
+    }
+}
+
 /// A schema of `docs/schema`.
 pub(crate) fn schema(name: &str) -> Value {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema").join(format!("{name}.json"));

@@ -2,6 +2,7 @@
 
 use super::Verdict;
 use crate::plan::Check;
+use crate::quantity::range;
 use crate::stats::Estimate;
 
 /// Where something lies for certain.
@@ -38,7 +39,7 @@ pub(super) fn margin(check: &Check, estimate: Estimate) -> f64 {
 /// What was asked, in words: `at least 2x`, `0.9x to 1.1x`.
 pub(super) fn asked(check: &Check, show: impl Fn(f64) -> String) -> String {
     match (check.at_least, check.at_most) {
-        (Some(least), Some(most)) => format!("{} to {}", show(least), show(most)),
+        (Some(least), Some(most)) => range(&show(least), &show(most)),
         (Some(least), None) => format!("at least {}", show(least)),
         (None, Some(most)) => format!("at most {}", show(most)),
         (None, None) => "nothing".into(),

@@ -1,6 +1,6 @@
 //! The rule `crossing`: where along a factor one operand falls below another.
 
-use super::each::common_values;
+use super::each::{common_values, with_value};
 use super::evidence::{ByRepeat, Candidate, Evidence, Missing, Standing, at, common_repeats};
 use super::finding::Measured;
 use super::{Finding, REPEATS_MIN, Verdict};
@@ -61,9 +61,7 @@ impl<'a> Points<'a> {
         let plain = |arms: &Vec<Candidate<'a>>| -> Vec<&'a Arm> { arms.iter().map(Candidate::arm).collect() };
         let mut points = Self { measured: Vec::new(), gaps: Vec::new(), missing: Missing::default() };
         for shown in common_values(along, &arms.each_ref().map(plain)) {
-            let here = arms.each_ref().map(|arms| -> Vec<Candidate<'a>> {
-                arms.iter().filter(|candidate| candidate.arm().shown(along) == shown).copied().collect()
-            });
+            let here = arms.each_ref().map(|arms| with_value(arms, along, &shown));
             let Some(x) = here[0].first().and_then(|candidate| candidate.arm().number(along)) else {
                 let why = format!("the study's file looks for a crossing along what is no number, such as {shown}");
                 return Err(Finding::not_testable(why));
@@ -98,8 +96,8 @@ impl<'a> Points<'a> {
         let to: Vec<Vec<f64>> = self.measured.iter().map(|point| at(&point.to, repeats)).collect();
         let (first, last) = (x[0], x[x.len() - 1]);
         let starts = estimate_ratio(&of[0], &to[0]);
-        let here = |x: f64| place(along, &plain(x));
-        let range = format!("{} to {}", here(first), plain(last));
+        let here = |x: f64| place(along, &number(x));
+        let range = format!("{} to {}", here(first), number(last));
         match crossing(&x, &of, &to) {
             Crossing::At { x: at, .. } => self.judge_place(check, along, at, (&x, repeats.len())),
             _ if repeats.len() < REPEATS_MIN => {
@@ -128,17 +126,16 @@ impl<'a> Points<'a> {
     fn judge_place(&self, check: &Check, along: Factor, at: Estimate, (x, repeats): (&[f64], usize)) -> Finding<'a> {
         let next = x.iter().copied().find(|x| *x >= at.high).unwrap_or(f64::INFINITY);
         let is_open = self.gaps.iter().any(|gap| *gap < next);
-        let here = place(along, &plain(at.value));
         let measured = Measured {
             estimate: Some(at),
-            figures: format!("crosses {here}"),
+            figures: format!("crosses at a {} of {}", word(along), number(at.value)),
             repeats,
             may_be_larger: is_open,
             may_be_smaller: is_open,
             missing: self.missing.clone(),
         };
-        let finding = Finding::judge(check, measured, plain);
-        Finding { why: format!("falls below {here}: {}", finding.why), ..finding }
+        let finding = Finding::judge(check, measured, number);
+        Finding { why: format!("falls below at a {} of {}", word(along), finding.why), ..finding }
     }
 
     /// There is no place; what is missing could have one, or lead away from it.
@@ -156,9 +153,17 @@ impl<'a> Points<'a> {
     }
 }
 
-/// A place as factors are written: whole where it is.
-fn plain(x: f64) -> String {
-    if x.fract() == 0.0 { format!("{x:.0}") } else { number(x) }
+/// What a factor is called.
+fn word(factor: Factor) -> &'static str {
+    match factor {
+        Factor::Path => "path",
+        Factor::Rw => "kind of access",
+        Factor::Bs => "block size",
+        Factor::Depth => "depth",
+        Factor::Threads => "number of threads",
+        Factor::Drives => "number of drives",
+        Factor::Cores => "number of cores",
+    }
 }
 
 /// A curve that never falls below another does so beyond the last place, if at all.

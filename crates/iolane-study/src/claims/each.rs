@@ -16,10 +16,8 @@ pub(super) fn find<'a>(
     let arms: Vec<Vec<Candidate<'a>>> = operands.iter().map(|operand| evidence.select(&operand.select)).collect();
     let Some(factor) = each else { return one(&arms) };
     let at_value = |value: &String| {
-        let here = |arms: &Vec<Candidate<'a>>| -> Vec<Candidate<'a>> {
-            arms.iter().filter(|candidate| candidate.arm().shown(factor) == *value).copied().collect()
-        };
-        (place(factor, value), one(&arms.iter().map(here).collect::<Vec<_>>()))
+        let here: Vec<Vec<Candidate<'a>>> = arms.iter().map(|arms| with_value(arms, factor, value)).collect();
+        (place(factor, value), one(&here))
     };
     let selected: Vec<Vec<&Arm>> = arms.iter().map(|arms| arms.iter().map(Candidate::arm).collect()).collect();
     let found: Vec<(String, Finding<'a>)> = common_values(factor, &selected).iter().map(at_value).collect();
@@ -27,6 +25,11 @@ pub(super) fn find<'a>(
         return Finding::not_testable("the study as it was run has no such arms to compare");
     }
     together(&found, share.unwrap_or(1.0))
+}
+
+/// Those of the arms that have this value of a factor.
+pub(super) fn with_value<'a>(arms: &[Candidate<'a>], factor: Factor, shown: &str) -> Vec<Candidate<'a>> {
+    arms.iter().filter(|candidate| candidate.arm().shown(factor) == shown).copied().collect()
 }
 
 /// The values of a factor that all lists of arms have, numbers ascending, others in the order of the first.
@@ -60,21 +63,31 @@ fn together<'a>(found: &[(String, Finding<'a>)], share: f64) -> Finding<'a> {
     };
     let mut missing = Missing::default();
     found.iter().for_each(|(_, finding)| missing.merge(&finding.missing));
-    let measured = found.iter().filter(|(_, finding)| finding.measured.is_some());
+    // Where it fails, one that fails is shown, and not one whose interval reaches further.
+    let shown = |finding: &Finding<'_>| match verdict {
+        Verdict::DoesNotHold => finding.verdict == verdict,
+        _ => finding.measured.is_some(),
+    };
+    let measured = found.iter().filter(|(_, finding)| shown(finding));
     let Some((place, nearest)) = measured.min_by(|(_, a), (_, b)| a.margin.total_cmp(&b.margin)) else {
         let why = if missing.is_empty() { found[0].1.why.clone() } else { format!("not measured: {missing}") };
         return Finding { verdict, why, missing, ..found[0].1.clone() };
     };
     let mut why = match holds.len() {
+        0 => format!("holds at none of {total}"),
         all if all == total => format!("holds at all {total}"),
         some => format!("holds at {some} of {total}"),
     };
     for (list, what) in [(&fails, "fails"), (&unclear, "not clear"), (&untested, "not tested")] {
-        if !list.is_empty() {
-            why.push_str(&format!(", {what} {}", list.join(", ")));
+        // What is so everywhere needs no list.
+        match list.len() {
+            0 => {}
+            all if all == total => why.push_str(&format!(", {what} at any")),
+            _ => why.push_str(&format!(", {what} {}", list.join(", "))),
         }
     }
-    why.push_str(&format!("; nearest to failing {place}: {}", nearest.why));
+    let how = if fails.is_empty() { "closest to failing" } else { "worst" };
+    why.push_str(&format!("; {how} {place}: {}", nearest.why));
     if !missing.is_empty() && nearest.missing.is_empty() {
         why.push_str(&format!("; not measured: {missing}"));
     }

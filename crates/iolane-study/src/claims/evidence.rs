@@ -179,7 +179,7 @@ impl<'a> Missing<'a> {
     }
 }
 
-/// `iou+p (8 arms): the device has no poll queues; spdk (1 arm): ...`
+/// `iou+p (8 arms: the device has no poll queues), spdk (1 arm: ...)`
 impl fmt::Display for Missing<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, (reason, arms)) in self.0.iter().enumerate() {
@@ -190,8 +190,8 @@ impl fmt::Display for Missing<'_> {
                 }
             }
             let (names, plural) = (names.join(", "), if arms.len() == 1 { "" } else { "s" });
-            let separator = if index == 0 { "" } else { "; " };
-            write!(f, "{separator}{names} ({} arm{plural}): {reason}", arms.len())?;
+            let separator = if index == 0 { "" } else { ", " };
+            write!(f, "{separator}{names} ({} arm{plural}: {reason})", arms.len())?;
         }
         Ok(())
     }

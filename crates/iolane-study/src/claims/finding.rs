@@ -4,7 +4,7 @@ use super::bounds::{self, Interval};
 use super::evidence::Missing;
 use super::{CheckDecision, REPEATS_MIN, Verdict};
 use crate::plan::Check;
-use crate::quantity::number;
+use crate::quantity::{number, range};
 use crate::stats::Estimate;
 
 /// What was found.
@@ -90,9 +90,9 @@ impl<'a> Finding<'a> {
         let is_open = measured.may_be_smaller || measured.may_be_larger;
         match bounds::verdict(check, certain) {
             Verdict::Inconclusive if is_open => {
-                found(Verdict::NotTestable, format!("{figure}, without what could change that: {missing}"))
+                found(Verdict::NotTestable, format!("{figure}, without {missing}, which could change that"))
             }
-            verdict if is_open => found(verdict, format!("{figure}, whatever the missing would give: {missing}")),
+            verdict if is_open => found(verdict, format!("{figure}, without {missing}, which could not change that")),
             verdict if missing.is_empty() => found(verdict, figure),
             verdict => found(verdict, format!("{figure}, without {missing}")),
         }
@@ -112,12 +112,13 @@ impl<'a> Finding<'a> {
     }
 }
 
-/// `0.076x (95 %: 0.071x to 0.080x) where at most 0.50x was asked; published 0.080x`.
+/// `0.076x (95 %: 0.071x to 0.08x) where at most 0.5x was asked; published 0.08x`.
 fn in_words(check: &Check, estimate: Estimate, show: &impl Fn(f64) -> String) -> String {
     let Estimate { value, low, high } = estimate;
     let published = check.published.map_or(String::new(), |published| format!("; published {}", show(published)));
     let asked = bounds::asked(check, show);
-    format!("{} (95 %: {} to {}) where {asked} was asked{published}", show(value), show(low), show(high))
+    let interval = range(&show(low), &show(high));
+    format!("{} (95 %: {interval}) where {asked} was asked{published}", show(value))
 }
 
 /// A ratio as it is written.

@@ -22,7 +22,7 @@ use crate::stats::Estimate;
 
 pub use lint::lint;
 
-use evidence::Evidence;
+use evidence::{Evidence, Missing};
 use finding::Finding;
 
 /// With fewer repeats than these the interval of a median says nothing.
@@ -159,7 +159,7 @@ fn verdict_of_all(findings: &[Finding<'_>]) -> Verdict {
     worst_first.into_iter().find(is_there).unwrap_or(Verdict::Holds)
 }
 
-/// The checks that made the verdict, and how many of the others there are.
+/// How many checks made the verdict, and the one of them that shows it best; the others are in the checks themselves.
 fn why_of_all(verdict: Verdict, claim: &Claim, findings: &[Finding<'_>]) -> String {
     if let [only] = findings {
         return only.why.clone();
@@ -168,25 +168,27 @@ fn why_of_all(verdict: Verdict, claim: &Claim, findings: &[Finding<'_>]) -> Stri
         claim.checks.iter().zip(findings).filter(|(_, finding)| finding.verdict == verdict).collect()
     };
     let (deciding, count) = (with(verdict), findings.len());
-    let said = |checks: &[(&Check, &Finding<'_>)]| -> String {
-        checks.iter().map(|(check, finding)| format!("{}: {}", check.says, finding.why)).collect::<Vec<_>>().join("; ")
+    let nearest = deciding.iter().min_by(|(_, a), (_, b)| a.margin.total_cmp(&b.margin));
+    let shown = nearest.map_or(String::new(), |(check, finding)| format!("{}: {}", check.says, finding.why));
+    let so_far: Vec<&str> = with(Verdict::Holds).iter().map(|(check, _)| check.says.as_str()).collect();
+    let so_far = match so_far.is_empty() {
+        true => String::new(),
+        false => format!("; what does hold so far: {}", so_far.join("; ")),
+    };
+    let some = match deciding.len() {
+        all if all == count => format!("all {count} checks"),
+        one => format!("{one} of {count} checks"),
     };
     match verdict {
-        Verdict::Holds => {
-            let nearest = deciding.iter().min_by(|(_, a), (_, b)| a.margin.total_cmp(&b.margin));
-            format!("all {count} checks hold; nearest to failing: {}", said(nearest.map_or(&[], std::slice::from_ref)))
-        }
-        Verdict::DoesNotHold => {
-            let fail = if deciding.len() == 1 { "fails" } else { "fail" };
-            format!("{} of {count} checks {fail}: {}", deciding.len(), said(&deciding))
-        }
-        Verdict::Inconclusive | Verdict::NotTestable => {
-            let holding = with(Verdict::Holds);
-            let so_far = match holding.is_empty() {
-                true => String::new(),
-                false => format!(" (what does hold so far: {})", said(&holding)),
-            };
-            format!("{}{so_far}", said(&deciding))
+        Verdict::Holds => format!("{some} hold; closest to failing: {shown}"),
+        Verdict::DoesNotHold => format!("{some} failed; worst: {shown}"),
+        Verdict::Inconclusive => format!("{some} not clear; worst: {shown}{so_far}"),
+        Verdict::NotTestable => {
+            let mut missing = Missing::default();
+            deciding.iter().for_each(|(_, finding)| missing.merge(&finding.missing));
+            // What is wrong with the file is said by the check itself.
+            let what = if missing.is_empty() { shown } else { format!("not measured: {missing}") };
+            format!("{some} not testable: {what}{so_far}")
         }
     }
 }

@@ -133,8 +133,8 @@ impl StudyFile {
                 None => Err(bad(format!("[[group]] {}: path `{name}` is not in [paths]", index + 1))),
             });
             let threads = values(group.threads, 1);
-            if [&threads.scaled, &threads.full].iter().any(|list| list.contains(&0)) {
-                return Err(bad(format!("[[group]] {}: a run needs one thread or more", index + 1)));
+            if threads.scaled.iter().chain(&threads.full).any(|threads| !(1..=THREADS_MAX).contains(threads)) {
+                return Err(bad(format!("[[group]] {}: threads are 1 or more, {THREADS_MAX} at most", index + 1)));
             }
             Ok(Group {
                 paths: named.collect::<Result<_>>()?,
@@ -300,6 +300,9 @@ impl TryFrom<CheckFile> for Check {
     }
 }
 
+/// More threads no machine has cpus for.
+const THREADS_MAX: usize = 1 << 16;
+
 /// Lengths of a file that gives none.
 const WARMUP: Duration = Duration::from_millis(200);
 const REPEATS: u16 = 5;
@@ -440,8 +443,10 @@ impl<'de> Deserialize<'de> for Drives {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
-    use crate::plan::Scale;
+    use crate::plan::{Arm, Scale};
 
     #[test]
     fn every_built_in_study_is_right_and_has_the_name_it_is_called_by() {
@@ -450,6 +455,200 @@ mod tests {
             assert_eq!(study.name, *name);
             for scale in [Scale::Scaled, Scale::Full] {
                 assert!(!study.arms(scale).unwrap().is_empty(), "{name}");
+            }
+        }
+    }
+
+    /// A study that is right; tests break one line of it.
+    const SMALL: &str = r#"name = "small"
+title = "a small one"
+paths = { a = "psync", b = "libaio" }
+[[group]]
+path = ["a", "b"]
+depth = 1
+[[claim]]
+id = "C1"
+says = "b is faster"
+published = "nothing"
+[[claim.check]]
+says = "IOPS of b over those of a"
+rule = "ratio"
+metric = "iops"
+of = { where = { path = "b" } }
+to = { where = { path = "a" } }
+at_least = 1.0
+"#;
+
+    fn small_with(line: &str, instead: &str) -> Result<Study> {
+        assert_eq!(SMALL.matches(line).count(), 1, "{line}");
+        Study::parse(&SMALL.replace(line, instead), "small.toml")
+    }
+
+    /// What is said of the small study with a line that is wrong.
+    fn refusal(line: &str, instead: &str) -> String {
+        match small_with(line, instead) {
+            Ok(_) => panic!("`{instead}` was taken"),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    fn claims(name: &str) -> Vec<String> {
+        let study = Study::parse(built_in(name).unwrap().text, name).unwrap();
+        study.claims.into_iter().map(|claim| claim.id).collect()
+    }
+
+    #[test]
+    fn every_published_claim_has_its_rule() {
+        let numbered = |letter: char, count: usize| -> Vec<String> {
+            (1..=count).map(|number| format!("{letter}{number}")).collect()
+        };
+        assert_eq!(claims("systor22"), numbered('S', 12));
+        assert_eq!(claims("ijraset24"), numbered('B', 4));
+        assert_eq!(claims("hotstorage23"), numbered('E', 9));
+        assert_eq!(claims("floe26"), numbered('F', 7));
+    }
+
+    #[test]
+    fn the_small_scale_of_a_built_in_study_leaves_each_run_a_second_on_a_small_machine() {
+        for BuiltIn { name, text } in BUILT_IN {
+            let study = Study::parse(text, name).unwrap();
+            let lengths = study.lengths.scaled;
+            let small = |arm: &Arm| arm.drives <= 2 && arm.cores.is_none_or(|cores| cores <= 2);
+            let runs = study.arms(Scale::Scaled).unwrap().iter().filter(|arm| small(arm)).count() * lengths.repeats;
+            assert!(lengths.time <= Duration::from_secs(9 * 60), "{name}");
+            // 0.4 s: warm-up, proofs, opening and closing.
+            assert!(lengths.time.as_secs_f64() / runs as f64 > 1.0 + 0.4, "{name}: {runs} runs");
+        }
+    }
+
+    #[test]
+    fn the_example_of_the_documentation_is_right_and_is_what_the_page_shows() {
+        let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+        let example = std::fs::read_to_string(docs.join("example-study.toml")).unwrap();
+        let page = std::fs::read_to_string(docs.join("studies.md")).unwrap();
+        assert!(page.contains(&example), "docs/studies.md shows another text than docs/example-study.toml");
+        let study = Study::parse(&example, "example-study.toml").unwrap();
+        assert_eq!(study.arms(Scale::Scaled).unwrap().len(), 10);
+    }
+
+    #[test]
+    fn what_is_no_toml_is_refused_with_its_line() {
+        let error = Study::parse("name = \"x\"\ntitle = \n", "x.toml").unwrap_err().to_string();
+        assert!(error.starts_with("x.toml line 2: "), "{error}");
+        assert!(!error.trim_end().contains('\n'), "{error}");
+    }
+
+    #[test]
+    fn what_a_line_says_wrong_is_named_with_the_line() {
+        for (line, instead, place, cause) in [
+            ("depth = 1", "deph = 1", "line 6", "unknown field `deph`"),
+            ("says = \"b is faster\"", "say = \"b is faster\"", "line 9", "unknown field `say`"),
+            ("b = \"libaio\"", "b = \"libaio+slow\"", "line 3", "`slow` is no way to submit or complete"),
+            ("depth = 1", "depth = []", "line 6", "a factor needs a value"),
+            ("depth = 1", "depth = { scaled = [1], full = [] }", "line 6", "a factor needs a value"),
+            ("depth = 1", "depth = { scaled = [1] }", "line 6", "missing field `full`"),
+            ("depth = 1", "depth = -1", "line 6", "invalid value: integer `-1`"),
+            ("depth = 1", "cores = 0", "line 6", "not a number above 0"),
+            ("depth = 1", "cores = \"0J\"", "line 6", "not a number above 0"),
+            ("depth = 1", "cores = \"J-1\"", "line 6", "not a number above 0, J, J+N, NJ or all"),
+            ("depth = 1", "cores = \"99999J\"", "line 6", "not a number above 0"),
+            ("depth = 1", "drives = 0", "line 6", "a number of drives is 1 or more"),
+            ("depth = 1", "drives = \"2J\"", "line 6", "not a number of drives, nor \"J\""),
+            ("metric = \"iops\"", "metric = \"speed\"", "line 14", "unknown variant `speed`"),
+        ] {
+            let error = refusal(line, instead);
+            assert!(error.contains(&format!("small.toml {place}: ")) && error.contains(cause), "{instead}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_check_has_the_keys_of_its_rule_and_no_others() {
+        let ratio = "to = { where = { path = \"a\" } }";
+        for (line, instead, cause) in [
+            (ratio, "", "this rule needs `to`"),
+            (ratio, &format!("{ratio}\nalong = \"bs\""), "this rule has no `along`"),
+            ("rule = \"ratio\"", "rule = \"value\"", "this rule has no `to`"),
+            ("rule = \"ratio\"", "rule = \"crossing\"", "this rule needs `along`"),
+            (ratio, &format!("{ratio}\nshare = 1.5"), "`share` is above 0, and 1 at most"),
+            (ratio, &format!("{ratio}\nshare = nan"), "`share` is above 0, and 1 at most"),
+        ] {
+            let error = refusal(line, instead);
+            assert!(error.contains(cause), "{instead}: {error}");
+        }
+    }
+
+    #[test]
+    fn parts_that_contradict_each_other_are_refused() {
+        let twice = SMALL.split_once("[[claim]]").unwrap().1;
+        for (line, instead, cause) in [
+            ("path = [\"a\", \"b\"]", "path = [\"a\", \"c\"]", "path `c` is not in [paths]"),
+            ("depth = 1", "threads = 0", "a run needs one thread or more"),
+            ("of = { where = { path = \"b\" } }", "of = { where = { path = \"c\" } }", "no group has a path `c`"),
+            ("at_least = 1.0", "", "neither at_least nor at_most"),
+            ("at_least = 1.0", "at_least = 2.0\nat_most = 1.0", "at_least is above at_most"),
+            ("at_least = 1.0", &format!("at_least = 1.0\n[[claim]]{twice}"), "[[claim]] C1 is there twice"),
+            ("title = \"a small one\"", "title = \"\"\nscaled = { repeats = 0 }", "repeats = 0 would measure nothing"),
+            ("title = \"a small one\"", "title = \"\"\nfull = { runtime = \"0s\" }", "a runtime of 0"),
+        ] {
+            let error = refusal(line, instead);
+            assert!(error.contains(cause), "{instead}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_could_lead_out_of_its_folder_is_refused() {
+        for name in ["../up", "/etc", ".hidden", "", "a b"] {
+            let error = refusal("name = \"small\"", &format!("name = \"{name}\""));
+            assert!(error.contains("a study's name has letters"), "{name}: {error}");
+        }
+    }
+
+    #[test]
+    fn arms_that_are_in_two_groups_are_there_once() {
+        let study = small_with("depth = 1", "depth = [1, 2]\n[[group]]\npath = [\"b\"]\ndepth = [2, 3]").unwrap();
+        assert_eq!(study.arms(Scale::Full).unwrap().len(), 5);
+    }
+
+    #[test]
+    fn more_arms_than_anyone_waits_for_are_refused_before_any_is_made() {
+        let many = vec!["1"; 200_000].join(",");
+        let product = format!("depth = [{many}]\nthreads = [{many}]\nbs = [{}]", vec!["\"4k\""; 200_000].join(","));
+        let huge = "depth = [4294967295]\nthreads = [9223372036854775807]\ncores = [\"65536J+65536\"]";
+        let error = small_with("depth = 1", &product).unwrap().arms(Scale::Scaled).unwrap_err().to_string();
+        assert!(error.contains("more than 100000 arms"), "{error}");
+        let study = small_with("depth = 1", huge).unwrap();
+        assert!(study.arms(Scale::Full).unwrap().iter().all(|arm| arm.cores == Some(usize::MAX)));
+    }
+
+    fn reads_without_panic(text: &str) {
+        if let Ok(study) = Study::parse(text, "any.toml") {
+            for scale in [Scale::Scaled, Scale::Full] {
+                let _ = study.arms(scale);
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn any_text_is_read_or_refused(text in "\\PC*", lines in "([a-z_]+ = [\\[\\]{}\"0-9a-z.,J+-]*\n|\\[\\[(group|claim|figure)\\]\\]\n)*") {
+            reads_without_panic(&text);
+            reads_without_panic(&lines);
+        }
+
+        #[test]
+        fn a_built_in_study_with_a_piece_replaced_is_read_or_refused(
+            which in 0..BUILT_IN.len(),
+            from in 0.0..1.0f64,
+            cut in 0usize..40,
+            piece in "[\\[\\]{}=\",.0-9a-zJ+\n -]{0,20}",
+        ) {
+            let text = BUILT_IN[which].text;
+            let from = (from * text.len() as f64) as usize;
+            let to = (from + cut).min(text.len());
+            if let (Some(before), Some(after)) = (text.get(..from), text.get(to..)) {
+                reads_without_panic(&format!("{before}{piece}{after}"));
             }
         }
     }

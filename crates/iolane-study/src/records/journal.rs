@@ -3,10 +3,12 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use iolane::{Error, ErrorKind, Result};
 use rustix::fs::FlockOperation;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use super::Row;
@@ -48,38 +50,20 @@ impl Journal {
     pub fn open<S: for<'de> Deserialize<'de>>(folder: &Path) -> Result<(Self, Option<Begun<S>>)> {
         let path = folder.join(FILE);
         let mut options = File::options();
-        let opened = options.read(true).write(true).create(true).truncate(false).open(&path);
-        let file = opened.map_err(|error| cannot("opening", &path, error))?;
-        lock(&file, &path)?;
+        options.read(true).write(true).create(true).truncate(false);
+        let file = loop {
+            let file = options.open(&path).map_err(|error| cannot("opening", &path, error))?;
+            lock(&file, &path)?;
+            // One that ended just now may have taken away what was opened before it could be locked.
+            let found = file.metadata().map_err(|error| cannot("opening", &path, error))?;
+            if found.nlink() > 0 {
+                break file;
+            }
+        };
+        let (begun, whole_bytes) = parse(BufReader::new(&file), &path)?;
         let mut journal = Self { file, path };
-        let begun = journal.read()?;
+        journal.cut(whole_bytes).map_err(|error| cannot("writing", &journal.path, error))?;
         Ok((journal, begun))
-    }
-
-    fn read<S: for<'de> Deserialize<'de>>(&mut self) -> Result<Option<Begun<S>>> {
-        let mut lines = BufReader::new(&self.file);
-        let (mut line, mut whole_bytes, mut number) = (Vec::new(), 0, 0);
-        let mut begun = None;
-        loop {
-            line.clear();
-            lines.read_until(b'\n', &mut line).map_err(|error| cannot("reading", &self.path, error))?;
-            if line.pop() != Some(b'\n') {
-                break;
-            }
-            number += 1;
-            let bad = |error: serde_json::Error| {
-                let what = format!("{} line {number}", self.path.display());
-                Error::failed(what, error.to_string()).remedy("--fresh begins anew")
-            };
-            match &mut begun {
-                None => begun = Some(Begun { setup: heading(&line, &self.path)?, rows: Vec::new() }),
-                Some(Begun { rows, .. }) => rows.push(serde_json::from_slice(&line).map_err(bad)?),
-            }
-            whole_bytes += line.len() as u64 + 1;
-        }
-        let trimmed = self.file.set_len(whole_bytes).and_then(|()| self.file.seek(SeekFrom::End(0)));
-        trimmed.map_err(|error| cannot("writing", &self.path, error))?;
-        Ok(begun)
     }
 
     /// Begins anew, with what was set up.
@@ -87,9 +71,11 @@ impl Journal {
     /// # Errors
     /// `Failed` if it cannot be written.
     pub fn begin(&mut self, setup: &impl Serialize) -> Result<()> {
-        let emptied = self.file.set_len(0).and_then(|()| self.file.seek(SeekFrom::Start(0)));
-        emptied.map_err(|error| cannot("writing", &self.path, error))?;
-        self.line(&Heading { schema: SCHEMA.into(), setup })
+        self.cut(0).map_err(|error| cannot("writing", &self.path, error))?;
+        self.line(&Heading { schema: SCHEMA.into(), setup }).inspect_err(|_| {
+            // Empty, it would say of its folder that a study is under way there.
+            let _ = std::fs::remove_file(&self.path);
+        })
     }
 
     /// Adds a run.
@@ -107,9 +93,19 @@ impl Journal {
         let written = self.file.write_all(&line).and_then(|()| self.file.sync_data());
         written.map_err(|error| {
             // Half a line, if the disk became full, would hide what comes after it.
-            let _ = self.file.set_len(begin).and_then(|()| self.file.seek(SeekFrom::Start(begin)));
-            cannot("writing", &self.path, error)
+            let _ = self.cut(begin);
+            match error.kind() {
+                std::io::ErrorKind::StorageFull => cannot("writing", &self.path, error)
+                    .remedy("make room, and give the same command again: it goes on where this one stopped"),
+                _ => cannot("writing", &self.path, error),
+            }
         })
+    }
+
+    /// Leaves so many bytes of it, and goes on behind them.
+    fn cut(&mut self, bytes: u64) -> std::io::Result<()> {
+        self.file.set_len(bytes)?;
+        self.file.seek(SeekFrom::Start(bytes)).map(drop)
     }
 
     /// Takes it away, once what it holds is kept elsewhere.
@@ -119,6 +115,41 @@ impl Journal {
     pub fn remove(self) -> Result<()> {
         std::fs::remove_file(&self.path).map_err(|error| cannot("removing", &self.path, error))
     }
+}
+
+/// What the lines of a journal hold, and the length in bytes of those that are whole; `path` is what messages call it.
+///
+/// # Errors
+/// `Failed` for a line that is not its own, or if they cannot be read.
+pub fn parse<S: for<'de> Deserialize<'de>>(mut lines: impl BufRead, path: &Path) -> Result<(Option<Begun<S>>, u64)> {
+    let (mut line, mut whole_bytes, mut number) = (Vec::new(), 0, 0);
+    let mut begun = None;
+    loop {
+        line.clear();
+        lines.read_until(b'\n', &mut line).map_err(|error| cannot("reading", path, error))?;
+        if line.pop() != Some(b'\n') {
+            return Ok((begun, whole_bytes));
+        }
+        number += 1;
+        match &mut begun {
+            None => begun = Some(Begun { setup: heading(&line, path)?, rows: Vec::new() }),
+            Some(Begun { rows, .. }) => {
+                rows.push(serde_json::from_slice(&line).map_err(|error| bad_line(path, number, &error))?)
+            }
+        }
+        whole_bytes += line.len() as u64 + 1;
+    }
+}
+
+/// Finds out, before work is done for it, whether a study could go on from a folder's journal, if there is one.
+///
+/// # Errors
+/// `Failed` if a study writes to it now, or for a line that is not its own.
+pub fn check(folder: &Path) -> Result<()> {
+    let path = folder.join(FILE);
+    let Ok(file) = File::open(&path) else { return Ok(()) };
+    lock(&file, &path)?;
+    parse::<IgnoredAny>(BufReader::new(&file), &path).map(drop)
 }
 
 /// Forgets what a folder's journal holds, if there is one.
@@ -140,20 +171,25 @@ fn lock(file: &File, path: &Path) -> Result<()> {
 }
 
 fn heading<S: for<'de> Deserialize<'de>>(line: &[u8], path: &Path) -> Result<S> {
-    let what = format!("{} line 1", path.display());
     #[derive(Deserialize)]
     struct Version {
         schema: String,
     }
-    let bad = |error: serde_json::Error| Error::failed(&what, error.to_string()).remedy("--fresh begins anew");
+    let bad = |error| bad_line(path, 1, &error);
     match serde_json::from_slice::<Version>(line).map_err(bad)?.schema {
         schema if schema == SCHEMA => Ok(serde_json::from_slice::<Heading<S>>(line).map_err(bad)?.setup),
         other => Err(Error::failed(
-            &what,
-            format!("its schema is {other}, and this version of iolane goes on with {SCHEMA}"),
+            format!("{} line 1", path.display()),
+            format!("its schema is {other:?}, and this version of iolane goes on with {SCHEMA}"),
         )
         .remedy("go on with the version that began it, or begin anew with --fresh")),
     }
+}
+
+fn bad_line(path: &Path, number: usize, error: &serde_json::Error) -> Error {
+    // It was given one line, and counts from there; what the line holds stays on one line of a message.
+    let cause = error.to_string().replace(" at line 1 column ", " at column ").replace(char::is_control, "?");
+    Error::failed(format!("{} line {number}", path.display()), cause).remedy("--fresh begins anew")
 }
 
 fn cannot(doing: &str, path: &Path, error: std::io::Error) -> Error {
@@ -165,6 +201,7 @@ fn cannot(doing: &str, path: &Path, error: std::io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     /// A folder that is gone at the test's end.
     struct Folder(PathBuf);
@@ -232,6 +269,24 @@ mod tests {
             drop(journal);
             let (_, begun) = Journal::open::<String>(&folder.0).unwrap();
             assert_eq!(begun.unwrap().rows.len(), kept + 1);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_journal_with_damaged_bytes_is_read_or_refused(
+            damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8)
+        ) {
+            let heading = serde_json::to_vec(&Heading { schema: SCHEMA.into(), setup: "set up" }).unwrap();
+            let mut bytes = [&heading[..], &serde_json::to_vec(&row(0)).unwrap(), b""].join(&b'\n');
+            for (place, byte) in damage {
+                let place = place.index(bytes.len());
+                bytes[place] = byte;
+            }
+            match parse::<String>(&bytes[..], Path::new(FILE)) {
+                Ok((_, whole_bytes)) => prop_assert!(whole_bytes <= bytes.len() as u64),
+                Err(error) => prop_assert!(error.to_string().starts_with("journal.jsonl line "), "{}", error),
+            }
         }
     }
 

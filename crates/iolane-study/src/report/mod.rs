@@ -10,7 +10,7 @@ use crate::claims::{self, Decision};
 use crate::plan::{Arm, Lengths, Metric, Scale, Study};
 use crate::record::{HostRecord, TargetRecord};
 use crate::records::{ArmResults, LeftOut, Results, Row};
-use crate::session::{Conditions, Measured};
+use crate::session::{Conditions, Measured, Preconditioned};
 use crate::stats::{
     Estimate, SteadyState, WINDOW_ROUNDS, estimate_median, estimate_ratio, median, robust_variation, steady_state,
 };
@@ -42,6 +42,8 @@ pub struct StudyReport {
     cpus: Option<String>,
     spoll_cpus: Option<String>,
     seed: u64,
+    /// What was done to targets before writes were measured.
+    pub preconditioned: Vec<Preconditioned>,
     /// Where the runs themselves are.
     pub records: RecordsFile,
     /// Each arm, those to be compared together, the best of them first.
@@ -145,6 +147,7 @@ impl StudyReport {
         if measured.interrupted {
             warnings.push(format!("interrupted: {whole} of {repeats} repeats are whole; the same command goes on"));
         }
+        warnings.extend(measured.preconditioned.iter().filter_map(not_steady));
         warnings.extend(unsteady(&arms));
         warnings.extend(merge_warnings(&results));
         Self {
@@ -165,6 +168,7 @@ impl StudyReport {
             cpus: common(&kept, |row| row.cpus.as_ref().filter(|_| row.arm.cores.is_none())),
             spoll_cpus: common(&kept, |row| row.spoll_cpus.as_ref().filter(|_| row.arm.cores.is_none())),
             seed: study.workload.seed,
+            preconditioned: measured.preconditioned.clone(),
             records,
             skipped: skipped(&measured.left_out),
             figures: study.figures.iter().map(|figure| FigureReport::new(figure, &results)).collect(),
@@ -266,6 +270,20 @@ pub fn skipped(left_out: &[LeftOut]) -> Vec<Skipped> {
         }
     }
     all
+}
+
+/// A warning for a target that did not come to a steady state before its writes were measured, or was not written whole.
+fn not_steady(target: &Preconditioned) -> Option<String> {
+    let Preconditioned { target, passes, rounds, steady_round } = target;
+    let mut troubles = Vec::new();
+    if *passes < 0.99 {
+        troubles.push(format!("{:.0} % of it was written in sequence first", passes * 100.0));
+    }
+    if steady_round.is_none() {
+        troubles.push(format!("it was not steady after {} rounds of random writes", rounds.len()));
+    }
+    let hint = "--full takes the time that SNIA's specification asks for";
+    (!troubles.is_empty()).then(|| format!("preconditioning of {target}: {}; {hint}", troubles.join(", and ")))
 }
 
 /// A warning for arms whose repeats went up, down or apart.

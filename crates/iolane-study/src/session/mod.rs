@@ -4,6 +4,7 @@
 mod arms;
 mod judge;
 mod peers;
+mod precondition;
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -25,6 +26,7 @@ use crate::session::judge::Worth;
 use crate::workload::random_stream;
 
 pub use peers::InstalledPeer;
+pub use precondition::Preconditioned;
 
 /// What a study is run on.
 #[derive(Debug, Clone)]
@@ -71,10 +73,19 @@ pub struct Progress<'a> {
     pub done: usize,
     /// Runs there are.
     pub total: usize,
-    /// What runs now.
-    pub arm: &'a Arm,
-    /// Why it runs again, if it does.
-    pub again: Option<&'a str>,
+    /// What is done now.
+    pub now: Now<'a>,
+}
+
+/// What a study does.
+#[derive(Debug, Clone)]
+pub enum Now<'a> {
+    /// It writes a target whole, and then at random until it is steady.
+    Preconditions(&'a str),
+    /// It runs an arm.
+    Runs(&'a Arm),
+    /// It runs an arm again, for the run before was worth nothing.
+    RunsAgain(&'a Arm),
 }
 
 /// What a session measured, or as much of it as there was time for.
@@ -84,6 +95,8 @@ pub struct Measured {
     pub rows: Vec<Row>,
     /// Arms that were not run, and those that were given up.
     pub left_out: Vec<LeftOut>,
+    /// What was done to targets before writes were measured.
+    pub preconditioned: Vec<Preconditioned>,
     /// Length of each run.
     pub runtime: Duration,
     /// Whether it was stopped before its end.
@@ -206,7 +219,8 @@ impl Session {
 
     /// How long they will take, about.
     pub fn estimated_time(&self) -> Duration {
-        (self.runtime + self.conditions.lengths.warmup + OVERHEAD) * self.runs() as u32
+        let runs = (self.runtime + self.conditions.lengths.warmup + OVERHEAD) * self.runs() as u32;
+        runs + precondition::estimated_time(&self.planned, self.conditions.scale)
     }
 
     fn setup(&self) -> Setup {
@@ -248,26 +262,42 @@ impl Session {
             }
         }
         let mut runs = Runs::new(&self.planned, &rows);
-        let total = self.runs();
-        let order = self.order();
+        let (total, order) = (self.runs(), self.order());
+        let writes =
+            |(repeat, index): &(u32, usize)| self.planned[*index].arm.rw.writes() && runs.wants(*index, *repeat);
+        let mut preconditioned = Vec::new();
+        if order.iter().any(writes) {
+            let done = order.iter().filter(|(repeat, index)| !runs.wants(*index, *repeat)).count();
+            let tell = |target: &str| progress(Progress { done, total, now: Now::Preconditions(target) });
+            match precondition::precondition(&self.planned, &self.conditions, stop, tell) {
+                Ok(done) => preconditioned = done,
+                Err(_) if stop.load(Ordering::Relaxed) => {
+                    return Ok(self.measured(rows, preconditioned, true, journal));
+                }
+                Err(error) => return Err(error),
+            }
+        }
         for (done, (repeat, index)) in order.into_iter().enumerate() {
             let planned = &self.planned[index];
             while runs.wants(index, repeat) {
                 if stop.load(Ordering::Relaxed) {
-                    return Ok(self.measured(rows, true, journal));
+                    return Ok(self.measured(rows, preconditioned, true, journal));
                 }
-                let again = runs.last_trouble(index, repeat);
-                progress(Progress { done, total, arm: &planned.arm, again });
+                let now = match runs.attempts(index, repeat) {
+                    0 => Now::Runs(&planned.arm),
+                    _ => Now::RunsAgain(&planned.arm),
+                };
+                progress(Progress { done, total, now });
                 let Some(row) = attempt(planned, repeat, runs.attempts(index, repeat), runs.may_retry(total), stop)
                 else {
-                    return Ok(self.measured(rows, true, journal));
+                    return Ok(self.measured(rows, preconditioned, true, journal));
                 };
                 journal.append(&row)?;
                 runs.note(index, &row);
                 rows.push(row);
             }
         }
-        Ok(self.measured(rows, false, journal))
+        Ok(self.measured(rows, preconditioned, false, journal))
     }
 
     /// Every run, repeat by repeat, the arms of each in an order of chance; the same each time for the same seed.
@@ -278,7 +308,13 @@ impl Session {
         repeats.flat_map(|repeat| shuffled(arms, &mut random).into_iter().map(move |arm| (repeat, arm))).collect()
     }
 
-    fn measured(mut self, rows: Vec<Row>, interrupted: bool, journal: Journal) -> Measured {
+    fn measured(
+        mut self,
+        rows: Vec<Row>,
+        preconditioned: Vec<Preconditioned>,
+        interrupted: bool,
+        journal: Journal,
+    ) -> Measured {
         for planned in &self.planned {
             let mut of_arm = rows.iter().filter(|row| row.arm == planned.arm).peekable();
             if of_arm.peek().is_some() && of_arm.clone().all(|row| row.worthless.is_some()) {
@@ -290,7 +326,7 @@ impl Session {
                 self.left_out.push(LeftOut { arm: planned.arm.clone(), reason, remedy, failed: false });
             }
         }
-        Measured { rows, left_out: self.left_out, runtime: self.runtime, interrupted, journal }
+        Measured { rows, left_out: self.left_out, preconditioned, runtime: self.runtime, interrupted, journal }
     }
 }
 
@@ -299,7 +335,7 @@ const ORDER_STREAM: u32 = 63;
 
 fn another_study(folder: &Path, begun: &Setup, asked: &Setup) -> Error {
     let differences: [(&str, bool); 7] = [
-        ("the study", begun.study != asked.study),
+        ("its name", begun.study != asked.study),
         ("its targets", begun.targets != asked.targets),
         ("the kernel", begun.kernel != asked.kernel),
         ("its workload", begun.workload != asked.workload),
@@ -309,7 +345,7 @@ fn another_study(folder: &Path, begun: &Setup, asked: &Setup) -> Error {
     ];
     let differs = differences.iter().find(|(_, differs)| *differs).map_or("", |(what, _)| what);
     let what = format!("going on with the study in {}", folder.display());
-    Error::usage(what, format!("{differs} was another when it began"))
+    Error::usage(what, format!("another one began there, which differs in {differs}"))
         .remedy("give the command that began it, use another --out, or begin anew with --fresh")
 }
 
@@ -406,10 +442,6 @@ impl Runs {
 
     fn attempts(&self, index: usize, repeat: u32) -> u32 {
         self.made.get(&(index, repeat)).map_or(0, |(attempts, _)| *attempts)
-    }
-
-    fn last_trouble(&self, index: usize, repeat: u32) -> Option<&str> {
-        self.made.get(&(index, repeat)).and_then(|(_, trouble)| trouble.as_deref())
     }
 
     fn may_retry(&self, total: usize) -> bool {

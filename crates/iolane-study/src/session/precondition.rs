@@ -1,0 +1,147 @@
+//! What comes before writes are measured: the drive is written whole, then written at random until it is as fast in one
+//! round as in the next, after the SNIA Solid State Storage Performance Test Specification (workload independent and
+//! workload dependent preconditioning). Only targets that were opened for writing are touched.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use iolane::{Error, IoPath, Pages, Result, Target};
+use serde::Serialize;
+
+use super::{Conditions, Planned};
+use crate::placement::Placement;
+use crate::plan::{PerScale, Scale};
+use crate::record;
+use crate::run::{RunOutcome, RunPlan, run};
+use crate::stats::first_steady_round;
+use crate::workload::{Access, Workload};
+
+/// What was done to a target before its writes were measured.
+#[derive(Debug, Clone, Serialize)]
+pub struct Preconditioned {
+    /// The target.
+    pub target: String,
+    /// How often it was written whole, in sequence; parts of it count as such. A scratch file was when it was made.
+    pub passes: f64,
+    /// I/Os per second of each round of random writes.
+    pub rounds: Vec<f64>,
+    /// The round in which the steady state was reached, from 1; `None` if it was not.
+    pub steady_round: Option<usize>,
+}
+
+/// How far preconditioning goes at a scale.
+struct Effort {
+    passes: f64,
+    sequential_max: Duration,
+    round: Duration,
+    rounds_max: usize,
+}
+
+/// SNIA's own, or as much as minutes allow.
+const EFFORT: PerScale<Effort> = PerScale {
+    scaled: Effort {
+        passes: 1.0,
+        sequential_max: Duration::from_secs(15),
+        round: Duration::from_secs(1),
+        rounds_max: 10,
+    },
+    full: Effort {
+        passes: 2.0,
+        sequential_max: Duration::from_secs(24 * 3600),
+        round: Duration::from_secs(60),
+        rounds_max: 25,
+    },
+};
+
+/// What it may be expected to take for each target: a small drive is written whole at once, and half of the rounds do.
+pub(super) fn estimated_time(planned: &[Planned], scale: Scale) -> Duration {
+    let effort = EFFORT.at(scale);
+    effort.round * effort.rounds_max as u32 * targets(planned).len() as u32 * 3 / 4
+}
+
+/// The targets that arms write to, each once.
+fn targets(planned: &[Planned]) -> Vec<Target> {
+    let mut targets: Vec<Target> = Vec::new();
+    for target in planned.iter().filter(|planned| planned.arm.rw.writes()).flat_map(|planned| &planned.plan.targets) {
+        if targets.iter().all(|known| known.name() != target.name()) {
+            targets.push(target.clone());
+        }
+    }
+    targets
+}
+
+/// Preconditions every target that arms write to.
+///
+/// # Errors
+/// As a run of it; `Failed` if it was stopped.
+pub(super) fn precondition(
+    planned: &[Planned],
+    conditions: &Conditions,
+    stop: &AtomicBool,
+    mut progress: impl FnMut(&str),
+) -> Result<Vec<Preconditioned>> {
+    let effort = EFFORT.at(conditions.scale);
+    let mut done = Vec::new();
+    for target in targets(planned) {
+        progress(target.name());
+        let bytes = conditions.size.unwrap_or(target.bytes());
+        let mut passes = 1.0;
+        if !conditions.prefilled {
+            let written = run(&sequential(&target, conditions, bytes, effort)?, stop)?;
+            passes = written.tally.bytes as f64 / bytes as f64;
+        }
+        let mut rounds = Vec::new();
+        while first_steady_round(&rounds).is_none() && rounds.len() < effort.rounds_max {
+            let outcome = run(&random(&target, conditions, effort)?, stop)?;
+            stopped(&outcome, stop)?;
+            rounds.push(record::iops(&outcome));
+        }
+        let steady_round = first_steady_round(&rounds);
+        done.push(Preconditioned { target: target.name().into(), passes, rounds, steady_round });
+    }
+    Ok(done)
+}
+
+fn stopped(outcome: &RunOutcome, stop: &AtomicBool) -> Result<()> {
+    match outcome.interrupted || stop.load(Ordering::Relaxed) {
+        true => Err(Error::failed("preconditioning", "it was interrupted")),
+        false => Ok(()),
+    }
+}
+
+fn sequential(target: &Target, conditions: &Conditions, bytes: u64, effort: &Effort) -> Result<RunPlan> {
+    let workload = Workload {
+        access: Access::Write,
+        block_sizes: "128k".parse()?,
+        bytes_max: Some((bytes as f64 * effort.passes) as u64),
+        ..Workload::default()
+    };
+    plan(target, conditions, workload, effort.sequential_max)
+}
+
+fn random(target: &Target, conditions: &Conditions, effort: &Effort) -> Result<RunPlan> {
+    let workload = Workload { access: Access::RandWrite, ..Workload::default() };
+    plan(target, conditions, workload, effort.round)
+}
+
+/// Enough requests in flight to keep a drive busy.
+const DEPTH: u32 = 32;
+
+fn plan(target: &Target, conditions: &Conditions, workload: Workload, runtime: Duration) -> Result<RunPlan> {
+    let paths = ["io_uring", "libaio", "nvme", "psync"].map(IoPath::new);
+    let mut reached = paths.into_iter().filter_map(|path| Some((iolane::probe(&path, target).ok()?, path)));
+    let (capabilities, path) = reached.next().ok_or_else(|| {
+        Error::unavailable(format!("preconditioning {}", target.name()), "no path to write it by can be had")
+    })?;
+    Ok(RunPlan {
+        path,
+        targets: vec![target.clone()],
+        workload: Workload { depth: DEPTH.min(capabilities.depth_max), size: conditions.size, ..workload },
+        threads: 1,
+        placement: Placement::default(),
+        runtime,
+        warmup: Duration::ZERO,
+        pages: Pages::Base,
+        prefilled: false,
+    })
+}
