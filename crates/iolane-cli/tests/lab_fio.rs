@@ -1,5 +1,5 @@
-//! iolane's figures beside fio's, in a guest whose clock advances a nanosecond with every instruction: they are the same but
-//! for what the two programs themselves do. It needs QEMU, a kernel, which is fetched once, and fio; else it is skipped.
+//! iolane's figures beside fio's, in a guest whose clock advances a nanosecond with every instruction: they are the same
+//! but for what the two programs themselves do. It needs QEMU, a kernel, which is fetched once, and fio; else it is skipped.
 
 mod common;
 
@@ -28,8 +28,8 @@ struct Arm {
 const DEVICE: &str = "/dev/nullb0";
 
 /// The ring without the flags that fio 3.33 does not set, and as many requests a call; libaio's completions read from its
-/// ring, as iolane reads them. `io_uring` at depth 1 is not among them: there the difference moves by some 220 instructions
-/// with the work, likely because iolane's call also waits for the completion, and fio's only submits.
+/// ring, as iolane reads them. `io_uring` at depth 1 is not among them: there the difference moves with the work, by some
+/// 200 instructions, likely because iolane's call also waits for the completion, and fio's only submits.
 const ARMS: [Arm; 3] = [
     Arm { path: "psync", target: DEVICE, depth: 1, fio: "--ioengine=psync" },
     Arm {
@@ -146,9 +146,10 @@ fn measure() -> (Vec<[Pair; 2]>, Pair) {
     (arms.collect(), pair(count - 2))
 }
 
-/// What one program takes more than the other for an I/O must be its own instructions. Those do not depend on what the kernel
-/// has to do for the I/O: so the difference has to stay the same when the kernel does something quite different, reading
-/// the same blocks from the page cache. It does to a thousandth; a hundredth is allowed, twice fio's millisecond.
+/// What one program takes more than the other for an I/O must be its own instructions. Those do not depend on what the
+/// kernel has to do for the I/O: so the difference has to stay the same when the kernel does something quite different,
+/// reading the same blocks from the page cache. It does to some thousandths; a hundredth is allowed, for fio tells each
+/// time to a millisecond of 200.
 ///
 /// At depth 1 a program's p50 has to be its time for an I/O, less what it does between one latency and the next. Its null
 /// path shows how much that is. fio's percentiles are buckets 1/64 wide; a fiftieth is allowed.

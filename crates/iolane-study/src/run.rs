@@ -508,60 +508,48 @@ mod tests {
         assert!(tally.latency.max() < 150_000, "{} ns", tally.latency.max());
     }
 
-    /// What a second shows of a device that answers in 100 us, and once in that second stops for 100 ms.
-    fn with_a_stall_of_100_ms(workload: Workload, requests_before: u64) -> Tally {
-        // The device counts the requests of the two slices before the measured phase too, and comes to twice as many after it.
-        let settings = format!("stall-every={requests_before},stall=100ms");
-        simulated_with(&settings, workload, Duration::from_secs(1))
+    /// What a second shows of a device that answers in 100 us, and stops for 100 ms once in that second: at a request of
+    /// that number, counted from the first of the two slices before.
+    fn with_a_stall(request: u64, workload: Workload) -> Tally {
+        simulated_with(&format!("stall-every={request},stall=100ms"), workload, Duration::from_secs(1))
     }
 
-    /// The latency that a share of the requests does not exceed. A histogram of three digits is right to a thousandth, and
-    /// looking in vain takes a simulated device's user a microsecond, once for each request that waits for another.
+    /// A histogram of three digits is right to a thousandth, and a simulated device tells in whole microseconds that a
+    /// request has ended.
     #[track_caller]
-    fn assert_percentile(tally: &Tally, percentile: f64, expected_us: f64) {
-        let measured_us = tally.latency.value_at_percentile(percentile) as f64 / 1e3;
-        let tolerance_us = 0.001 * expected_us + 1.0;
-        let at = format!("p{percentile} is {measured_us} us, not {expected_us} us");
-        assert!((measured_us - expected_us).abs() <= tolerance_us, "{at}");
+    fn assert_percentiles(tally: &Tally, expected: &[(f64, f64)]) {
+        for (percentile, expected_us) in expected {
+            let measured_us = tally.latency.value_at_percentile(*percentile) as f64 / 1e3;
+            let close = (measured_us - expected_us).abs() <= 0.001 * expected_us + 1.0;
+            assert!(close, "p{percentile} is {measured_us} us and not {expected_us} us");
+        }
     }
 
     #[test]
-    fn without_a_rate_a_stall_is_one_slow_request_that_the_percentiles_miss() {
-        // At 10,000 requests a second, 900 ms; two slices of 50 ms come before them.
-        let closed_loop = with_a_stall_of_100_ms(Workload::default(), 6000);
+    fn without_a_rate_a_stall_is_one_slow_request_which_the_percentiles_miss() {
+        // 10,000 requests a second, of which 500 in each slice, and 1000 that never come to be.
+        let closed_loop = with_a_stall(6000, Workload::default());
         assert_eq!(closed_loop.ios, 9000);
-        // A request a millisecond, each begun when that before it has ended and the thread has thought: the same load as
-        // with a rate, but the stall holds up the asking too.
-        let paced = with_a_stall_of_100_ms(Workload { think_us: Some(900), ..Workload::default() }, 600);
-        assert_eq!((paced.ios, paced.late), (900, 0));
-        for (tally, of) in [(&closed_loop, "closed loop"), (&paced, "paced")] {
-            let slow = tally.ios - tally.latency.count_between(0, 1_000_000);
-            assert_eq!(slow, 1, "{of}");
-            assert_percentile(tally, 50.0, 100.0);
-            assert_percentile(tally, 99.0, 100.0);
-            assert_percentile(tally, 100.0, 100_100.0);
-        }
-        assert_percentile(&closed_loop, 99.9, 100.0);
+        assert_percentiles(&closed_loop, &[(50.0, 100.0), (99.9, 100.0), (100.0, 100_100.0)]);
+        // Paced as with the rate below, but each waits for the one before it: 100 never come to be.
+        let paced = with_a_stall(600, Workload { think_us: Some(900), ..Workload::default() });
+        assert_eq!(paced.ios, 900);
+        assert_percentiles(&paced, &[(50.0, 100.0), (99.0, 100.0), (100.0, 100_100.0)]);
     }
 
     #[test]
-    fn with_a_rate_a_stall_counts_for_each_request_that_was_due_meanwhile() {
-        // A request each millisecond: the one that meets the stall takes 100.1 ms, the next was due a millisecond later and
-        // takes 99.1, and so on: 100 of 1000 that take longer than 1 ms, 10 of them longer than the 91.1 ms of the tenth.
+    fn with_a_rate_a_stall_counts_for_every_request_that_was_due_meanwhile() {
+        // One each millisecond: the first to meet the stall takes 100.1 ms, the next 99.1, the hundredth 1.1. So ten of
+        // the thousand take longer than p99, which is the eleventh's 90.1 ms.
         let rate = |depth| Workload { rate: Some(1000.0), depth, ..Workload::default() };
-        let tally = with_a_stall_of_100_ms(rate(128), 600);
-        assert_eq!((tally.ios, tally.late), (1000, 0));
-        assert_eq!(tally.latency.count_between(1_000_000, u64::MAX), 100);
-        for (percentile, expected_us) in
-            [(50.0, 100.0), (90.0, 100.0), (90.1, 1100.0), (95.0, 50_100.0), (99.0, 90_100.0), (100.0, 100_100.0)]
-        {
-            assert_percentile(&tally, percentile, expected_us);
-        }
-        // At depth 1 they also wait for each other, 100 us each: the eleventh of them takes 100.1 - 10 + 10 * 0.1 ms.
-        let alone = with_a_stall_of_100_ms(rate(1), 600);
+        let deep = with_a_stall(600, rate(128));
+        assert_eq!((deep.ios, deep.late), (1000, 0));
+        let expected = [(50.0, 100.0), (90.0, 100.0), (90.1, 1100.0), (95.0, 50_100.0), (99.0, 90_100.0)];
+        assert_percentiles(&deep, &expected);
+        assert_percentiles(&deep, &[(100.0, 100_100.0)]);
+        // At depth 1 each then waits for those before it as well, 100 us for each: the eleventh for ten.
+        let alone = with_a_stall(600, rate(1));
         assert_eq!((alone.ios, alone.late), (1000, 0));
-        for (percentile, expected_us) in [(50.0, 100.0), (99.0, 91_100.0), (100.0, 100_100.0)] {
-            assert_percentile(&alone, percentile, expected_us);
-        }
+        assert_percentiles(&alone, &[(50.0, 100.0), (99.0, 91_100.0), (100.0, 100_100.0)]);
     }
 }
