@@ -31,6 +31,8 @@ pub(crate) enum Command {
     Run(RunArguments),
     /// Measure every path, compare them, and say which one to take
     Study(StudyArguments),
+    /// Compare the results of studies: machines, kernels, versions, settings
+    Compare(CompareArguments),
     /// NVMe controllers: list them, take one from the kernel for user space, give it back
     Nvme(NvmeArguments),
     /// Do any of these inside a virtual machine with NVMe drives
@@ -156,6 +158,16 @@ pub(crate) struct StudyArguments {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct CompareArguments {
+    /// Folders that `iolane study` wrote, two or more; the others are compared with the first
+    #[arg(required = true, num_args = 2.., value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) folders: Vec<PathBuf>,
+    /// Write the comparison as JSON to this file, `-` for standard output
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) json: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct NvmeArguments {
     #[command(subcommand)]
     pub(crate) command: NvmeCommand,
@@ -201,6 +213,8 @@ pub(crate) struct LabArguments {
 pub(crate) enum LabCommand {
     /// Run an iolane command in a guest, and bring back what it prints and writes
     Run(LabRunArguments),
+    /// Run a study in a guest of each of several kernels, and compare what they found
+    Matrix(LabMatrixArguments),
     /// Fetch kernels into the cache, so that later runs need no network
     Fetch {
         /// Versions, such as 5.10, 6.1, 6.12 or 7.2
@@ -217,6 +231,31 @@ pub(crate) struct LabRunArguments {
     /// read, or else 6.1
     #[arg(long)]
     pub(crate) kernel: Option<KernelSource>,
+    #[command(flatten)]
+    pub(crate) guest: GuestArguments,
+    /// An iolane command, as it would be typed here
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) words: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LabMatrixArguments {
+    /// Kernels, one guest after another: versions of Debian's (5.10, 6.1, 6.12, 7.2), a vmlinuz or .deb, or `host`
+    #[arg(long, required = true, value_delimiter = ',', value_name = "KERNEL,...")]
+    pub(crate) kernel: Vec<KernelSource>,
+    #[command(flatten)]
+    pub(crate) guest: GuestArguments,
+    /// Write the comparison as JSON to this file, `-` for standard output
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) json: Option<PathBuf>,
+    /// An iolane study, as it would be typed here
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) words: Vec<String>,
+}
+
+/// The guest's hardware.
+#[derive(Debug, Args)]
+pub(crate) struct GuestArguments {
     /// Processors; 2, or 1 with --exact
     #[arg(long, value_name = "N")]
     pub(crate) cpus: Option<u32>,
@@ -250,9 +289,6 @@ pub(crate) struct LabRunArguments {
     /// What holds the data: a sparse file, or nothing (`null`: reads give zeroes at once)
     #[arg(long, default_value = "file", value_name = "file|null", help_heading = "Drives")]
     pub(crate) nvme_backing: Backing,
-    /// An iolane command, as it would be typed here
-    #[arg(last = true, required = true, value_name = "COMMAND")]
-    pub(crate) words: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -386,12 +422,32 @@ pub(crate) fn command() -> clap::Command {
             study.after_help(format!("{}\n\n{exits}", studies_help())).mut_args(take_negative)
         })
         .mut_subcommand("probe", |probe| probe.after_help(exits))
+        .mut_subcommand("compare", |compare| compare.after_help(format!("{COMPARE_HELP}\n\n{exits}")))
         .mut_subcommand("nvme", |nvme| {
             nvme.after_help(exits)
                 .mut_subcommand("bind", |bind| bind.after_help(format!("{NVME_BIND_HELP}\n\n{exits}")))
         })
-        .mut_subcommand("lab", |lab| lab.mut_subcommand("run", |run| run.after_help(LAB_HELP)))
+        .mut_subcommand("lab", |lab| {
+            lab.mut_subcommand("run", |run| run.after_help(LAB_HELP))
+                .mut_subcommand("matrix", |matrix| matrix.after_help(LAB_MATRIX_HELP))
+        })
 }
+
+const COMPARE_HELP: &str = "\
+A ratio is that of the medians of an arm's repeats in DIR and in the first DIR, with the 95 %
+interval of a bootstrap of both sides. An interval that holds 1 shows no difference, and such a
+ratio has a ~. The folders were measured at different times: whatever else the machine did then is
+in the ratio. Measure the first again at the end, and compare it with itself, to see how much.
+
+  iolane study --target /dev/nvme0n1 --out before
+  echo mq-deadline | sudo tee /sys/block/nvme0n1/queue/scheduler
+  iolane study --target /dev/nvme0n1 --out after
+  iolane compare before after
+  iolane compare laptop server cloud --json compared.json
+  iolane lab matrix --kernel 5.10,6.1 -- study systor22     a study on kernels, and the comparison
+
+What differs between the machines and the settings stands first; then each arm, those that a folder
+lacks with the reason, and the claims whose verdict changed.";
 
 const NVME_BIND_HELP: &str = "\
 Takes root, an IOMMU, and the module vfio-pci. A controller is refused if a namespace of it or a
@@ -414,6 +470,18 @@ comes back to the same place. A kernel of Debian's is fetched once and kept.
   iolane lab run --exact -- run --target nullb0 --path io_uring+cpoll --depth 16
 
 The exit code is the command's own; 1 if the guest fails, 3 if QEMU or the kernel cannot be had.";
+
+const LAB_MATRIX_HELP: &str = "\
+Each kernel's results go to a folder of their own, DIR-KERNEL where --out DIR is given to the study
+and results/NAME-KERNEL where it is not. The last thing printed is their comparison: each arm's IOPS
+on every kernel as a ratio to the first one, and the verdict of each claim on every kernel. `iolane
+compare` makes it again from the folders.
+
+  iolane lab matrix --kernel 5.10,6.1,6.12,7.2 -- study systor22
+  iolane lab matrix --kernel 6.1,7.2 --nvme 2 -- study --depth 1,16 --out before-and-after
+  iolane compare before-and-after-6.1 before-and-after-7.2
+
+A kernel on which the study fails is named, and the others go on; the exit code then is 1.";
 
 /// A number below 0 is taken for the option's value, so that the message names the option.
 fn take_negative(argument: clap::Arg) -> clap::Arg {

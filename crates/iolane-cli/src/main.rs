@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod compare;
 mod interrupt;
 mod jobs;
 mod lab;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
             Command::Probe(arguments) => probe::probe(&arguments),
             Command::Run(arguments) => run::run(&arguments),
             Command::Study(arguments) => study::study(&arguments),
+            Command::Compare(arguments) => compare::compare(&arguments),
             Command::Nvme(arguments) => nvme::nvme(&arguments.command),
             Command::Lab(arguments) => lab::lab(&arguments.command),
             Command::Completions { shell } => arguments::completions(shell),

@@ -13,7 +13,9 @@ fn every_help_text_is_as_it_was_and_fits_100_columns() {
         ("probe", &["probe", "--help"]),
         ("run", &["run", "--help"]),
         ("study", &["study", "--help"]),
+        ("compare", &["compare", "--help"]),
         ("lab_run", &["lab", "run", "--help"]),
+        ("lab_matrix", &["lab", "matrix", "--help"]),
         ("nvme", &["nvme", "--help"]),
         ("nvme_bind", &["nvme", "bind", "--help"]),
     ] {
@@ -38,7 +40,7 @@ fn the_manual_page_and_the_completions_name_every_command() {
         texts.push(iolane(&folder, ["completions", shell]).done().stdout);
     }
     for text in texts {
-        for command in ["probe", "run", "study", "nvme", "lab", "completions"] {
+        for command in ["probe", "run", "study", "compare", "nvme", "lab", "completions"] {
             assert!(text.contains(command), "{command}: {text}");
         }
     }

@@ -166,6 +166,41 @@ fn files_named_in_a_command_go_in() {
     assert_eq!(folder.names(), ["program", "small", "work"], "what only went in does not come back");
 }
 
+/// A kernel in the cache beside that of the other guests.
+fn another_kernel(folder: &Folder) -> Option<String> {
+    let listed = iolane(folder, ["lab", "kernels"]).done().stdout;
+    let names = listed.lines().skip(1).filter_map(|line| line.split_whitespace().next());
+    let is_version = |name: &&str| name.split('.').all(|part| part.parse::<u32>().is_ok());
+    names.filter(is_version).find(|name| *name != KERNEL).map(str::to_owned)
+}
+
+#[test]
+fn a_study_on_several_kernels_leaves_a_folder_for_each_and_their_comparison() {
+    guest_or_skip!("a matrix of kernels");
+    let folder = Folder::new();
+    let Some(another) = another_kernel(&folder) else {
+        return skipped("a matrix of kernels", "only one kernel is in the cache; iolane lab fetch 6.12");
+    };
+    folder.file("vmlinuz", 8192);
+    let kernels = format!("{KERNEL},./vmlinuz,{another}");
+    let matrix = ["lab", "matrix", "--kernel", &kernels, "--json", "compared.json"];
+    let small = ["--nvme", "0", "--accel", "tcg", "--cpus", "1", "--memory", "1g", "--"];
+    let study = ["study", "--target", "nullb0", "--path", "psync", "--depth", "1", "--out=x"];
+    let short = ["--runtime", "50ms", "--warmup", "0s", "--repeat", "1"];
+    let ended = iolane(&folder, matrix.iter().chain(&small).chain(&study).chain(&short));
+    assert_eq!(ended.code, Some(1), "one of the kernels is none: {ended:#?}");
+    assert!(ended.stderr.contains("lab: kernel ./vmlinuz: kernel ./vmlinuz: not an x86 boot image"), "{ended:#?}");
+    let folders = [format!("x-{KERNEL}"), format!("x-{another}")];
+    assert!(ended.stdout.contains(&format!("{} against {}", folders[1], folders[0])), "{ended:#?}");
+    assert!(ended.stdout.contains("what differs") && ended.stdout.contains("kernel build"), "{ended:#?}");
+    assert!(!ended.stdout.contains("Results:"), "the studies' own pages are left out: {ended:#?}");
+    let document: Value = serde_json::from_slice(&fs::read(folder.join("compared.json")).unwrap()).unwrap();
+    assert_valid("compare", &document);
+    assert_eq!(document["folders"][1]["folder"], folders[1].as_str());
+    let again = iolane(&folder, ["compare", &folders[0], &folders[1]]).done();
+    assert_eq!(again.stdout, ended.stdout);
+}
+
 /// Runs a lab that cannot be, and looks at its one line.
 #[track_caller]
 fn refused(ended: Ended, code: i32, says: &[&str]) {
@@ -180,6 +215,11 @@ fn what_cannot_be_run_in_a_guest_is_refused_before_one_is_made() {
     let folder = Folder::new();
     for (words, code, says) in [
         (&["lab", "run", "--", "lab", "kernels"][..], 2, &["lab run: a lab within a lab"][..]),
+        (&["lab", "matrix", "--kernel", "6.1", "--", "probe"], 2, &["lab matrix: the command is no study"]),
+        (&["lab", "matrix", "--kernel", "6.1", "--", "study", "--dry-run"], 2, &["would measure nothing"]),
+        (&["lab", "matrix", "--kernel", "6.1", "--", "study", "--json", "x"], 2, &["to one file", "before the --"]),
+        (&["lab", "matrix", "--kernel", "6.1,6.1", "--", "study"], 2, &["--kernel 6.1: two kernels of one name"]),
+        (&["lab", "matrix", "--kernel", "6.1", "--", "study", "nothing"], 2, &["no study of that name"]),
         (&["lab", "run", "--cpus", "2", "--exact", "--", "probe"], 2, &["2 cpus in exact mode"]),
         (&["lab", "run", "--memory", "1m", "--", "probe"], 2, &["a guest of 1m"]),
         (&["lab", "run", "--nvme", "17", "--", "probe"], 2, &["17 drives", "16"]),
@@ -193,6 +233,7 @@ fn what_cannot_be_run_in_a_guest_is_refused_before_one_is_made() {
         (&["lab", "run", "--kernel", "six", "--", "probe"], "kernel `six`"),
         (&["lab", "run", "--nvme-backing", "tape", "--", "probe"], "backing `tape`"),
         (&["lab", "run"], "<COMMAND>"),
+        (&["lab", "matrix", "--", "study"], "--kernel"),
     ] {
         let ended = iolane(&folder, words);
         assert!(ended.code == Some(2) && ended.stderr.contains(says), "{ended:#?}");

@@ -4,6 +4,7 @@
 
 pub mod claims;
 mod clock;
+pub mod compare;
 pub mod content;
 mod engine;
 pub mod fio;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use iolane_study::stats::{
     Crossing, Estimate, WINDOW_ROUNDS, crossing, estimate_median, estimate_rank_correlation, estimate_ratio,
-    kendall_tau_b, median, robust_variation, spearman_rho, steady_state, variation,
+    estimate_unpaired_ratio, kendall_tau_b, median, robust_variation, spearman_rho, steady_state, variation,
 };
 use serde::Deserialize;
 
@@ -20,6 +20,7 @@ const SHARE_TOLERANCE: f64 = 0.01;
 struct Fixture {
     samples: Vec<SampleCase>,
     ratios: Vec<RatioCase>,
+    unpaired_ratios: Vec<RatioCase>,
     correlations: Vec<CorrelationCase>,
     rank_estimates: Vec<RankEstimateCase>,
     crossings: Vec<CrossingCase>,
@@ -123,6 +124,15 @@ fn noise_is_that_of_scipy() {
 fn paired_ratios_have_the_interval_that_counting_every_resample_gives() {
     for case in fixture().ratios {
         assert_estimate(estimate_ratio(&case.numerators, &case.denominators), case.value, case.interval);
+    }
+}
+
+#[test]
+fn ratios_of_arms_measured_apart_have_the_interval_that_counting_every_resample_gives() {
+    let cases = fixture().unpaired_ratios;
+    assert!(cases.iter().any(|case| case.numerators.len() != case.denominators.len()));
+    for case in cases {
+        assert_estimate(estimate_unpaired_ratio(&case.numerators, &case.denominators), case.value, case.interval);
     }
 }
 

@@ -13,7 +13,7 @@ use iolane::{Error, ErrorKind};
 use iolane_study::fio;
 use iolane_study::plan::{self, Lengths, Scale, Study, Survey};
 use iolane_study::records::{journal, parquet};
-use iolane_study::report::{Asked, RecordsFile, StudyReport};
+use iolane_study::report::{Asked, RECORDS_FILE, REPORT_FILE, RecordsFile, StudyReport};
 use iolane_study::session::{Conditions, InstalledPeer, Measured, Now, Session};
 use iolane_study::workload::Workload;
 
@@ -22,10 +22,6 @@ use crate::interrupt::STOP;
 use crate::output::{self, Bar, MadeFolders};
 use crate::targets::{self, OpenTargets, Writing};
 use crate::{Outcome, arguments::TargetArguments};
-
-/// The files of results, in the folder that --out names.
-const REPORT_FILE: &str = "study.json";
-const RECORDS_FILE: &str = "records.parquet";
 
 /// A study's file is read whole; a larger one is none.
 const STUDY_BYTES_MAX: u64 = 1 << 20;
@@ -39,8 +35,7 @@ pub(crate) fn study(arguments: &StudyArguments) -> anyhow::Result<Outcome> {
     }
     let named = arguments.study.as_deref().map(find).transpose()?;
     check(arguments, named.as_ref())?;
-    let name = named.as_ref().map_or("survey", |study| study.name.as_str());
-    let folder = arguments.out.clone().unwrap_or_else(|| Path::new("results").join(name));
+    let folder = folder(arguments, named.as_ref());
     let measures = !arguments.dry_run && arguments.fio.is_none();
     let results = measures.then_some(folder.as_path());
     let _made = prepare_output(arguments, results)?;
@@ -65,6 +60,20 @@ pub(crate) fn study(arguments: &StudyArguments) -> anyhow::Result<Outcome> {
         report.warnings.iter().for_each(|warning| output::complain(&format!("iolane: {warning}")));
     }
     Ok(if failed { Outcome::Failed } else { Outcome::Done })
+}
+
+/// Where a study that measures leaves its results.
+///
+/// # Errors
+/// If there is no such study.
+pub(crate) fn results_folder(arguments: &StudyArguments) -> anyhow::Result<PathBuf> {
+    let named = arguments.study.as_deref().map(find).transpose()?;
+    Ok(folder(arguments, named.as_ref()))
+}
+
+fn folder(arguments: &StudyArguments, named: Option<&Study>) -> PathBuf {
+    let name = named.map_or("survey", |study| study.name.as_str());
+    arguments.out.clone().unwrap_or_else(|| Path::new("results").join(name))
 }
 
 fn print(name: &str) -> anyhow::Result<Outcome> {

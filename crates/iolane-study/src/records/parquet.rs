@@ -265,8 +265,8 @@ pub fn read(mut file: File, name: &str, crc32: u32) -> Result<Vec<Row>> {
     let bad = |cause: String| Error::failed(name, cause);
     let found = file_checksum(&mut file).map_err(|error| Error::system(format!("reading {name}"), error))?;
     if found != crc32 {
-        let cause = format!("it is not what was written: its checksum is {found}, and study.json says {crc32}");
-        return Err(bad(cause).remedy("measure again"));
+        let cause = format!("its CRC-32 is {found:08x}, and study.json was made from one of {crc32:08x}");
+        return Err(bad(cause).remedy("copy the folder anew if it is a copy, or measure again"));
     }
     let reader = SerializedFileReader::new(file).map_err(|error| bad(format!("not a Parquet file ({error})")))?;
     let entries = reader.metadata().file_metadata().key_value_metadata();
@@ -459,7 +459,7 @@ mod tests {
         let bytes = write(&some_rows()).unwrap();
         for length in 0..bytes.len() {
             let error = read(file_of(&bytes[..length]), "records.parquet", checksum(&bytes)).unwrap_err().to_string();
-            assert!(error.starts_with("records.parquet: it is not what was written"), "{error}");
+            assert!(error.starts_with("records.parquet: its CRC-32 is"), "{error}");
         }
         let text = b"no Parquet at all";
         let error = read(file_of(text), "records.parquet", checksum(text)).unwrap_err().to_string();
@@ -497,7 +497,7 @@ mod tests {
             // Two changes of one byte can undo each other.
             prop_assume!(bytes != whole);
             let error = read(file_of(&bytes), "records.parquet", checksum(&whole)).unwrap_err().to_string();
-            prop_assert!(error.contains("it is not what was written"), "{}", error);
+            prop_assert!(error.contains("its CRC-32 is"), "{}", error);
         }
     }
 }

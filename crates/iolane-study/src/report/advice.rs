@@ -4,7 +4,7 @@ use super::ArmReport;
 use crate::plan::Arm;
 
 /// Everything but path and depth, in an order that can be sorted by.
-pub(super) fn load_of(arm: &Arm) -> (&'static str, u32, usize, usize, Option<usize>) {
+pub(crate) fn load_of(arm: &Arm) -> (&'static str, u32, usize, usize, Option<usize>) {
     (arm.rw.name(), arm.bs.max(), arm.threads, arm.drives, arm.cores)
 }
 
@@ -33,13 +33,13 @@ fn of_load(arms: &[&ArmReport], is_only: bool) -> String {
     let sentence = format!("{}.", parts.join("; "));
     match is_only {
         true => sentence.replacen('b', "B", 1),
-        false => format!("{}: {sentence}", load(arms[0])),
+        false => format!("{}: {sentence}", load(&arms[0].arm)),
     }
 }
 
-/// What is asked for, in words.
-fn load(arm: &ArmReport) -> String {
-    let Arm { rw, bs, threads, drives, cores, .. } = &arm.arm;
+/// What is asked of an arm's path, its depth left out, in words: `randread 4k, 2 threads`.
+pub fn load(arm: &Arm) -> String {
+    let Arm { rw, bs, threads, drives, cores, .. } = arm;
     let mut text = format!("{rw} {bs}");
     if *threads > 1 {
         text.push_str(&format!(", {threads} threads"));
@@ -56,7 +56,7 @@ fn load(arm: &ArmReport) -> String {
 }
 
 /// Intervals of fewer repeats than this are too narrow to be believed.
-const REPEATS_FOR_ADVICE: usize = 3;
+pub(crate) const REPEATS_FOR_ADVICE: usize = 3;
 
 /// An arm below this share of the best is not called its equal, however wide the interval: it was too noisy to tell.
 const CLOSE_TO_BEST: f64 = 0.9;

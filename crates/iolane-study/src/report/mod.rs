@@ -3,8 +3,9 @@
 
 mod advice;
 mod figures;
+mod load;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::claims::{self, Decision};
 use crate::plan::{Arm, Lengths, Metric, Scale, Study};
@@ -15,8 +16,13 @@ use crate::stats::{
     Estimate, SteadyState, WINDOW_ROUNDS, estimate_median, estimate_ratio, median, robust_variation, steady_state,
 };
 
-pub use advice::advice;
+pub(crate) use advice::{REPEATS_FOR_ADVICE, load_of};
+pub use advice::{advice, load as load_in_words};
 pub use figures::{FigureReport, Point, Series};
+pub use load::{ClaimVerdict, Document, Loaded, RECORDS_FILE, REPORT_FILE, load};
+
+/// The name and version of `study.json`'s form.
+pub const SCHEMA: &str = "iolane.study/1";
 
 /// What a study found.
 #[derive(Debug, Clone, Serialize)]
@@ -109,7 +115,7 @@ pub struct ArmReport {
 }
 
 /// Arms that were not measured, for one reason.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skipped {
     /// The path, as the study calls it.
     pub path: String,
@@ -151,7 +157,7 @@ impl StudyReport {
         warnings.extend(unsteady(&arms));
         warnings.extend(merge_warnings(&results));
         Self {
-            schema: "iolane.study/1",
+            schema: SCHEMA,
             name: study.name.clone(),
             title: study.title.clone(),
             source: study.source.clone(),

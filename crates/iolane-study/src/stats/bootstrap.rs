@@ -26,7 +26,7 @@ pub(super) fn resample_medians<T>(items: &[impl AsRef<[f64]>], mut statistic: im
     let mut medians = vec![0.0; items.len()];
     (0..RESAMPLES)
         .map(|_| {
-            indices.fill_with(|| ((u128::from(random.next_u64()) * repeats as u128) >> 64) as usize);
+            indices.fill_with(|| index_below(repeats, &mut random));
             for (median, item) in medians.iter_mut().zip(items) {
                 for (value, &index) in drawn.iter_mut().zip(&indices) {
                     *value = item.as_ref()[index];
@@ -37,6 +37,30 @@ pub(super) fn resample_medians<T>(items: &[impl AsRef<[f64]>], mut statistic: im
             statistic(&medians)
         })
         .collect()
+}
+
+/// As [`resample_medians`], but each item takes draws of its own, and may have repeats of its own number: for what was
+/// measured at different times, where nothing disturbed both.
+pub(super) fn resample_medians_apart<T>(items: &[impl AsRef<[f64]>], mut statistic: impl FnMut(&[f64]) -> T) -> Vec<T> {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(SEED);
+    let mut drawn = Vec::new();
+    let mut medians = vec![0.0; items.len()];
+    (0..RESAMPLES)
+        .map(|_| {
+            for (median, item) in medians.iter_mut().zip(items) {
+                let item = item.as_ref();
+                drawn.clear();
+                drawn.extend((0..item.len()).map(|_| item[index_below(item.len(), &mut random)]));
+                drawn.sort_by(f64::total_cmp);
+                *median = median_of_sorted(&drawn);
+            }
+            statistic(&medians)
+        })
+        .collect()
+}
+
+fn index_below(count: usize, random: &mut impl Rng) -> usize {
+    ((u128::from(random.next_u64()) * count as u128) >> 64) as usize
 }
 
 /// The 2.5 % and the 97.5 % point of what the resamples gave, which must be at least one value.
@@ -54,6 +78,13 @@ mod tests {
     fn all_items_take_the_same_draw() {
         let items = [vec![1.0, 2.0, 3.0, 4.0, 5.0], vec![10.0, 20.0, 30.0, 40.0, 50.0]];
         assert!(resample_medians(&items, |medians| medians[1] / medians[0]).into_iter().all(|ratio| ratio == 10.0));
+    }
+
+    #[test]
+    fn items_apart_take_draws_of_their_own() {
+        let items = [vec![1.0, 2.0, 3.0, 4.0, 5.0], vec![10.0, 20.0, 30.0, 40.0, 50.0]];
+        let ratios = resample_medians_apart(&items, |medians| medians[1] / medians[0]);
+        assert!(ratios.iter().any(|ratio| *ratio < 10.0) && ratios.iter().any(|ratio| *ratio > 10.0));
     }
 
     #[test]

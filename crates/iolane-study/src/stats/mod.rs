@@ -1,4 +1,4 @@
-//! Statistics of repeated runs: medians with intervals, ratios paired by repeat, rank correlation, crossings, steady state
+//! Statistics of repeated runs: medians with intervals, ratios paired by repeat or apart, rank correlation, crossings, steady state
 //! and noise. Surveys, records and claims call it. Pure functions, deterministic by seed: a report made twice from one
 //! record says the same. It never prints, and never drops a repeat.
 
@@ -9,6 +9,7 @@ mod noise;
 mod paired;
 mod rank;
 mod steady;
+mod unpaired;
 
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +19,7 @@ pub use noise::{robust_variation, variation};
 pub use paired::{estimate_ratio, largest_by_repeat, smallest_by_repeat};
 pub use rank::{estimate_rank_correlation, kendall_tau_b, spearman_rho};
 pub use steady::{SteadyState, WINDOW_ROUNDS, first_steady_round, steady_state};
+pub use unpaired::estimate_unpaired_ratio;
 
 /// A value with its 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

@@ -1,5 +1,7 @@
 //! `iolane lab`: the same commands inside a virtual machine. What they print is passed on as it comes.
 
+mod matrix;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,39 +15,43 @@ use iolane_lab::{
     Accelerator, Drive, Ended, Events, GuestCommand, Job, Kernel, KernelSource, Lab, Machine, Stream, debian,
 };
 
-use crate::arguments::{self, Accel, Cli, Command, LabCommand, LabRunArguments};
+use crate::arguments::{self, Accel, Cli, Command, GuestArguments, LabCommand, LabRunArguments};
 use crate::interrupt::STOP;
 use crate::{Outcome, output};
 
 pub(crate) fn lab(command: &LabCommand) -> anyhow::Result<Outcome> {
     match command {
         LabCommand::Run(arguments) => run(arguments),
+        LabCommand::Matrix(arguments) => matrix::matrix(arguments),
         LabCommand::Fetch { version } => fetch(version),
         LabCommand::Kernels => kernels(),
     }
 }
 
 fn run(arguments: &LabRunArguments) -> anyhow::Result<Outcome> {
-    let inner = match check_inner(&arguments.words)? {
-        Inner::Command(cli) => cli,
-        Inner::Said => return Ok(Outcome::Done),
-    };
-    let mut words = arguments.words.clone();
-    if let Some(targets) = targets_of_study(&inner, arguments.nvme) {
-        say(&format!("no --target is given: {}", targets.join(" ")));
-        words.extend(targets);
-    }
+    let Some(inner) = check_inner(&arguments.words)? else { return Ok(Outcome::Done) };
+    let words = with_targets(&arguments.words, &inner, &arguments.guest);
+    in_guest(&arguments.guest, arguments.kernel.as_ref(), &words, &mut std::io::stdout())
+}
+
+/// Runs a command in a guest with this kernel; what it prints on standard output goes to `output`.
+fn in_guest(
+    arguments: &GuestArguments,
+    kernel: Option<&KernelSource>,
+    words: &[String],
+    output: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
     let machine = machine(arguments);
     machine.check()?;
     let cache = Cache::of_user()?;
     let mut say = |line: &str| say(line);
-    let kernel = match &arguments.kernel {
+    let kernel = match kernel {
         Some(source) => Kernel::find(source, &cache, &mut say)?,
         None => Kernel::find_default(&cache, &mut say)?,
     };
     let folder = std::env::current_dir().map_err(|error| Error::system("the current folder", error))?;
-    let mut returns = named_outputs(&words, &folder);
-    let files = named_inputs(&words, &folder, &returns);
+    let mut returns = named_outputs(words, &folder);
+    let files = named_inputs(words, &folder, &returns);
     returns.push(folder.clone());
     let lab = Lab {
         machine,
@@ -63,7 +69,7 @@ fn run(arguments: &LabRunArguments) -> anyhow::Result<Outcome> {
     };
     let words = [PROGRAM].into_iter().chain(words.iter().map(String::as_str));
     let job = Job { commands: vec![GuestCommand::new(words)], folder, returns };
-    let mut events = Shown { lab: &lab, ended: None };
+    let mut events = Shown { lab: &lab, output, ended: None };
     lab.run(&job, &mut events, &STOP)?;
     Ok(match events.ended {
         Some(Ended::Code(code)) => u8::try_from(code).map_or(Outcome::Failed, Outcome::Code),
@@ -75,28 +81,32 @@ fn run(arguments: &LabRunArguments) -> anyhow::Result<Outcome> {
     })
 }
 
-/// What the words of a command inside come to.
-enum Inner {
-    Command(Cli),
-    /// It asked for help, which has been printed.
-    Said,
-}
-
-/// Refuses what could not be typed here either, before anything is booted; prints help if that is asked for.
-fn check_inner(words: &[String]) -> anyhow::Result<Inner> {
+/// Refuses what could not be typed here either, before anything is booted; `None` if help was
+/// asked for, which it prints.
+fn check_inner(words: &[String]) -> anyhow::Result<Option<Cli>> {
     let line = ["iolane"].into_iter().chain(words.iter().map(String::as_str));
     let parsed = arguments::command().try_get_matches_from(line).and_then(|matches| Cli::from_arg_matches(&matches));
     match parsed {
         Ok(Cli { command: Command::Lab(_) }) => {
             Err(Error::usage("lab run", "a lab within a lab").remedy("give it a probe, a run or a study").into())
         }
-        Ok(cli) => Ok(Inner::Command(cli)),
+        Ok(cli) => Ok(Some(cli)),
         Err(error) if error.use_stderr() => error.exit(),
         Err(help) => {
             output::print(&help.to_string())?;
-            Ok(Inner::Said)
+            Ok(None)
         }
     }
+}
+
+/// The words of a command, with targets where it is a study that needs them and names none.
+fn with_targets(words: &[String], inner: &Cli, arguments: &GuestArguments) -> Vec<String> {
+    let mut words = words.to_vec();
+    if let Some(targets) = targets_of_study(inner, arguments.nvme) {
+        say(&format!("no --target is given: {}", targets.join(" ")));
+        words.extend(targets);
+    }
+    words
 }
 
 /// What a named study works on where its user does not say: half of the drives by the kernel's paths, the other half, which
@@ -115,7 +125,7 @@ fn targets_of_study(inner: &Cli, drives: usize) -> Option<Vec<String>> {
     Some(options.collect())
 }
 
-fn machine(arguments: &LabRunArguments) -> Machine {
+fn machine(arguments: &GuestArguments) -> Machine {
     let block_bytes = arguments.nvme_block.iter().cycle().map(|Bytes(bytes)| u32::try_from(*bytes).unwrap_or(0));
     let drive = |block_bytes| Drive {
         bytes: arguments.nvme_size,
@@ -174,6 +184,8 @@ fn normal(path: &Path) -> PathBuf {
 /// Passes on what a guest says.
 struct Shown<'a> {
     lab: &'a Lab<'a>,
+    /// Where its standard output goes.
+    output: &'a mut dyn Write,
     ended: Option<Ended>,
 }
 
@@ -196,7 +208,7 @@ impl Events for Shown<'_> {
     fn output(&mut self, _command: usize, stream: Stream, bytes: &[u8]) {
         // A reader that went away (`| head`) takes nothing from the guest, which ends as it would have.
         let _ = match stream {
-            Stream::Output => std::io::stdout().write_all(bytes).and_then(|()| std::io::stdout().flush()),
+            Stream::Output => self.output.write_all(bytes).and_then(|()| self.output.flush()),
             Stream::Error => std::io::stderr().write_all(bytes),
         };
     }

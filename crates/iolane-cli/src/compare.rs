@@ -1,0 +1,173 @@
+//! `iolane compare`: results of several folders beside each other, as a page for people or as JSON. The library decides what
+//! is faster; this shows it.
+
+use std::path::Path;
+
+use iolane_study::compare::{ArmComparison, Cell, ClaimComparison, Comparison, Ratio};
+use iolane_study::report;
+
+use crate::Outcome;
+use crate::arguments::CompareArguments;
+use crate::output::{self, CellAlignment, count};
+
+pub(crate) fn compare(arguments: &CompareArguments) -> anyhow::Result<Outcome> {
+    let loaded = arguments.folders.iter().map(|folder| report::load(folder)).collect::<Result<Vec<_>, _>>()?;
+    let comparison = Comparison::new(&loaded)?;
+    say(&comparison, arguments.json.as_deref())?;
+    Ok(Outcome::Done)
+}
+
+/// Prints a comparison, or writes it as JSON, or both.
+pub(crate) fn say(comparison: &Comparison, json: Option<&Path>) -> anyhow::Result<()> {
+    if !output::json_on_stdout(json) {
+        // Results come from anywhere: no name in them may speak to the terminal.
+        output::print(&page(comparison).replace(|c: char| c.is_control() && c != '\n', "?"))?;
+    }
+    match json {
+        Some(file) => output::write_json(file, comparison),
+        None => Ok(()),
+    }
+}
+
+fn page(comparison: &Comparison) -> String {
+    let mut text = String::new();
+    for folder in &comparison.folders {
+        let (arms, repeats) = (folder.arms, folder.repeats);
+        let results =
+            format!("{}: {}, {arms} arms, {repeats} repeats of {:.2} s", folder.folder, folder.name, folder.runtime_s);
+        text.push_str(&format!("{}\n", output::wrap(&results, 2)));
+    }
+    text.push('\n');
+    for summary in comparison.folders.iter().filter_map(|folder| folder.summary.as_ref()) {
+        text.push_str(&format!("{}\n", output::wrap(summary, 2)));
+    }
+    text.push_str(&format!("\n{}\n", differences(comparison)));
+    for arms in comparison.arms.chunk_by(|a, b| report::load_in_words(&a.arm) == report::load_in_words(&b.arm)) {
+        text.push_str(&format!("{}\n", arms_of_a_load(comparison, arms)));
+    }
+    text.push_str(&format!("{}\n", output::wrap(&legend(comparison), 0)));
+    text.push_str(&not_compared(comparison));
+    text.push_str(&claims(comparison));
+    for warning in &comparison.warnings {
+        text.push_str(&format!("\n{}\n", output::wrap(&format!("note: {warning}"), 6)));
+    }
+    text
+}
+
+fn labels(comparison: &Comparison) -> Vec<&str> {
+    comparison.folders.iter().map(|folder| folder.label.as_str()).collect()
+}
+
+fn differences(comparison: &Comparison) -> String {
+    if comparison.differences.is_empty() {
+        return "Machines and settings: nothing differs.\n".into();
+    }
+    let headings = [&["what differs"], &labels(comparison)[..]].concat();
+    let row =
+        |difference: &iolane_study::compare::Difference| [&[difference.what.into()], &difference.values[..]].concat();
+    let rows: Vec<Vec<String>> = comparison.differences.iter().map(row).collect();
+    output::table(&headings, &rows, CellAlignment::Left)
+}
+
+/// Arms that differ in path and depth alone: two folders in detail, more of them in a column each.
+fn arms_of_a_load(comparison: &Comparison, arms: &[ArmComparison]) -> String {
+    let load = report::load_in_words(&arms[0].arm);
+    let name = |arm: &ArmComparison| format!("{} depth {}", arm.arm.label(), arm.arm.depth);
+    match comparison.folders.len() {
+        2 => {
+            let iops: Vec<String> = labels(comparison).iter().map(|label| format!("{label} IOPS")).collect();
+            let headings = [load.as_str(), &iops[0], &iops[1], "ratio", "95 %", "p99 ratio", "95 %"];
+            let compared = arms.iter().filter_map(|arm| match &arm.folders[..] {
+                [Some(first), Some(second)] => Some([vec![name(arm)], detail(first, second)].concat()),
+                _ => None,
+            });
+            let rows: Vec<Vec<String>> = compared.collect();
+            if rows.is_empty() { String::new() } else { output::table(&headings, &rows, CellAlignment::Right) }
+        }
+        _ => {
+            let headings = [&[load.as_str()], &labels(comparison)[..]].concat();
+            let row = |arm: &ArmComparison| [vec![name(arm)], arm.folders.iter().map(short).collect()].concat();
+            output::table(&headings, &arms.iter().map(row).collect::<Vec<_>>(), CellAlignment::Right)
+        }
+    }
+}
+
+fn detail(first: &Cell, second: &Cell) -> Vec<String> {
+    let interval = |ratio: Option<Ratio>| match ratio {
+        Some(Ratio { estimate, .. }) => format!("{:.2}-{:.2}", estimate.low, estimate.high),
+        None => "-".into(),
+    };
+    vec![
+        count(first.iops),
+        count(second.iops),
+        times(second.iops_ratio),
+        interval(second.iops_ratio),
+        times(second.p99_ratio),
+        interval(second.p99_ratio),
+    ]
+}
+
+fn times(ratio: Option<Ratio>) -> String {
+    match ratio {
+        Some(Ratio { estimate, shown: true }) => format!("{:.2}x", estimate.value),
+        Some(Ratio { estimate, shown: false }) => format!("~{:.2}x", estimate.value),
+        None => "-".into(),
+    }
+}
+
+/// The ratio to the first folder; the IOPS themselves in that folder, and where it does not have the arm.
+fn short(cell: &Option<Cell>) -> String {
+    match cell {
+        None => "-".into(),
+        Some(Cell { iops_ratio: None, iops, .. }) => count(*iops),
+        Some(Cell { iops_ratio, .. }) => times(*iops_ratio),
+    }
+}
+
+fn legend(comparison: &Comparison) -> String {
+    let first = &comparison.folders[0].label;
+    let unclear = "~: no difference shown (the 95 % interval holds 1)";
+    match &comparison.folders[..] {
+        [_, second] => format!("ratio: {} to {first}, of the medians of their repeats; {unclear}", second.label),
+        _ => format!("with x: IOPS to those of {first}; without: IOPS; -: not measured; {unclear}"),
+    }
+}
+
+fn not_compared(comparison: &Comparison) -> String {
+    if comparison.not_compared.is_empty() {
+        return String::new();
+    }
+    let arms: usize = comparison.arms.iter().filter(|arm| arm.folders.iter().any(Option::is_none)).count();
+    let (mut names, mut reasons) = (Vec::new(), Vec::new());
+    for missing in &comparison.not_compared {
+        names.push(match missing.arms {
+            1 => missing.which.clone(),
+            arms => format!("{} ({arms} arms)", missing.path),
+        });
+        reasons.push(format!("not in {}: {}", missing.folder, missing.reason));
+    }
+    let entries = names.iter().zip(&reasons).zip(&comparison.not_compared);
+    let entries = entries.map(|((name, reason), missing)| (name.as_str(), reason.as_str(), missing.remedy.as_str()));
+    format!("\nNot in every folder ({arms} arms):\n{}", output::reasons(entries))
+}
+
+fn claims(comparison: &Comparison) -> String {
+    if comparison.claims.is_empty() {
+        return String::new();
+    }
+    let changed: Vec<&str> =
+        comparison.claims.iter().filter(|claim| claim.changed).map(|claim| claim.id.as_str()).collect();
+    let headline = match &changed[..] {
+        [] => "Claims: all verdicts are the same.".into(),
+        some => {
+            format!("Claims: verdicts differ on {} of {}: {}.", some.len(), comparison.claims.len(), some.join(", "))
+        }
+    };
+    let headings = [&["claim"], &labels(comparison)[..], &["it says"]].concat();
+    let verdict = |verdict: &Option<String>| verdict.clone().unwrap_or_else(|| "-".into());
+    let row = |claim: &ClaimComparison| {
+        [vec![claim.id.clone()], claim.verdicts.iter().map(verdict).collect(), vec![claim.says.clone()]].concat()
+    };
+    let rows: Vec<Vec<String>> = comparison.claims.iter().map(row).collect();
+    format!("\n{}\n{}", output::wrap(&headline, 0), output::table(&headings, &rows, CellAlignment::Left))
+}

@@ -1,0 +1,418 @@
+//! Results of several folders beside each other: what differs between their machines, each arm's change, each claim's
+//! verdicts. The first folder is what the others are compared with. Made from the runs alone; it reads and prints nothing.
+
+mod differences;
+
+use std::path::Path;
+
+use iolane::{Error, Result};
+use serde::Serialize;
+
+use crate::plan::{Arm, Metric};
+use crate::records::{ArmResults, Results};
+use crate::report::{Loaded, REPEATS_FOR_ADVICE, Skipped, load_of};
+use crate::stats::{Estimate, estimate_unpaired_ratio, median};
+
+pub use differences::Difference;
+
+/// Folders of results compared: schema `iolane.compare/1`, described in `docs/schema/compare.json`.
+#[derive(Debug, Clone, Serialize)]
+pub struct Comparison {
+    schema: &'static str,
+    /// The folders, in the order they were named.
+    pub folders: Vec<Folder>,
+    /// What differs between their machines and settings.
+    pub differences: Vec<Difference>,
+    /// Every arm that a folder has, by load, depth, and path.
+    pub arms: Vec<ArmComparison>,
+    /// Arms that some folders have and others do not.
+    pub not_compared: Vec<Missing>,
+    /// The verdicts of every claim that a folder has.
+    pub claims: Vec<ClaimComparison>,
+    /// What a reader should know before believing the figures.
+    pub warnings: Vec<String>,
+}
+
+/// A folder, and how it stands to the first.
+#[derive(Debug, Clone, Serialize)]
+pub struct Folder {
+    /// The folder, as it was named.
+    pub folder: String,
+    /// The end of it, where that tells the folders apart.
+    pub label: String,
+    /// The study.
+    pub name: String,
+    /// Arms that were measured.
+    pub arms: usize,
+    /// Runs of each.
+    pub repeats: usize,
+    /// Seconds of each run.
+    pub runtime_s: f64,
+    /// How its IOPS are to the first folder's; `None` for that one.
+    pub changes: Option<Changes>,
+    /// The same in a sentence.
+    pub summary: Option<String>,
+}
+
+/// How many arms changed, by IOPS.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Changes {
+    /// Arms that both folders have.
+    pub compared: usize,
+    /// Of those, shown to be faster.
+    pub faster: usize,
+    /// Shown to be slower.
+    pub slower: usize,
+    /// Neither.
+    pub no_difference_shown: usize,
+    /// The largest gain that is shown.
+    pub largest_gain: Option<Extreme>,
+    /// The largest loss that is shown.
+    pub largest_loss: Option<Extreme>,
+}
+
+/// The arm that changed most.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Extreme {
+    /// The arm, in words.
+    pub arm: String,
+    /// Its IOPS to those in the first folder.
+    pub ratio: f64,
+}
+
+/// An arm in each folder.
+#[derive(Debug, Clone, Serialize)]
+pub struct ArmComparison {
+    /// The arm.
+    #[serde(flatten)]
+    pub arm: Arm,
+    /// What it is in each folder, in their order; `None` where it was not measured.
+    pub folders: Vec<Option<Cell>>,
+}
+
+/// An arm in a folder; the ratios are to the first folder's figures, and `None` in that one and where it has no such arm.
+#[derive(Debug, Clone, Serialize)]
+pub struct Cell {
+    /// I/Os per second, the median of the repeats.
+    pub iops: f64,
+    /// 99th percentile of latency in nanoseconds, the median of the repeats'; `None` where a peer does not tell.
+    pub p99_ns: Option<f64>,
+    /// IOPS to the first folder's.
+    pub iops_ratio: Option<Ratio>,
+    /// 99th percentile to the first folder's.
+    pub p99_ratio: Option<Ratio>,
+    /// What the IOPS show.
+    pub change: Option<Change>,
+}
+
+/// A ratio to the first folder's figure, of the medians of the repeats.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Ratio {
+    /// The ratio, with its 95 % interval.
+    #[serde(flatten)]
+    pub estimate: Estimate,
+    /// Whether a difference is shown: the interval leaves 1 out, and there are three repeats or more on both sides.
+    pub shown: bool,
+}
+
+/// What a ratio of IOPS shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum Change {
+    /// The whole 95 % interval is above 1.
+    #[serde(rename = "faster")]
+    Faster,
+    /// The whole interval is below 1.
+    #[serde(rename = "slower")]
+    Slower,
+    /// The interval holds 1, or there are too few repeats for one.
+    #[serde(rename = "no difference shown")]
+    NoDifferenceShown,
+}
+
+/// Arms of one path that a folder does not have, for one reason, though another folder has them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Missing {
+    /// The path, as the study calls it.
+    pub path: String,
+    /// How many arms of it.
+    pub arms: usize,
+    /// The first of them.
+    pub which: String,
+    /// The label of the folder that does not have them.
+    pub folder: String,
+    /// Why.
+    pub reason: String,
+    /// What to do about it; empty if nothing is known to help.
+    pub remedy: String,
+}
+
+/// A claim in each folder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ClaimComparison {
+    /// The claim's name.
+    pub id: String,
+    /// The claim, in a line.
+    pub says: String,
+    /// The verdict of each folder; `None` where its study does not have the claim.
+    pub verdicts: Vec<Option<String>>,
+    /// Whether they differ.
+    pub changed: bool,
+}
+
+impl Comparison {
+    /// Compares each folder with the first.
+    ///
+    /// # Errors
+    /// `Usage` with fewer than two folders, and for one of another study that has no arm in common with the first.
+    pub fn new(loaded: &[Loaded]) -> Result<Self> {
+        if loaded.len() < 2 {
+            return Err(Error::usage("comparing", "there is one folder").remedy("name two or more"));
+        }
+        let results: Vec<Results> = loaded.iter().map(Loaded::results).collect();
+        let labels = labels(loaded);
+        let is_one_study = loaded.iter().all(|other| other.document.name == loaded[0].document.name);
+        let arms = arms(&results, if is_one_study { Arm::eq } else { does_the_same });
+        let folders: Vec<Folder> = (0..loaded.len()).map(|index| folder(loaded, &labels, &arms, index)).collect();
+        let unrelated = folders.iter().find(|folder| {
+            folder.name != folders[0].name && folder.changes.as_ref().is_some_and(|changes| changes.compared == 0)
+        });
+        if let Some(other) = unrelated {
+            let (a, b) = (&folders[0], other);
+            let cause = format!("they are of {} and {}, and have no arm in common", a.name, b.name);
+            return Err(Error::usage(format!("comparing {} and {}", a.folder, b.folder), cause)
+                .remedy("compare results of one study"));
+        }
+        Ok(Self {
+            schema: "iolane.compare/1",
+            differences: differences::differences(loaded),
+            not_compared: missing(&arms, loaded, &labels),
+            claims: claims(loaded),
+            warnings: warnings(loaded, &labels),
+            folders,
+            arms,
+        })
+    }
+}
+
+/// The ends of the folders' names; the whole names where those are not all different.
+fn labels(loaded: &[Loaded]) -> Vec<String> {
+    let whole = |folder: &Path| folder.display().to_string();
+    let end = |folder: &Path| folder.file_name().map_or_else(|| whole(folder), |name| name.to_string_lossy().into());
+    let ends: Vec<String> = loaded.iter().map(|loaded| end(&loaded.folder)).collect();
+    let is_alone = |label: &String| ends.iter().filter(|other| *other == label).count() == 1;
+    match ends.iter().all(is_alone) {
+        true => ends,
+        false => loaded.iter().map(|loaded| whole(&loaded.folder)).collect(),
+    }
+}
+
+/// Whether two arms are one.
+type IsSame = fn(&Arm, &Arm) -> bool;
+
+/// Studies have names of their own for paths.
+fn does_the_same(a: &Arm, b: &Arm) -> bool {
+    *a == Arm { name: a.name.clone(), ..b.clone() }
+}
+
+/// The arms of all folders, each once.
+fn arms(results: &[Results], is_same: IsSame) -> Vec<ArmComparison> {
+    let mut all: Vec<&Arm> = Vec::new();
+    for arm in results.iter().flat_map(|results| &results.arms) {
+        if !all.iter().any(|known| is_same(known, &arm.arm)) {
+            all.push(&arm.arm);
+        }
+    }
+    all.sort_by_key(|arm| (load_of(arm), arm.depth, arm.label()));
+    let find = |arm: &Arm| {
+        let in_each = results.iter().map(|results| results.arms.iter().find(|results| is_same(arm, &results.arm)));
+        ArmComparison::new(arm, &in_each.collect::<Vec<_>>())
+    };
+    all.into_iter().map(find).collect()
+}
+
+impl ArmComparison {
+    fn new(arm: &Arm, found: &[Option<&ArmResults>]) -> Self {
+        let first = found[0];
+        let folders = found
+            .iter()
+            .enumerate()
+            .map(|(index, found)| found.map(|found| Cell::new(found, first.filter(|_| index > 0))))
+            .collect();
+        Self { arm: arm.clone(), folders }
+    }
+}
+
+impl Cell {
+    fn new(results: &ArmResults, first: Option<&ArmResults>) -> Self {
+        let middle = |metric| results.values(metric).map(|values| median(&values));
+        let to_first = |metric| Ratio::new(&results.values(metric)?, &first?.values(metric)?);
+        let iops_ratio = to_first(Metric::Iops);
+        Self {
+            iops: middle(Metric::Iops).unwrap_or(0.0),
+            p99_ns: middle(Metric::P99Ns),
+            p99_ratio: to_first(Metric::P99Ns),
+            change: iops_ratio.map(Change::of),
+            iops_ratio,
+        }
+    }
+}
+
+impl Ratio {
+    /// `None` without a repeat, and where one has 0 or none of the figure.
+    fn new(here: &[f64], first: &[f64]) -> Option<Self> {
+        let repeats = here.len().min(first.len());
+        if repeats == 0 || !here.iter().chain(first).all(|value| *value > 0.0) {
+            return None;
+        }
+        let estimate = estimate_unpaired_ratio(here, first);
+        Some(Self { estimate, shown: repeats >= REPEATS_FOR_ADVICE && estimate.shows_difference() })
+    }
+}
+
+impl Change {
+    fn of(ratio: Ratio) -> Self {
+        match ratio.shown {
+            false => Self::NoDifferenceShown,
+            true if ratio.estimate.value > 1.0 => Self::Faster,
+            true => Self::Slower,
+        }
+    }
+}
+
+fn folder(loaded: &[Loaded], labels: &[String], arms: &[ArmComparison], index: usize) -> Folder {
+    let document = &loaded[index].document;
+    let changes = (index > 0).then(|| Changes::new(arms, index));
+    Folder {
+        folder: loaded[index].folder.display().to_string(),
+        label: labels[index].clone(),
+        name: document.name.clone(),
+        arms: arms.iter().filter(|arm| arm.folders[index].is_some()).count(),
+        repeats: document.repeats,
+        runtime_s: document.runtime_s,
+        summary: changes.as_ref().map(|changes| changes.summary(&labels[index], &labels[0])),
+        changes,
+    }
+}
+
+impl Changes {
+    fn new(arms: &[ArmComparison], index: usize) -> Self {
+        let changes = arms.iter().filter_map(|arm| {
+            let cell = arm.folders[index].as_ref()?;
+            Some((arm, cell.change?, cell.iops_ratio?.estimate.value))
+        });
+        let changes: Vec<(&ArmComparison, Change, f64)> = changes.collect();
+        let of = |wanted: Change| changes.iter().filter(move |(_, change, _)| *change == wanted);
+        let extreme =
+            |(arm, _, ratio): &(&ArmComparison, Change, f64)| Extreme { arm: arm.arm.to_string(), ratio: *ratio };
+        Self {
+            compared: changes.len(),
+            faster: of(Change::Faster).count(),
+            slower: of(Change::Slower).count(),
+            no_difference_shown: of(Change::NoDifferenceShown).count(),
+            largest_gain: of(Change::Faster).max_by(|a, b| a.2.total_cmp(&b.2)).map(extreme),
+            largest_loss: of(Change::Slower).min_by(|a, b| a.2.total_cmp(&b.2)).map(extreme),
+        }
+    }
+
+    fn summary(&self, label: &str, first: &str) -> String {
+        let against = format!("{label} against {first}");
+        if self.compared == 0 {
+            return format!("{against}: no arm in common.");
+        }
+        let Self { compared, faster, slower, no_difference_shown, .. } = self;
+        let extreme = |what: &str, extreme: &Option<Extreme>| {
+            let Extreme { arm, ratio } = extreme.as_ref()?;
+            Some(format!("; the largest {what} is {ratio:.2}x, {arm}"))
+        };
+        format!(
+            "{against}: of {compared} arms {faster} are faster and {slower} slower, {no_difference_shown} show no \
+             difference{}{}.",
+            extreme("gain", &self.largest_gain).unwrap_or_default(),
+            extreme("loss", &self.largest_loss).unwrap_or_default()
+        )
+    }
+}
+
+/// What folders do not have of what another has.
+fn missing(arms: &[ArmComparison], loaded: &[Loaded], labels: &[String]) -> Vec<Missing> {
+    let mut all: Vec<Missing> = Vec::new();
+    for (index, folder) in loaded.iter().enumerate() {
+        for ArmComparison { arm, .. } in arms.iter().filter(|arm| arm.folders[index].is_none()) {
+            let (reason, remedy) = why_missing(arm, folder);
+            let (path, label) = (arm.label(), &labels[index]);
+            let is_same = |known: &&mut Missing| {
+                known.path == path && known.folder == *label && known.reason == reason && known.remedy == remedy
+            };
+            match all.iter_mut().find(is_same) {
+                Some(known) => known.arms += 1,
+                None => {
+                    let (which, folder) = (arm.to_string(), label.clone());
+                    all.push(Missing { path, arms: 1, which, folder, reason, remedy });
+                }
+            }
+        }
+    }
+    // Stable: those of one path stay in the order of the folders.
+    all.sort_by(|a, b| a.path.cmp(&b.path));
+    all
+}
+
+/// Why a folder does not have an arm, and what would help. A study tells reasons by path, and names one arm of each.
+fn why_missing(arm: &Arm, folder: &Loaded) -> (String, String) {
+    let skipped = &folder.document.skipped;
+    let of_path: Vec<&Skipped> = skipped.iter().filter(|skipped| skipped.path == arm.label()).collect();
+    let exactly = of_path.iter().find(|skipped| skipped.which == arm.to_string());
+    match (exactly, &of_path[..]) {
+        (Some(one), _) | (None, [one]) => (one.reason.clone(), one.remedy.clone()),
+        (None, []) => ("it was not among its arms".into(), String::new()),
+        (None, several) => {
+            let reasons: Vec<&str> = several.iter().map(|skipped| skipped.reason.as_str()).collect();
+            (reasons.join("; or "), String::new())
+        }
+    }
+}
+
+fn claims(loaded: &[Loaded]) -> Vec<ClaimComparison> {
+    let mut all: Vec<ClaimComparison> = Vec::new();
+    for (index, folder) in loaded.iter().enumerate() {
+        for claim in &folder.document.claims {
+            let at = all.iter().position(|known| known.id == claim.id).unwrap_or_else(|| {
+                let verdicts = vec![None; loaded.len()];
+                all.push(ClaimComparison { id: claim.id.clone(), says: claim.says.clone(), verdicts, changed: false });
+                all.len() - 1
+            });
+            all[at].verdicts[index] = Some(claim.verdict.clone());
+        }
+    }
+    for claim in &mut all {
+        claim.changed = claim.verdicts.iter().any(|verdict| *verdict != claim.verdicts[0]);
+    }
+    all
+}
+
+/// With so many repeats a side every tenth arm that is the same shows a difference (two of the 20 ways to deal six
+/// values), with five every thirtieth.
+const REPEATS_FEW: usize = 3;
+
+fn warnings(loaded: &[Loaded], labels: &[String]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (folder, label) in loaded.iter().zip(labels) {
+        if !folder.document.complete {
+            let repeats = folder.document.repeats;
+            warnings.push(format!("{label} was interrupted: {repeats} repeats of it are whole"));
+        }
+    }
+    match loaded.iter().map(|folder| folder.document.repeats).min() {
+        Some(repeats) if repeats < REPEATS_FOR_ADVICE => warnings.push(format!(
+            "with fewer than {REPEATS_FOR_ADVICE} repeats chance cannot be told from difference: no difference is shown"
+        )),
+        Some(REPEATS_FEW) => warnings.push(format!(
+            "with {REPEATS_FEW} repeats every tenth arm shows a difference by chance alone, with 5 every thirtieth"
+        )),
+        _ => {}
+    }
+    warnings
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,68 @@
+//! Two arms that were measured apart, as on two machines: no repeat of one belongs to a repeat of the other.
+
+use super::Estimate;
+use super::bootstrap::{interval, resample_medians_apart};
+use super::median::median;
+
+/// The ratio of two medians, with the interval that resampling both sides independently gives; each side may have its own
+/// number of repeats. `NaN` if a side has none.
+///
+/// With 3 repeats on both sides the interval leaves 1 out as soon as the sides do not overlap, which chance alone brings
+/// about in one of ten.
+pub fn estimate_unpaired_ratio(numerators: &[f64], denominators: &[f64]) -> Estimate {
+    let (low, high) = interval(resample_medians_apart(&[numerators, denominators], |medians| medians[0] / medians[1]));
+    Estimate { value: median(numerators) / median(denominators), low, high }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_same_repeats_on_both_sides_show_no_difference() {
+        let sample = [10.0, 11.0, 12.0, 13.0, 14.0];
+        let ratio = estimate_unpaired_ratio(&sample, &sample);
+        assert!(ratio.value == 1.0 && ratio.low < 1.0 && ratio.high > 1.0, "{ratio:?}");
+    }
+
+    #[test]
+    fn sides_without_noise_have_an_exact_ratio_whatever_their_numbers_of_repeats() {
+        let ratio = estimate_unpaired_ratio(&[6.0; 3], &[4.0; 8]);
+        assert_eq!(ratio, Estimate { value: 1.5, low: 1.5, high: 1.5 });
+    }
+
+    #[test]
+    fn a_side_without_repeats_has_no_ratio_but_does_no_harm() {
+        assert!(estimate_unpaired_ratio(&[], &[1.0]).value.is_nan());
+        assert!(estimate_unpaired_ratio(&[1.0], &[]).value.is_nan());
+    }
+
+    /// Of 20 ways to deal six values to two sides of three, in two the sides do not overlap.
+    #[test]
+    fn with_three_repeats_a_side_a_tenth_of_all_deals_shows_a_difference() {
+        let mut shown = 0;
+        for dealt in (0u32..64).filter(|dealt| dealt.count_ones() == 3) {
+            let side = |is_mine: u32| -> Vec<f64> {
+                (0..6).filter(|bit| dealt >> bit & 1 == is_mine).map(|bit| 100.0 + f64::from(bit)).collect()
+            };
+            shown += u32::from(estimate_unpaired_ratio(&side(1), &side(0)).shows_difference());
+        }
+        assert_eq!(shown, 2);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        #[test]
+        fn the_interval_lies_within_what_the_two_sides_allow(
+            a in prop::collection::vec(1f64..1e6, 1..9),
+            b in prop::collection::vec(1f64..1e6, 1..9),
+        ) {
+            let ratio = estimate_unpaired_ratio(&a, &b);
+            let ends = |side: &[f64]| side.iter().fold((f64::MAX, f64::MIN), |(low, high), x| (low.min(*x), high.max(*x)));
+            let ((a_low, a_high), (b_low, b_high)) = (ends(&a), ends(&b));
+            prop_assert!(a_low / b_high <= ratio.low && ratio.low <= ratio.high && ratio.high <= a_high / b_low);
+        }
+    }
+}
