@@ -14,15 +14,16 @@ pub(crate) struct Package {
 }
 
 /// What the tests call.
-pub(crate) const FOR_TESTS: [Package; 5] = [
+pub(crate) const FOR_TESTS: [Package; 6] = [
     QEMU,
+    FIO,
     Package { name: "util-linux", program: "losetup", needed_by: "tests on loop devices, mounts and swap" },
     Package { name: "fdisk", program: "sfdisk", needed_by: "tests that refuse to write over a partition table" },
     Package { name: "e2fsprogs", program: "mkfs.ext4", needed_by: "tests that refuse to write over ext4" },
     Package { name: "xfsprogs", program: "mkfs.xfs", needed_by: "tests that refuse to write over XFS" },
 ];
 
-/// What the benchmark compares with.
+/// What tests and benchmarks compare with.
 pub(crate) const FIO: Package = Package { name: "fio", program: "fio", needed_by: "the comparison with fio" };
 
 /// What counts the instructions of a program.

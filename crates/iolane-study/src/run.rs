@@ -459,9 +459,14 @@ mod tests {
 
     /// What one thread does on a simulated device whose every request takes 100 us, in virtual time.
     fn simulated(workload: Workload, runtime: Duration) -> Tally {
+        simulated_with("", workload, runtime)
+    }
+
+    /// The same with more settings of the device.
+    fn simulated_with(settings: &str, workload: Workload, runtime: Duration) -> Tally {
         let plan = RunPlan {
             path: IoPath::new("sim"),
-            targets: vec![Target::open("sim:16m,latency=100us,jitter=0us").unwrap()],
+            targets: vec![Target::open(format!("sim:16m,latency=100us,jitter=0us,{settings}")).unwrap()],
             workload,
             threads: 1,
             placement: Placement::default(),
@@ -501,5 +506,50 @@ mod tests {
         let tally = simulated(workload, Duration::from_millis(100));
         assert!((98..=101).contains(&tally.ios), "{}", tally.ios);
         assert!(tally.latency.max() < 150_000, "{} ns", tally.latency.max());
+    }
+
+    /// What a second shows of a device that answers in 100 us, and stops for 100 ms once in that second: at a request of
+    /// that number, counted from the first of the two slices before.
+    fn with_a_stall(request: u64, workload: Workload) -> Tally {
+        simulated_with(&format!("stall-every={request},stall=100ms"), workload, Duration::from_secs(1))
+    }
+
+    /// A histogram of three digits is right to a thousandth, and a simulated device tells in whole microseconds that a
+    /// request has ended.
+    #[track_caller]
+    fn assert_percentiles(tally: &Tally, expected: &[(f64, f64)]) {
+        for (percentile, expected_us) in expected {
+            let measured_us = tally.latency.value_at_percentile(*percentile) as f64 / 1e3;
+            let close = (measured_us - expected_us).abs() <= 0.001 * expected_us + 1.0;
+            assert!(close, "p{percentile} is {measured_us} us and not {expected_us} us");
+        }
+    }
+
+    #[test]
+    fn without_a_rate_a_stall_is_one_slow_request_which_the_percentiles_miss() {
+        // 10,000 requests a second, of which 500 in each slice, and 1000 that never come to be.
+        let closed_loop = with_a_stall(6000, Workload::default());
+        assert_eq!(closed_loop.ios, 9000);
+        assert_percentiles(&closed_loop, &[(50.0, 100.0), (99.9, 100.0), (100.0, 100_100.0)]);
+        // Paced as with the rate below, but each waits for the one before it: 100 never come to be.
+        let paced = with_a_stall(600, Workload { think_us: Some(900), ..Workload::default() });
+        assert_eq!(paced.ios, 900);
+        assert_percentiles(&paced, &[(50.0, 100.0), (99.0, 100.0), (100.0, 100_100.0)]);
+    }
+
+    #[test]
+    fn with_a_rate_a_stall_counts_for_every_request_that_was_due_meanwhile() {
+        // One each millisecond: the first to meet the stall takes 100.1 ms, the next 99.1, the hundredth 1.1. So ten of
+        // the thousand take longer than p99, which is the eleventh's 90.1 ms.
+        let rate = |depth| Workload { rate: Some(1000.0), depth, ..Workload::default() };
+        let deep = with_a_stall(600, rate(128));
+        assert_eq!((deep.ios, deep.late), (1000, 0));
+        let expected = [(50.0, 100.0), (90.0, 100.0), (90.1, 1100.0), (95.0, 50_100.0), (99.0, 90_100.0)];
+        assert_percentiles(&deep, &expected);
+        assert_percentiles(&deep, &[(100.0, 100_100.0)]);
+        // At depth 1 each then waits for those before it as well, 100 us for each: the eleventh for ten.
+        let alone = with_a_stall(600, rate(1));
+        assert_eq!((alone.ios, alone.late), (1000, 0));
+        assert_percentiles(&alone, &[(50.0, 100.0), (99.0, 91_100.0), (100.0, 100_100.0)]);
     }
 }

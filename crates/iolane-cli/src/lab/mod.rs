@@ -15,6 +15,8 @@ use iolane_lab::{
     Accelerator, Drive, Ended, Events, GuestCommand, Job, Kernel, KernelSource, Lab, Machine, Stream, debian,
 };
 
+use iolane_study::session::InstalledPeer;
+
 use crate::arguments::{self, Accel, Cli, Command, GuestArguments, LabCommand, LabRunArguments};
 use crate::interrupt::STOP;
 use crate::{Outcome, output};
@@ -57,7 +59,7 @@ fn in_guest(
         machine,
         iolane: std::env::current_exe().map_err(|error| Error::system("this program", error))?,
         files,
-        programs: Vec::new(),
+        programs: peers_named(words),
         module_parameters: Vec::new(),
         accelerator: arguments.accel.map(|accel| match accel {
             Accel::Kvm => Accelerator::Kvm,
@@ -149,12 +151,26 @@ const OUTPUT_OPTIONS: &[&str] = &["--out", "--json"];
 const INPUT_BYTES_MAX: u64 = 64 << 20;
 
 fn named_outputs(words: &[String], folder: &Path) -> Vec<PathBuf> {
-    let apart = words.windows(2).filter(|pair| OUTPUT_OPTIONS.contains(&pair[0].as_str())).map(|pair| pair[1].as_str());
+    values_of(words, OUTPUT_OPTIONS).filter(|value| *value != "-").map(|value| normal(&folder.join(value))).collect()
+}
+
+/// The values that these options have in a command, each in a word of its own or after `=`.
+fn values_of<'a>(words: &'a [String], options: &'a [&str]) -> impl Iterator<Item = &'a str> {
+    let apart = words.windows(2).filter(|pair| options.contains(&pair[0].as_str())).map(|pair| pair[1].as_str());
     let joined = words.iter().filter_map(|word| {
         let (option, value) = word.split_once('=')?;
-        OUTPUT_OPTIONS.contains(&option).then_some(value)
+        options.contains(&option).then_some(value)
     });
-    apart.chain(joined).filter(|value| *value != "-").map(|value| normal(&folder.join(value))).collect()
+    apart.chain(joined)
+}
+
+/// The programs of the peers that a study is to run, as far as they are installed here, and their places inside; what is
+/// missing the study itself says.
+fn peers_named(words: &[String]) -> Vec<(PathBuf, PathBuf)> {
+    let installed = values_of(words, &["--peer"])
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| Some((name, InstalledPeer::find(name).ok()?.installed.program)));
+    installed.map(|(name, program)| (program, Path::new("/bin").join(name))).collect()
 }
 
 /// Files that exist here and are named in the command, beside those that it writes.

@@ -164,6 +164,12 @@ fn session(arguments: &StudyArguments, named: Option<Study>, measures: bool) -> 
         Some(_) => Writing::No,
         None => Writing::of(&workload),
     };
+    if let Some(stray) =
+        arguments.targets.allow_writes.iter().find(|name| !targets::named(&arguments.targets.target).contains(name))
+    {
+        let what = format!("--allow-writes {}", output::shown(Path::new(stray)));
+        return Err(Error::usage(what, "it is no target of this study").remedy("name it by --target as well").into());
+    }
     let mut target_arguments: TargetArguments = arguments.targets.clone();
     if !measures && target_arguments.size.is_none() && targets::would_be_scratch(&target_arguments, only_path) {
         target_arguments.size = Some(DRY_SCRATCH);

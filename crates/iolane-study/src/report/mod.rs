@@ -145,7 +145,7 @@ impl StudyReport {
     pub fn new(asked: &Asked, measured: &Measured, records: RecordsFile) -> Self {
         let Asked { study, conditions } = asked;
         let Conditions { lengths: Lengths { repeats, warmup, .. }, scale, targets, .. } = conditions;
-        let whole = if measured.interrupted { whole_repeats(&measured.rows) } else { *repeats };
+        let whole = measured.whole_repeats;
         let kept: Vec<Row> = measured.rows.iter().filter(|row| (row.repeat as usize) < whole.max(1)).cloned().collect();
         let results = Results::new(&kept, measured.left_out.clone());
         let arms = arm_reports(&results, &measured.rows);
@@ -203,12 +203,6 @@ fn common<'a>(rows: &'a [Row], of: impl Fn(&'a Row) -> Option<&'a String>) -> Op
     let mut values = rows.iter().filter_map(of);
     let first = values.next()?;
     values.all(|value| value == first).then(|| first.clone())
-}
-
-/// Repeats in which every arm that was measured at all has a run that counts.
-fn whole_repeats(rows: &[Row]) -> usize {
-    let results = Results::new(rows, Vec::new());
-    results.arms.iter().map(|arm| arm.rows.len()).min().unwrap_or(0)
 }
 
 fn arm_reports(results: &Results, rows: &[Row]) -> Vec<ArmReport> {

@@ -99,6 +99,8 @@ pub struct Measured {
     pub preconditioned: Vec<Preconditioned>,
     /// Length of each run.
     pub runtime: Duration,
+    /// Repeats in which every arm that was not given up has a run that counts.
+    pub whole_repeats: usize,
     /// Whether it was stopped before its end.
     pub interrupted: bool,
     /// The journal; to be removed once the rows are kept.
@@ -129,6 +131,8 @@ const RUNTIME_MIN: Duration = Duration::from_millis(200);
 const RUNTIME_MAX: Duration = Duration::from_secs(2);
 /// How often a run that is worth nothing is tried again.
 const RETRIES: u32 = 2;
+/// More runs than this no one waits for.
+const RUNS_MAX: usize = 1_000_000;
 /// Disturbed runs that are repeated, as a share of all: on a machine that is never quiet a study must end too.
 const RETRIES_SHARE: f64 = 0.1;
 
@@ -145,6 +149,11 @@ impl Session {
             };
             let why = format!("no arm can be run ({}: {})", first.arm.label(), first.reason);
             return Err(Error::unavailable("study", why).remedy(&first.remedy));
+        }
+        if planned.len().saturating_mul(conditions.lengths.repeats) > RUNS_MAX {
+            let cause = format!("{} arms, {} repeats each", planned.len(), conditions.lengths.repeats);
+            return Err(Error::usage(format!("study {}", study.name), cause)
+                .remedy(format!("it may have {RUNS_MAX} runs at most")));
         }
         let mut session = Self { study, conditions, planned, left_out, runtime: Duration::ZERO };
         session.set_runtime(session.fitting_runtime());
@@ -219,8 +228,8 @@ impl Session {
 
     /// How long they will take, about.
     pub fn estimated_time(&self) -> Duration {
-        let runs = (self.runtime + self.conditions.lengths.warmup + OVERHEAD) * self.runs() as u32;
-        runs + precondition::estimated_time(&self.planned, self.conditions.scale)
+        let each = self.runtime + self.conditions.lengths.warmup + OVERHEAD;
+        each.mul_f64(self.runs() as f64) + precondition::estimated_time(&self.planned, self.conditions.scale)
     }
 
     fn setup(&self) -> Setup {
@@ -315,18 +324,30 @@ impl Session {
         interrupted: bool,
         journal: Journal,
     ) -> Measured {
-        for planned in &self.planned {
-            let mut of_arm = rows.iter().filter(|row| row.arm == planned.arm).peekable();
-            if of_arm.peek().is_some() && of_arm.clone().all(|row| row.worthless.is_some()) {
-                let reason = of_arm.last().and_then(|row| row.worthless.clone()).unwrap_or_default();
-                self.left_out.push(LeftOut { arm: planned.arm.clone(), reason, remedy: String::new(), failed: true });
-            } else if of_arm.peek().is_none() {
-                let reason = "it was interrupted before a run of this ended".into();
-                let remedy = "the same command goes on where it stopped".into();
-                self.left_out.push(LeftOut { arm: planned.arm.clone(), reason, remedy, failed: false });
-            }
+        let runs = Runs::new(&self.planned, &rows);
+        let mut whole_repeats = self.conditions.lengths.repeats;
+        for (index, Planned { arm, .. }) in self.planned.iter().enumerate() {
+            let good = rows.iter().filter(|row| row.arm == *arm && row.worthless.is_none()).count();
+            let trouble = rows.iter().rev().find(|row| row.arm == *arm).and_then(|row| row.worthless.clone());
+            let (reason, remedy) = match trouble.filter(|_| runs.given_up[index]) {
+                // Its other repeats could not be paired with those of other arms.
+                Some(trouble) => (trouble, ""),
+                None => {
+                    whole_repeats = whole_repeats.min(good);
+                    if good > 0 {
+                        continue;
+                    }
+                    (
+                        "it was interrupted before a run of this ended".into(),
+                        "the same command goes on where it stopped",
+                    )
+                }
+            };
+            let failed = runs.given_up[index];
+            self.left_out.push(LeftOut { arm: arm.clone(), reason, remedy: remedy.into(), failed });
         }
-        Measured { rows, left_out: self.left_out, preconditioned, runtime: self.runtime, interrupted, journal }
+        let (left_out, runtime) = (self.left_out, self.runtime);
+        Measured { rows, left_out, preconditioned, runtime, whole_repeats, interrupted, journal }
     }
 }
 
@@ -464,7 +485,8 @@ impl Results {
     pub fn new(rows: &[Row], left_out: Vec<LeftOut>) -> Self {
         let mut arms: Vec<ArmResults> = Vec::new();
         let mut index: HashMap<String, usize> = HashMap::new();
-        for row in rows.iter().filter(|row| row.worthless.is_none()) {
+        let is_left_out = |row: &&Row| left_out.iter().any(|left_out| left_out.arm == row.arm);
+        for row in rows.iter().filter(|row| row.worthless.is_none() && !is_left_out(row)) {
             let at = *index.entry(row.arm.to_string()).or_insert_with(|| {
                 arms.push(ArmResults { arm: row.arm.clone(), rows: Vec::new() });
                 arms.len() - 1
