@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::claims::{self, Decision};
 use crate::plan::{Arm, Lengths, Metric, Scale, Study};
 use crate::record::{HostRecord, TargetRecord};
-use crate::records::{ArmResults, LeftOut, Results, Row};
-use crate::session::{Conditions, Measured, Preconditioned};
+use crate::records::{ArmResults, LeftOut, Preconditioned, Results, Row};
+use crate::session::{Conditions, Measured};
 use crate::stats::{
     Estimate, SteadyState, WINDOW_ROUNDS, estimate_median, estimate_ratio, median, robust_variation, steady_state,
 };
