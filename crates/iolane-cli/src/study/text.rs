@@ -2,7 +2,7 @@
 
 use iolane_study::claims::{Decision, Verdict};
 use iolane_study::plan::{Arm, Factor, Metric};
-use iolane_study::report::{ArmReport, FigureReport, Series, Skipped, StudyReport};
+use iolane_study::report::{ArmReport, FigureReport, Point, Series, Skipped, StudyReport};
 use iolane_study::stats::Estimate;
 
 use crate::output::{self, CellAlignment, count, or_unavailable, time};
@@ -114,10 +114,10 @@ fn figures(figures: &[FigureReport]) -> String {
     let mut text = String::new();
     let (mut unmeasured, mut unavailable) = (Vec::new(), Vec::new());
     for figure in figures {
-        let mut points = figure.series.iter().flat_map(|series| &series.points).peekable();
-        match points.peek() {
+        let points: Vec<&Point> = figure.series.iter().flat_map(|series| &series.points).collect();
+        match points.first() {
             None => unmeasured.push(figure.id.as_str()),
-            Some(_) if points.all(|point| point.y.is_none()) => unavailable.push(figure.id.as_str()),
+            Some(_) if points.iter().all(|point| point.y.is_none()) => unavailable.push(figure.id.as_str()),
             Some(_) if figure.x == Factor::Path => text.push_str(&by_path(figure)),
             Some(_) => text.push_str(&along_factor(figure)),
         }
