@@ -341,7 +341,7 @@ impl Bar {
             && done.is_multiple_of(10)
         {
             let total = self.bar.length().unwrap_or(0);
-            complain(&format!("{what}: {done} of {total} runs, {} s left", left.as_secs()));
+            complain(&format!("{what}: {done} of {total} runs, {} s left; now {now}", left.as_secs()));
         }
         self.bar.set_message(now);
     }

@@ -1,8 +1,9 @@
 //! A study's results as a page for people: the answer, the claims, the figures, what was left out.
 
 use iolane_study::claims::{Decision, Verdict};
-use iolane_study::plan::{Arm, Metric};
-use iolane_study::report::{ArmReport, FigureReport, Skipped, StudyReport};
+use iolane_study::plan::{Arm, Factor, Metric};
+use iolane_study::report::{ArmReport, FigureReport, Point, Series, Skipped, StudyReport};
+use iolane_study::stats::Estimate;
 
 use crate::output::{self, CellAlignment, count, or_unavailable, time};
 
@@ -108,21 +109,49 @@ fn row(arm: &ArmReport) -> Vec<String> {
     ]
 }
 
-/// A table for each figure that has points, and the names of those that have none.
+/// A table for each figure that has values, and the names of those that have none.
 fn figures(figures: &[FigureReport]) -> String {
-    let (drawn, empty): (Vec<&FigureReport>, Vec<&FigureReport>) =
-        figures.iter().partition(|figure| figure.series.iter().any(|series| !series.points.is_empty()));
-    let mut text: String = drawn.into_iter().map(figure).collect();
-    if !empty.is_empty() {
-        let names: Vec<&str> = empty.iter().map(|figure| figure.id.as_str()).collect();
-        let line = format!("Figures without an arm that was measured: {}", names.join("; "));
-        text.push_str(&format!("{}\n\n", output::wrap(&line, 0)));
+    let mut text = String::new();
+    let (mut unmeasured, mut unavailable) = (Vec::new(), Vec::new());
+    for figure in figures {
+        let points: Vec<&Point> = figure.series.iter().flat_map(|series| &series.points).collect();
+        match points.first() {
+            None => unmeasured.push(figure.id.as_str()),
+            Some(_) if points.iter().all(|point| point.y.is_none()) => unavailable.push(figure.id.as_str()),
+            Some(_) if figure.x == Factor::Path => text.push_str(&by_path(figure)),
+            Some(_) => text.push_str(&along_factor(figure)),
+        }
+    }
+    for (what, ids) in
+        [("Figures without an arm that was measured", unmeasured), ("Figures of what is not counted here", unavailable)]
+    {
+        if !ids.is_empty() {
+            text.push_str(&format!("{}\n\n", output::wrap(&format!("{what}: {}", ids.join("; ")), 0)));
+        }
     }
     text
 }
 
+/// A figure of one value for each path: a row each, the published value beside ours.
+fn by_path(figure: &FigureReport) -> String {
+    let row = |series: &Series| {
+        let y = series.points.first().and_then(|point| point.y);
+        let published = series.published.first().map_or("-".into(), |point| shown(figure.y, point.y));
+        let interval = |y: Estimate| format!("{} - {}", shown(figure.y, y.low), shown(figure.y, y.high));
+        vec![
+            series.name.clone(),
+            or_unavailable(y.map(|y| y.value), |value| shown(figure.y, value)),
+            y.map_or("-".into(), interval),
+            published,
+        ]
+    };
+    let rows: Vec<Vec<String>> = figure.series.iter().map(row).collect();
+    let table = output::table(&["path", "here", "95 %", "published"], &rows, CellAlignment::Right);
+    format!("{}{table}\n", title(figure))
+}
+
 /// A figure as a table: a row for each value along it, a column for each path.
-fn figure(figure: &FigureReport) -> String {
+fn along_factor(figure: &FigureReport) -> String {
     let mut values: Vec<(f64, &str)> = Vec::new();
     for point in figure.series.iter().flat_map(|series| &series.points) {
         if values.iter().all(|(x, _)| *x != point.x) {
@@ -130,24 +159,22 @@ fn figure(figure: &FigureReport) -> String {
         }
     }
     values.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let title = format!("Figure {}: {}\n", figure.id, figure.title);
     let along = serde_name(&figure.x);
-    let headings: Vec<&str> =
-        [along.as_str()].into_iter().chain(figure.series.iter().map(|series| series.name.as_str())).collect();
-    let rows: Vec<Vec<String>> = values
-        .iter()
-        .map(|(x, at)| {
-            let cell = |series: &iolane_study::report::Series| {
-                let point = series.points.iter().find(|point| point.x == *x);
-                match point.map(|point| point.y) {
-                    None => "-".into(),
-                    Some(y) => or_unavailable(y.map(|y| y.value), |value| shown(figure.y, value)),
-                }
-            };
-            [(*at).to_owned()].into_iter().chain(figure.series.iter().map(cell)).collect()
-        })
-        .collect();
-    format!("{title}{}\n", output::table(&headings, &rows, CellAlignment::Right))
+    let names = figure.series.iter().map(|series| series.name.as_str());
+    let headings: Vec<&str> = [along.as_str()].into_iter().chain(names).collect();
+    let row = |(x, at): &(f64, &str)| {
+        let cell = |series: &Series| match series.points.iter().find(|point| point.x == *x).map(|point| point.y) {
+            None => "-".into(),
+            Some(y) => y.map_or("?".into(), |y| shown(figure.y, y.value)),
+        };
+        [(*at).to_owned()].into_iter().chain(figure.series.iter().map(cell)).collect()
+    };
+    let rows: Vec<Vec<String>> = values.iter().map(row).collect();
+    format!("{}{}\n", title(figure), output::table(&headings, &rows, CellAlignment::Right))
+}
+
+fn title(figure: &FigureReport) -> String {
+    format!("{}\n", output::wrap(&format!("Figure {}: {}", figure.id, figure.title), 2))
 }
 
 /// A metric's value with its unit.

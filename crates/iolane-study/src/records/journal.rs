@@ -11,7 +11,7 @@ use rustix::fs::FlockOperation;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
-use super::Row;
+use super::{Preconditioned, Row};
 
 /// Its name in the folder of results.
 pub const FILE: &str = "journal.jsonl";
@@ -23,6 +23,16 @@ const SCHEMA: &str = "iolane.journal/1";
 struct Heading<S> {
     schema: String,
     setup: S,
+}
+
+/// A line behind it.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Entry<R, P> {
+    /// A run has ended.
+    Run(R),
+    /// Targets have been made ready for writes.
+    Preconditioned(P),
 }
 
 /// A journal that is open; nobody else can write to it meanwhile.
@@ -39,6 +49,8 @@ pub struct Begun<S> {
     pub setup: S,
     /// The runs that have ended.
     pub rows: Vec<Row>,
+    /// What was done to targets before writes were measured, the last time.
+    pub preconditioned: Vec<Preconditioned>,
 }
 
 impl Journal {
@@ -83,7 +95,15 @@ impl Journal {
     /// # Errors
     /// `Failed` if it cannot be written.
     pub fn append(&mut self, row: &Row) -> Result<()> {
-        self.line(row)
+        self.line(&Entry::<_, ()>::Run(row))
+    }
+
+    /// Adds what was done to targets before writes are measured.
+    ///
+    /// # Errors
+    /// `Failed` if it cannot be written.
+    pub fn note_preconditioning(&mut self, done: &[Preconditioned]) -> Result<()> {
+        self.line(&Entry::<(), _>::Preconditioned(done))
     }
 
     fn line(&mut self, value: &impl Serialize) -> Result<()> {
@@ -132,9 +152,15 @@ pub fn parse<S: for<'de> Deserialize<'de>>(mut lines: impl BufRead, path: &Path)
         }
         number += 1;
         match &mut begun {
-            None => begun = Some(Begun { setup: heading(&line, path)?, rows: Vec::new() }),
-            Some(Begun { rows, .. }) => {
-                rows.push(serde_json::from_slice(&line).map_err(|error| bad_line(path, number, &error))?)
+            None => {
+                let setup = heading(&line, path)?;
+                begun = Some(Begun { setup, rows: Vec::new(), preconditioned: Vec::new() });
+            }
+            Some(Begun { rows, preconditioned, .. }) => {
+                match serde_json::from_slice(&line).map_err(|error| bad_line(path, number, &error))? {
+                    Entry::Run(row) => rows.push(row),
+                    Entry::Preconditioned(done) => *preconditioned = done,
+                }
             }
         }
         whole_bytes += line.len() as u64 + 1;

@@ -164,6 +164,19 @@ pub struct LeftOut {
     pub failed: bool,
 }
 
+/// What was done to a target before its writes were measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Preconditioned {
+    /// The target.
+    pub target: String,
+    /// How often it was written whole, in sequence; parts of it count as such. A scratch file was when it was made.
+    pub passes: f64,
+    /// I/Os per second of each round of random writes.
+    pub rounds: Vec<f64>,
+    /// The round in which the steady state was reached, from 1; `None` if it was not.
+    pub steady_round: Option<usize>,
+}
+
 /// What a study has to show for itself.
 #[derive(Debug, Clone, Default)]
 pub struct Results {

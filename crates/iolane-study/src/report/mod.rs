@@ -5,13 +5,15 @@ mod advice;
 mod figures;
 mod load;
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::claims::{self, Decision};
 use crate::plan::{Arm, Lengths, Metric, Scale, Study};
 use crate::record::{HostRecord, TargetRecord};
-use crate::records::{ArmResults, LeftOut, Results, Row};
-use crate::session::{Conditions, Measured, Preconditioned};
+use crate::records::{ArmResults, LeftOut, Preconditioned, Results, Row};
+use crate::session::{Conditions, Measured};
 use crate::stats::{
     Estimate, SteadyState, WINDOW_ROUNDS, estimate_median, estimate_ratio, median, robust_variation, steady_state,
 };
@@ -147,7 +149,8 @@ impl StudyReport {
         let Conditions { lengths: Lengths { repeats, warmup, .. }, scale, targets, .. } = conditions;
         let whole = measured.whole_repeats;
         let kept: Vec<Row> = measured.rows.iter().filter(|row| (row.repeat as usize) < whole.max(1)).cloned().collect();
-        let results = Results::new(&kept, measured.left_out.clone());
+        let mut results = Results::new(&kept, measured.left_out.clone());
+        in_order_of(study, *scale, &mut results);
         let arms = arm_reports(&results, &measured.rows);
         let mut warnings = Vec::new();
         if measured.interrupted {
@@ -203,6 +206,16 @@ fn common<'a>(rows: &'a [Row], of: impl Fn(&'a Row) -> Option<&'a String>) -> Op
     let mut values = rows.iter().filter_map(of);
     let first = values.next()?;
     values.all(|value| value == first).then(|| first.clone())
+}
+
+/// Puts arms in the order of the study's file, those of peers behind iolane's own; they ran in an order of chance.
+fn in_order_of(study: &Study, scale: Scale, results: &mut Results) {
+    let arms = study.arms(scale).unwrap_or_default();
+    let places: HashMap<String, usize> = arms.iter().enumerate().map(|(place, arm)| (arm.to_string(), place)).collect();
+    results.arms.sort_by_key(|results| {
+        let own = Arm { peer: None, ..results.arm.clone() };
+        (results.arm.peer.is_some(), places.get(&own.to_string()).copied())
+    });
 }
 
 fn arm_reports(results: &Results, rows: &[Row]) -> Vec<ArmReport> {

@@ -20,13 +20,12 @@ use crate::placement::Placement;
 use crate::plan::{Arm, Lengths, Scale, Study};
 use crate::record::{self, TargetRecord};
 use crate::records::journal::Journal;
-use crate::records::{ArmResults, LeftOut, Results, Row};
+use crate::records::{ArmResults, LeftOut, Preconditioned, Results, Row};
 use crate::run::{RunOutcome, RunPlan, run};
 use crate::session::judge::Worth;
 use crate::workload::random_stream;
 
 pub use peers::InstalledPeer;
-pub use precondition::Preconditioned;
 
 /// What a study is run on.
 #[derive(Debug, Clone)]
@@ -125,7 +124,7 @@ struct Setup {
 }
 
 /// What a run costs beside its warm-up and its measurement: set-up, the two slices, tracing's end.
-const OVERHEAD: Duration = Duration::from_millis(180);
+const OVERHEAD: Duration = Duration::from_millis(220);
 /// A run shorter than this says little; longer ones say no more when time is short.
 const RUNTIME_MIN: Duration = Duration::from_millis(200);
 const RUNTIME_MAX: Duration = Duration::from_secs(2);
@@ -258,7 +257,7 @@ impl Session {
     pub fn run(mut self, folder: &Path, stop: &AtomicBool, mut progress: impl FnMut(Progress<'_>)) -> Result<Measured> {
         let (mut journal, begun) = Journal::open::<Setup>(folder)?;
         let mut setup = self.setup();
-        let mut rows = Vec::new();
+        let (mut rows, mut preconditioned) = (Vec::new(), Vec::new());
         match begun {
             None => journal.begin(&setup)?,
             Some(begun) => {
@@ -267,19 +266,21 @@ impl Session {
                     return Err(another_study(folder, &begun.setup, &setup));
                 }
                 self.set_runtime(Duration::from_nanos(setup.runtime_ns));
-                rows = begun.rows;
+                (rows, preconditioned) = (begun.rows, begun.preconditioned);
             }
         }
         let mut runs = Runs::new(&self.planned, &rows);
         let (total, order) = (self.runs(), self.order());
         let writes =
             |(repeat, index): &(u32, usize)| self.planned[*index].arm.rw.writes() && runs.wants(*index, *repeat);
-        let mut preconditioned = Vec::new();
         if order.iter().any(writes) {
             let done = order.iter().filter(|(repeat, index)| !runs.wants(*index, *repeat)).count();
             let tell = |target: &str| progress(Progress { done, total, now: Now::Preconditions(target) });
             match precondition::precondition(&self.planned, &self.conditions, stop, tell) {
-                Ok(done) => preconditioned = done,
+                Ok(done) => {
+                    journal.note_preconditioning(&done)?;
+                    preconditioned = done;
+                }
                 Err(_) if stop.load(Ordering::Relaxed) => {
                     return Ok(self.measured(rows, preconditioned, true, journal));
                 }

@@ -6,28 +6,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use iolane::{Error, IoPath, Pages, Result, Target};
-use serde::Serialize;
 
 use super::{Conditions, Planned};
 use crate::placement::Placement;
 use crate::plan::{PerScale, Scale};
 use crate::record;
+use crate::records::Preconditioned;
 use crate::run::{RunOutcome, RunPlan, run};
 use crate::stats::first_steady_round;
 use crate::workload::{Access, Workload};
-
-/// What was done to a target before its writes were measured.
-#[derive(Debug, Clone, Serialize)]
-pub struct Preconditioned {
-    /// The target.
-    pub target: String,
-    /// How often it was written whole, in sequence; parts of it count as such. A scratch file was when it was made.
-    pub passes: f64,
-    /// I/Os per second of each round of random writes.
-    pub rounds: Vec<f64>,
-    /// The round in which the steady state was reached, from 1; `None` if it was not.
-    pub steady_round: Option<usize>,
-}
 
 /// How far preconditioning goes at a scale.
 struct Effort {
