@@ -260,6 +260,10 @@ struct ThreadOutcome {
 fn run_on<C: Clock>(plan: &RunPlan, capabilities: Capabilities, clock: &C, stop: &AtomicBool) -> Result<RunOutcome> {
     let books = books(plan)?;
     let meeting = Meeting::default();
+    // While one counter is open, opening and closing those of the threads changes nothing in the kernel. So its code is
+    // patched, which a tracepoint's coming and going takes, while no thread of the run makes a system call: patched under
+    // running threads, QEMU's translator has been seen to run the old code for ever.
+    let tracepoint = SyscallCounter::open();
     let (cpu, machine, wall_s, outcomes) = std::thread::scope(|scope| {
         let spawned: io::Result<Vec<_>> = (0..plan.threads)
             .map(|thread| {
@@ -273,6 +277,7 @@ fn run_on<C: Clock>(plan: &RunPlan, capabilities: Capabilities, clock: &C, stop:
             meeting.abandon();
             Error::system("making a thread", error)
         })?;
+        meeting.hold(threads.len(), || drop(tracepoint));
         let look = || (MachineSnapshot::take(), CpuSnapshot::take(), Instant::now());
         let (machine_before, before, begun) = meeting.hold(threads.len(), look);
         let (machine_after, after, ended) = meeting.hold(threads.len(), look);
@@ -336,8 +341,15 @@ fn work<C: Clock>(
     stop: &AtomicBool,
 ) -> Result<Option<ThreadOutcome>> {
     let prepared = without_panic(|| prepare(plan, thread, book, clock, stop));
-    let all_ready = meeting.attend(prepared.is_err());
-    let measured = prepared.map(|(mut engine, submit, trace)| {
+    let mut all_ready = meeting.attend(prepared.is_err());
+    let prepared = prepared.and_then(|(mut engine, trace)| {
+        let slice = Extent::of(SLICE_NS);
+        let submit = all_ready.then(|| without_panic(|| phase(&mut engine, Phase::TimeSubmission, slice, stop)));
+        Ok((engine, trace, submit.transpose()?.map(|tally| tally.submit)))
+    });
+    all_ready &= meeting.attend(prepared.is_err());
+    let measured = prepared.map(|(mut engine, trace, submit)| {
+        // Neither warm-up nor slices count towards the bytes that the workload may move.
         let bytes_max = plan.workload.bytes_max.unwrap_or(u64::MAX);
         let extent = Extent { duration_ns: nanoseconds(plan.runtime), bytes_max };
         let measured = all_ready.then(|| without_panic(|| phase(&mut engine, Phase::Measure, extent, stop)));
@@ -346,7 +358,8 @@ fn work<C: Clock>(
     meeting.attend(false);
     // Only now may the queue close: its kernel threads have been counted.
     let (_engine, measured, submit, trace) = measured?;
-    measured.map(|measured| Ok(ThreadOutcome { measured: measured?, submit, trace })).transpose()
+    let Some((measured, submit)) = measured.zip(submit) else { return Ok(None) };
+    Ok(Some(ThreadOutcome { measured: measured?, submit, trace }))
 }
 
 /// A bug in one thread must not leave the others waiting for it.
@@ -359,14 +372,14 @@ fn nanoseconds(duration: Duration) -> u64 {
     duration.as_nanos().try_into().unwrap_or(u64::MAX / 2)
 }
 
-/// Opens the queue, warms up, and runs the slices that say how the path works.
+/// Opens the queue, warms up, and runs the slice that says how many system calls the path makes.
 fn prepare<C: Clock>(
     plan: &RunPlan,
     thread: usize,
     book: Option<Arc<Generations>>,
     clock: C,
     stop: &AtomicBool,
-) -> Result<(Engine<C>, Histogram<u64>, Trace)> {
+) -> Result<(Engine<C>, Trace)> {
     if let Some(cpu) = nth(plan.placement.cpus.as_ref(), thread) {
         pin(cpu)?;
     }
@@ -387,8 +400,7 @@ fn prepare<C: Clock>(
     let mut engine = Engine::new(queue, clock, workload, generator, book, &pool, plan.threads)?;
     phase(&mut engine, Phase::Measure, Extent::of(nanoseconds(plan.warmup)), stop)?;
     let trace = trace(&mut engine, counter, stop)?;
-    let submit = phase(&mut engine, Phase::TimeSubmission, Extent::of(SLICE_NS), stop)?.submit;
-    Ok((engine, submit, trace))
+    Ok((engine, trace))
 }
 
 /// Runs one phase and says what it did.
