@@ -29,7 +29,7 @@ pub(crate) enum Command {
     Probe(ProbeArguments),
     /// Measure one path with one workload
     Run(RunArguments),
-    /// Measure every path, compare them, and say which one to take
+    /// Measure every path and say which one to take, or run a published study and decide its claims
     Study(StudyArguments),
     /// Compare the results of studies: machines, kernels, versions, settings
     Compare(CompareArguments),
@@ -103,17 +103,16 @@ pub(crate) struct RunArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct StudyArguments {
-    /// systor22, ijraset24, hotstorage23, floe26, or the file of a study of your own; every path there is, compared, if not
-    /// given
+    /// A built-in study, or the file of one of your own; without it every path there is, compared
     #[arg(value_name = "NAME|FILE", value_hint = ValueHint::FilePath)]
     pub(crate) study: Option<PathBuf>,
     /// Say what would be run, what not and why, and how long it would take; then end
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// The published lengths and ranges, which can take a day; minutes if not given
+    /// The published lengths and values, which take hours or days; minutes if not given
     #[arg(long)]
     pub(crate) full: bool,
-    /// What all runs together may take; the study's own time if not given
+    /// What all runs together may take, preconditioning and repeated runs beside it; the study's own time if not given
     #[arg(long, value_parser = parse_runtime, value_name = "TIME", conflicts_with = "runtime")]
     pub(crate) time: Option<Duration>,
     /// Runs of each arm; the study's own number if not given, 5 without a study
@@ -125,16 +124,17 @@ pub(crate) struct StudyArguments {
     /// Load before each run, not measured; the study's own if not given, 100ms without a study
     #[arg(long, value_parser = parse_duration, value_name = "TIME")]
     pub(crate) warmup: Option<Duration>,
-    /// Other tools that run the same arms on the same targets, in turn with iolane: fio, spdk_nvme_perf, bdevperf
+    /// Other tools that run the same arms on the same targets, in turn with iolane: fio, spdk_nvme_perf, bdevperf; one that
+    /// is not on PATH, nor named by IOLANE_PEER_FIO and so on, is left out
     #[arg(long, value_delimiter = ',', value_name = "TOOL,...")]
     pub(crate) peer: Vec<String>,
-    /// Begin anew where an interrupted study could go on
+    /// Begin anew where an interrupted study could go on; results of before stay until new ones replace them
     #[arg(long)]
     pub(crate) fresh: bool,
-    /// Write fio's job file of the arms into this folder, for whoever would repeat them with fio, and end
+    /// Write the arms as a job file, DIR/NAME.fio, for whoever would repeat them with fio, and end
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with = "dry_run")]
     pub(crate) fio: Option<PathBuf>,
-    /// Print the file of a study, as a start for one of your own, and end
+    /// Print the file of a built-in study, as a start for one of your own, and end
     #[arg(long, value_name = "NAME", exclusive = true)]
     pub(crate) print: Option<String>,
     /// Without a study: only these paths
@@ -149,7 +149,8 @@ pub(crate) struct StudyArguments {
     pub(crate) targets: TargetArguments,
     #[command(flatten)]
     pub(crate) placement: PlacementArguments,
-    /// Folder for study.json and records.parquet, which replace those that are there; results/NAME if not given
+    /// Folder for study.json and records.parquet, which replace those that are there; results/NAME or results/survey if not
+    /// given
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Output")]
     pub(crate) out: Option<PathBuf>,
     /// Write the results as JSON to this file too, `-` for standard output
@@ -355,8 +356,9 @@ impl WorkloadArguments {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Targets")]
 pub(crate) struct TargetArguments {
-    /// A file, a block device or /dev/ngXnY; may be given more than once, a thread for each. Without it the one that
-    /// IOLANE_TARGET names in the environment, or a scratch file, made here, written whole, and gone when the command ends
+    /// A file, a block device, /dev/ngXnY, or pci:BDF for a controller without a kernel driver; may be given more than once,
+    /// a thread for each (a study says itself how many threads). Without it the one that IOLANE_TARGET names in the
+    /// environment, or a scratch file, made here, written whole, and gone when the command ends
     #[arg(long, value_name = "TARGET", value_hint = ValueHint::AnyPath)]
     pub(crate) target: Vec<OsString>,
     /// Size of the scratch file (1g), or the part of each target to use, from its start (all of it)
@@ -365,7 +367,7 @@ pub(crate) struct TargetArguments {
     /// Past the page cache (O_DIRECT) or through it
     #[arg(long, default_value_t = true, action = ArgAction::Set, value_name = "BOOL")]
     pub(crate) direct: bool,
-    /// Allow writing to this target, which destroys what it holds; name it as in --target
+    /// Allow writing to this target, which destroys what it holds; name it as in --target, once for each
     #[arg(long, value_name = "TARGET", value_hint = ValueHint::AnyPath)]
     pub(crate) allow_writes: Vec<OsString>,
     /// Allow it too if it carries a file system, RAID, LVM or partition signature (never if it is in use)
@@ -414,9 +416,8 @@ fn parse_runtime(text: &str) -> iolane::Result<Duration> {
 /// The command line with what only the registry knows: the paths.
 pub(crate) fn command() -> clap::Command {
     let exits = "Exit codes: 0 done, 1 failed or interrupted, 2 wrong use, 3 the target or path cannot be had.";
-    let start = "Start with\n  iolane study                                   every path on a scratch file, compared\n  iolane probe /dev/nvme0n1                      what a drive can be reached by\n  iolane run --path io_uring --depth 32          one path, on a scratch file\n  iolane run --path psync --json - | jq .result  for scripts\n  iolane lab run -- study                        all of it in a virtual machine with an NVMe drive";
     Cli::command()
-        .after_help(format!("{start}\n\n{exits}"))
+        .after_help(format!("{START_HELP}\n\n{exits}"))
         .mut_subcommand("run", |run| run.after_help(format!("{}\n\n{exits}", paths_help())).mut_args(take_negative))
         .mut_subcommand("study", |study| {
             study.after_help(format!("{}\n\n{exits}", studies_help())).mut_args(take_negative)
@@ -449,6 +450,16 @@ in the ratio. Measure the first again at the end, and compare it with itself, to
 What differs between the machines and the settings stands first; then each arm, those that a folder
 lacks with the reason, and the claims whose verdict changed.";
 
+const START_HELP: &str = "\
+Start with
+  iolane study                                   every path on a scratch file, compared
+  iolane probe /dev/nvme0n1                      what a drive can be reached by
+  iolane run --path io_uring --depth 32          one path, on a scratch file
+  iolane run --path psync --json - | jq .result  for scripts
+  iolane study systor22 --dry-run                what a published study would do here
+  iolane compare results/a results/b             two machines, kernels or settings
+  iolane lab run -- study                        all of it in a virtual machine with an NVMe drive";
+
 const NVME_BIND_HELP: &str = "\
 Takes root, an IOMMU, and the module vfio-pci. A controller is refused if a namespace of it or a
 partition is mounted, swap, part of an array or a volume, behind a loop device, or open, and if
@@ -462,9 +473,12 @@ its IOMMU group has another device that a driver of the kernel has. What it was 
 const LAB_HELP: &str = "\
 Targets inside: nvme0 (or nvme0n1) and so on, ng0n1 for passthrough, nullb0; nvme0 where none is
 named. Files named in COMMAND are brought in; what it writes here, or under --out and --json,
-comes back to the same place. A kernel of Debian's is fetched once and kept.
+comes back to the same place. A kernel of Debian's is fetched once and kept. A published study
+without a target takes half of the drives by the kernel's paths and half by the user-space driver,
+and may write to all of them; they were made for it. Its --full wants a longer --timeout.
 
   iolane lab run -- probe
+  iolane lab run --nvme 2 --cpus 2 -- study systor22 --out results/systor22
   iolane lab run --nvme 2 -- study --target nvme0 --target nvme1 --out results
   iolane lab run --kernel 5.10 -- run --target nvme0 --path psync+cpoll
   iolane lab run --exact -- run --target nullb0 --path io_uring+cpoll --depth 16

@@ -107,7 +107,7 @@ fn results_that_are_not_whole_or_not_known_are_refused_in_a_line() {
 
     copy(&folder, "a", "cut");
     fs::write(folder.join("cut/records.parquet"), &records[..records.len() / 2]).unwrap();
-    refused(compare("cut"), 1, &["cut/records.parquet: it is not what was written", "measure again"]);
+    refused(compare("cut"), 1, &["cut/records.parquet: its CRC-32 is", "measure again"]);
     fs::remove_file(folder.join("cut/records.parquet")).unwrap();
     refused(compare("cut"), 1, &["cut/records.parquet: it is not there", "copy the folder anew"]);
     edit(&folder, "cut/study.json", |text| text[..text.len() / 2].to_owned());

@@ -6,7 +6,7 @@ mod text;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use iolane::units::Bytes;
 use iolane::{Error, ErrorKind};
@@ -218,6 +218,8 @@ fn lengths(arguments: &StudyArguments, own: &Lengths) -> Lengths {
         warmup: arguments.warmup.unwrap_or(own.warmup),
         repeats: arguments.repeat.map_or(own.repeats, Into::into),
         time: arguments.time.unwrap_or(own.time),
+        // Who names a time wants it used.
+        runtime_max: arguments.time.map_or(own.runtime_max, |_| Duration::MAX),
     }
 }
 

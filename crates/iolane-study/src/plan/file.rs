@@ -315,6 +315,7 @@ impl LengthsFile {
             warmup: self.warmup.map_or(WARMUP, |Text(Span(warmup))| warmup),
             repeats: self.repeats.unwrap_or(REPEATS).into(),
             time: self.time.map_or(TIME, |Text(Span(time))| time),
+            runtime_max: Lengths::RUNTIME_MAX,
         };
         match lengths {
             Lengths { repeats: 0, .. } => Err(Error::usage(file, "repeats = 0 would measure nothing")),

@@ -86,6 +86,13 @@ pub struct Lengths {
     pub repeats: usize,
     /// What all runs together may take where `runtime` is not given.
     pub time: Duration,
+    /// The longest a run gets for it.
+    pub runtime_max: Duration,
+}
+
+impl Lengths {
+    /// Where time is short, a longer run says no more.
+    pub const RUNTIME_MAX: Duration = Duration::from_secs(2);
 }
 
 /// Arms that are a product of factors: one for each combination of their values.

@@ -23,7 +23,13 @@ const TIME: Duration = Duration::from_secs(75);
 
 impl Survey {
     /// The lengths of a survey whose user gives none.
-    pub const LENGTHS: Lengths = Lengths { runtime: None, warmup: Duration::from_millis(100), repeats: 5, time: TIME };
+    pub const LENGTHS: Lengths = Lengths {
+        runtime: None,
+        warmup: Duration::from_millis(100),
+        repeats: 5,
+        time: TIME,
+        runtime_max: Lengths::RUNTIME_MAX,
+    };
 
     /// The survey of these targets, a thread each.
     pub fn study(self, targets: &[Target]) -> Study {

@@ -171,7 +171,7 @@ impl StudyReport {
             },
             complete: !measured.interrupted,
             targets: targets.iter().map(TargetRecord::new).collect(),
-            repeats: whole,
+            repeats: whole.max(1),
             runtime_s: measured.runtime.as_secs_f64(),
             warmup_s: warmup.as_secs_f64(),
             cpus: common(&kept, |row| row.cpus.as_ref().filter(|_| row.arm.cores.is_none())),

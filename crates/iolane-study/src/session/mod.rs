@@ -125,9 +125,8 @@ struct Setup {
 
 /// What a run costs beside its warm-up and its measurement: set-up, the two slices, tracing's end.
 const OVERHEAD: Duration = Duration::from_millis(220);
-/// A run shorter than this says little; longer ones say no more when time is short.
+/// A run shorter than this says little.
 const RUNTIME_MIN: Duration = Duration::from_millis(200);
-const RUNTIME_MAX: Duration = Duration::from_secs(2);
 /// How often a run that is worth nothing is tried again.
 const RETRIES: u32 = 2;
 /// More runs than this no one waits for.
@@ -161,9 +160,9 @@ impl Session {
 
     /// What is asked for, or what makes all runs fit into the time.
     fn fitting_runtime(&self) -> Duration {
-        let Lengths { runtime, warmup, time, .. } = self.conditions.lengths;
+        let Lengths { runtime, warmup, time, runtime_max, .. } = self.conditions.lengths;
         let each = time / (self.runs().max(1) as u32);
-        runtime.unwrap_or_else(|| each.saturating_sub(warmup + OVERHEAD).clamp(RUNTIME_MIN, RUNTIME_MAX))
+        runtime.unwrap_or_else(|| each.saturating_sub(warmup + OVERHEAD).clamp(RUNTIME_MIN, runtime_max))
     }
 
     fn set_runtime(&mut self, runtime: Duration) {
@@ -232,7 +231,7 @@ impl Session {
     }
 
     fn setup(&self) -> Setup {
-        let Lengths { runtime, warmup, repeats, time } = self.conditions.lengths;
+        let Lengths { runtime, warmup, repeats, time, .. } = self.conditions.lengths;
         let nanoseconds = |duration: Duration| duration.as_nanos() as u64;
         Setup {
             study: self.study.name.clone(),

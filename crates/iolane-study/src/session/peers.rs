@@ -3,7 +3,7 @@
 use std::os::fd::AsRawFd;
 use std::sync::atomic::AtomicBool;
 
-use iolane::{Error, Result, Target};
+use iolane::{Error, Result, Target, TargetKind};
 
 use super::Planned;
 use crate::peers::{self, Installed, Load, Peer};
@@ -63,6 +63,11 @@ fn cannot(study: &Study, plan: &RunPlan, peer: &InstalledPeer) -> Option<String>
     }
     if plan.workload.block_sizes.single().is_none() {
         return Some("peers run blocks of one size alone".into());
+    }
+    if plan.targets.iter().any(|target| target.kind() == TargetKind::NvmeController) {
+        return Some(
+            "iolane keeps the controller open for its own arms, and no two programs can have it at once".into(),
+        );
     }
     let names = names(plan);
     peer.peer.cannot(&load(plan, &names))
