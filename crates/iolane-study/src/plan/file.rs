@@ -583,7 +583,8 @@ at_least = 1.0
         let twice = SMALL.split_once("[[claim]]").unwrap().1;
         for (line, instead, cause) in [
             ("path = [\"a\", \"b\"]", "path = [\"a\", \"c\"]", "path `c` is not in [paths]"),
-            ("depth = 1", "threads = 0", "a run needs one thread or more"),
+            ("depth = 1", "threads = 0", "threads are 1 or more"),
+            ("depth = 1", "threads = 9223372036854775807", "65536 at most"),
             ("of = { where = { path = \"b\" } }", "of = { where = { path = \"c\" } }", "no group has a path `c`"),
             ("at_least = 1.0", "", "neither at_least nor at_most"),
             ("at_least = 1.0", "at_least = 2.0\nat_most = 1.0", "at_least is above at_most"),
@@ -614,11 +615,11 @@ at_least = 1.0
     fn more_arms_than_anyone_waits_for_are_refused_before_any_is_made() {
         let many = vec!["1"; 200_000].join(",");
         let product = format!("depth = [{many}]\nthreads = [{many}]\nbs = [{}]", vec!["\"4k\""; 200_000].join(","));
-        let huge = "depth = [4294967295]\nthreads = [9223372036854775807]\ncores = [\"65536J+65536\"]";
+        let huge = "depth = [4294967295]\nthreads = [65536]\ncores = [\"65536J+65536\"]";
         let error = small_with("depth = 1", &product).unwrap().arms(Scale::Scaled).unwrap_err().to_string();
         assert!(error.contains("more than 100000 arms"), "{error}");
         let study = small_with("depth = 1", huge).unwrap();
-        assert!(study.arms(Scale::Full).unwrap().iter().all(|arm| arm.cores == Some(usize::MAX)));
+        assert!(study.arms(Scale::Full).unwrap().iter().all(|arm| arm.cores == Some((1 << 32) + (1 << 16))));
     }
 
     fn reads_without_panic(text: &str) {

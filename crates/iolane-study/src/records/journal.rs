@@ -263,8 +263,19 @@ mod tests {
         row
     }
 
+    /// Opens it once no child of another test has it open too, as each has from its making until it runs its program.
+    fn open(folder: &Folder) -> Result<(Journal, Option<Begun<String>>)> {
+        for _ in 0..1_000_000 {
+            match Journal::open(&folder.0) {
+                Err(error) if error.to_string().contains("another study writes") => std::thread::yield_now(),
+                opened => return opened,
+            }
+        }
+        Journal::open(&folder.0)
+    }
+
     fn begin(folder: &Folder, rows: u32) {
-        let (mut journal, begun) = Journal::open::<String>(&folder.0).unwrap();
+        let (mut journal, begun) = open(folder).unwrap();
         assert!(begun.is_none());
         journal.begin(&"set up").unwrap();
         (0..rows).for_each(|repeat| journal.append(&row(repeat)).unwrap());
@@ -274,7 +285,7 @@ mod tests {
     fn what_was_appended_is_there_when_it_is_opened_again() {
         let folder = Folder::new("again");
         begin(&folder, 3);
-        let (_, begun) = Journal::open::<String>(&folder.0).unwrap();
+        let (_, begun) = open(&folder).unwrap();
         let begun = begun.unwrap();
         assert_eq!((begun.setup.as_str(), begun.rows.len()), ("set up", 3));
         assert_eq!(begun.rows[2], row(2));
@@ -288,12 +299,12 @@ mod tests {
         let first_line = whole.iter().position(|byte| *byte == b'\n').unwrap() + 1;
         for length in (first_line..whole.len()).step_by(7) {
             std::fs::write(folder.0.join(FILE), &whole[..length]).unwrap();
-            let (mut journal, begun) = Journal::open::<String>(&folder.0).unwrap();
+            let (mut journal, begun) = open(&folder).unwrap();
             let kept = begun.unwrap().rows.len();
             assert_eq!(kept, whole[first_line..length].iter().filter(|byte| **byte == b'\n').count());
             journal.append(&row(9)).unwrap();
             drop(journal);
-            let (_, begun) = Journal::open::<String>(&folder.0).unwrap();
+            let (_, begun) = open(&folder).unwrap();
             assert_eq!(begun.unwrap().rows.len(), kept + 1);
         }
     }
@@ -319,7 +330,7 @@ mod tests {
     #[test]
     fn two_studies_cannot_write_to_one_folder() {
         let folder = Folder::new("two");
-        let (_first, _) = Journal::open::<String>(&folder.0).unwrap();
+        let (_first, _) = open(&folder).unwrap();
         let error = Journal::open::<String>(&folder.0).unwrap_err().to_string();
         assert!(error.contains("another study writes there now"), "{error}");
     }
@@ -335,7 +346,7 @@ mod tests {
             ("rubbish\n".into(), "journal.jsonl line 1"),
         ] {
             std::fs::write(folder.0.join(FILE), broken).unwrap();
-            let error = Journal::open::<String>(&folder.0).unwrap_err().to_string();
+            let error = open(&folder).unwrap_err().to_string();
             assert!(error.contains(words) && error.contains("--fresh"), "{error}");
         }
     }
