@@ -117,6 +117,12 @@ impl RunPlan {
                 )
                 .remedy("choose another path or workload"));
             }
+            let most = capabilities.request_bytes_max.unwrap_or(u64::MAX);
+            if u64::from(self.workload.block_sizes.max()) > most {
+                let what = format!("{} on {} with blocks of {}", self.path, target.name(), self.workload.block_sizes);
+                return Err(Error::unavailable(what, format!("this path carries {most} bytes at most here"))
+                    .remedy("use smaller blocks, or another path"));
+            }
             first.get_or_insert(capabilities);
         }
         if self.threads == 0 {
