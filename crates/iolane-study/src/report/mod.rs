@@ -196,8 +196,11 @@ impl StudyReport {
             (Some(cpus), None) => format!(" on cpu {cpus}"),
             _ => String::new(),
         };
+        let mut loads = self.arms.iter().map(|arm| load_in_words(&arm.arm));
+        let only = loads.next().filter(|first| loads.all(|load| load == *first));
+        let of_load = only.map_or(String::new(), |load| format!(" of {load}"));
         let arms = self.arms.len();
-        format!("{arms} arms{placed}, {} interleaved repeats of {:.2} s", self.repeats, self.runtime_s)
+        format!("{arms} arms{of_load}{placed}, {} interleaved repeats of {:.2} s", self.repeats, self.runtime_s)
     }
 }
 
