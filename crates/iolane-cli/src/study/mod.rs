@@ -296,8 +296,7 @@ fn show(arguments: &StudyArguments, asked: &Asked, report: &StudyReport, folder:
                 output::print(&format!("{}\n", output::wrap(&hint, 6)))?;
             }
         }
-        let files: Vec<PathBuf> = vec![folder.join(REPORT_FILE), folder.join(RECORDS_FILE)];
-        output::print(&format!("Results: {}, {RECORDS_FILE}\n", files[0].display()))?;
+        output::print(&format!("Results: {}, {RECORDS_FILE}\n", folder.join(REPORT_FILE).display()))?;
     }
     match &arguments.json {
         Some(json) => output::write_json(json, report),

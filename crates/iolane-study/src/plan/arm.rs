@@ -72,6 +72,24 @@ impl Arm {
     }
 }
 
+#[cfg(test)]
+impl Arm {
+    /// An arm of the null path under that name, for tests to which all else is one.
+    pub(crate) fn of_null(name: &str) -> Self {
+        Self {
+            name: name.into(),
+            path: IoPath::new("null"),
+            peer: None,
+            rw: Access::RandRead,
+            bs: BlockSizes::fixed(4096).unwrap(),
+            depth: 1,
+            threads: 1,
+            drives: 1,
+            cores: None,
+        }
+    }
+}
+
 impl fmt::Display for Arm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} {} depth {}", self.label(), self.rw, self.bs, self.depth)?;

@@ -247,17 +247,7 @@ mod tests {
     }
 
     fn row(repeat: u32) -> Row {
-        let arm = crate::plan::Arm {
-            name: "null".into(),
-            path: "null".parse().unwrap(),
-            peer: None,
-            rw: crate::workload::Access::RandRead,
-            bs: "4k".parse().unwrap(),
-            depth: 1,
-            threads: 1,
-            drives: 1,
-            cores: None,
-        };
+        let arm = crate::plan::Arm::of_null("null");
         let mut row = Row::new(arm, repeat);
         row.latency.record(77).unwrap();
         row

@@ -5,6 +5,8 @@ mod histogram;
 pub mod journal;
 pub mod parquet;
 
+use std::collections::HashMap;
+
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
@@ -184,4 +186,22 @@ pub struct Results {
     pub arms: Vec<ArmResults>,
     /// Those that were not.
     pub left_out: Vec<LeftOut>,
+}
+
+impl Results {
+    /// What rows and arms that were left out come to: by arm, in the order of the first repeat's rows' arms.
+    pub fn new(rows: &[Row], left_out: Vec<LeftOut>) -> Self {
+        let mut arms: Vec<ArmResults> = Vec::new();
+        let mut index: HashMap<String, usize> = HashMap::new();
+        let is_left_out = |row: &&Row| left_out.iter().any(|left_out| left_out.arm == row.arm);
+        for row in rows.iter().filter(|row| row.worthless.is_none() && !is_left_out(row)) {
+            let at = *index.entry(row.arm.to_string()).or_insert_with(|| {
+                arms.push(ArmResults { arm: row.arm.clone(), rows: Vec::new() });
+                arms.len() - 1
+            });
+            arms[at].rows.push(row.clone());
+        }
+        arms.iter_mut().for_each(|arm| arm.rows.sort_by_key(|row| row.repeat));
+        Self { arms, left_out }
+    }
 }

@@ -113,17 +113,7 @@ mod tests {
     }
 
     fn rows(name: &str, iops: &[f64], cores: f64) -> Vec<Row> {
-        let arm = Arm {
-            name: name.into(),
-            path: "null".parse().unwrap(),
-            peer: None,
-            rw: crate::workload::Access::RandRead,
-            bs: "4k".parse().unwrap(),
-            depth: 1,
-            threads: 1,
-            drives: 1,
-            cores: None,
-        };
+        let arm = Arm::of_null(name);
         let row = |(repeat, iops): (usize, &f64)| Row {
             ios: *iops as u64,
             elapsed_s: 1.0,

@@ -171,17 +171,7 @@ mod tests {
         /// One that holds two repeats of an arm, one of which belongs to a repeat that is not whole.
         fn with_results() -> Self {
             let folder = Self::new();
-            let arm = Arm {
-                name: "null".into(),
-                path: "null".parse().unwrap(),
-                peer: None,
-                rw: crate::workload::Access::RandRead,
-                bs: "4k".parse().unwrap(),
-                depth: 1,
-                threads: 1,
-                drives: 1,
-                cores: None,
-            };
+            let arm = Arm::of_null("null");
             let bytes = parquet::write(&[Row::new(arm.clone(), 0), Row::new(arm, 1)]).unwrap();
             let report = json!({
                 "schema": SCHEMA, "name": "survey", "title": "", "complete": false, "repeats": 1, "runtime_s": 1.0,

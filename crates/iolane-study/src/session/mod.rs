@@ -20,7 +20,7 @@ use crate::placement::Placement;
 use crate::plan::{Arm, Lengths, Scale, Study};
 use crate::record::{self, TargetRecord};
 use crate::records::journal::Journal;
-use crate::records::{ArmResults, LeftOut, Preconditioned, Results, Row};
+use crate::records::{LeftOut, Preconditioned, Row};
 use crate::run::{RunOutcome, RunPlan, run};
 use crate::session::judge::Worth;
 use crate::workload::random_stream;
@@ -478,22 +478,4 @@ fn shuffled(count: usize, random: &mut impl Rng) -> Vec<usize> {
         order.swap(last, other);
     }
     order
-}
-
-impl Results {
-    /// What rows and arms that were left out come to: by arm, in the order of the first repeat's rows' arms.
-    pub fn new(rows: &[Row], left_out: Vec<LeftOut>) -> Self {
-        let mut arms: Vec<ArmResults> = Vec::new();
-        let mut index: HashMap<String, usize> = HashMap::new();
-        let is_left_out = |row: &&Row| left_out.iter().any(|left_out| left_out.arm == row.arm);
-        for row in rows.iter().filter(|row| row.worthless.is_none() && !is_left_out(row)) {
-            let at = *index.entry(row.arm.to_string()).or_insert_with(|| {
-                arms.push(ArmResults { arm: row.arm.clone(), rows: Vec::new() });
-                arms.len() - 1
-            });
-            arms[at].rows.push(row.clone());
-        }
-        arms.iter_mut().for_each(|arm| arm.rows.sort_by_key(|row| row.repeat));
-        Self { arms, left_out }
-    }
 }
