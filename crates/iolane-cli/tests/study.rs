@@ -274,7 +274,7 @@ fn a_damaged_journal_is_refused_with_its_line_and_stays_as_it_is() {
         (text.replace("\"repeat\":0", "\"repeat\":-1"), ["journal.jsonl line 2", "-1"]),
         (text.replace(lines[2], ""), ["journal.jsonl line 3", "EOF"]),
         (text.replace(lines[0], "{}"), ["journal.jsonl line 1", "schema"]),
-        (text.replace("iolane.journal/1", "iolane.journal/2"), ["journal.jsonl line 1", "iolane.journal/2"]),
+        (text.replace("iolane.journal/2", "iolane.journal/1"), ["journal.jsonl line 1", "iolane.journal/1"]),
         (format!("\0\0\0\n{text}"), ["journal.jsonl line 1", "column"]),
     ] {
         fs::write(results.join("journal.jsonl"), &damaged).unwrap();

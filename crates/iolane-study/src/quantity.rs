@@ -13,11 +13,17 @@ pub fn quantity(metric: Metric, value: f64) -> String {
         }
         Metric::MeanNs | Metric::P50Ns | Metric::P99Ns | Metric::SubmitP50Ns => time(value),
         Metric::SyscallsPerIo => format!("{} calls per I/O", number(value)),
+        Metric::ContextSwitchesPerIo => format!("{} context switches per I/O", number(value)),
+        Metric::InterruptsPerIo => format!("{} interrupts per I/O", number(value)),
         Metric::Cores => format!("{} cores", number(value)),
+        Metric::CpuSPerMillionIos => format!("{} CPU-s per million I/Os", number(value)),
         Metric::CacheMissRate => format!("{} %", number(value * 100.0)),
         Metric::CyclesPerIo => counted(value, "cycles per I/O"),
+        Metric::InstructionsPerIo => counted(value, "instructions per I/O"),
         Metric::IosPerJoule => counted(value, "I/Os per joule"),
+        Metric::IosPerJouleAboveIdle => counted(value, "I/Os per joule above idle"),
         Metric::Watts => format!("{} W", number(value)),
+        Metric::WattsAboveIdle => format!("{} W above idle", number(value)),
     }
 }
 

@@ -7,7 +7,7 @@ use std::fmt;
 use super::finding::Finding;
 use crate::plan::{Arm, Factor, Metric, Operand, Selection, Take};
 use crate::quantity::place;
-use crate::records::{ArmResults, LeftOut, Results};
+use crate::records::{ArmResults, LeftOut, Results, UNAVAILABLE};
 use crate::stats::{largest_by_repeat, median, smallest_by_repeat};
 
 /// All arms of a study that are iolane's own: those that were measured, and those that were not.
@@ -197,23 +197,27 @@ impl fmt::Display for Missing<'_> {
     }
 }
 
-/// Why no run of an arm has a metric: the metric's own reason, and what the runs say of it.
+/// Why no run of an arm has a metric: the metric's own reason, and what the runs say of the figure it is made from.
 fn unavailable(results: &ArmResults, metric: Metric) -> String {
-    let (reason, words): (&str, &[&str]) = match metric {
-        Metric::Iops | Metric::BytesPerS => ("no time was measured", &[]),
-        Metric::MeanNs | Metric::P50Ns | Metric::P99Ns => ("no latency was measured", &["latenc"]),
-        Metric::SubmitP50Ns => ("the time to hand a batch over was not measured", &["hand", "submi"]),
-        Metric::SyscallsPerIo => ("system calls were not counted", &["system call"]),
-        Metric::Cores => ("processor time was not measured", &["processor time"]),
-        Metric::CacheMissRate => ("cache misses were not counted", &["cache"]),
-        Metric::CyclesPerIo => ("processor cycles were not counted", &["cycle"]),
-        Metric::IosPerJoule | Metric::Watts => ("no meter: joules were not measured", &["joule", "meter", "energy"]),
+    let (reason, figure) = match metric {
+        Metric::Iops | Metric::BytesPerS => ("no time was measured", "elapsed_s"),
+        Metric::MeanNs | Metric::P50Ns | Metric::P99Ns => ("no latency was measured", "latency"),
+        Metric::SubmitP50Ns => ("the time to hand a batch over was not measured", "submit"),
+        Metric::SyscallsPerIo => ("system calls were not counted", "syscalls_per_io"),
+        Metric::ContextSwitchesPerIo => ("context switches were not counted", "context_switches"),
+        Metric::InterruptsPerIo => ("the device's interrupts were not counted", "device_interrupts"),
+        Metric::Cores | Metric::CpuSPerMillionIos => ("processor time was not measured", "cpu_s"),
+        Metric::CacheMissRate => ("cache misses were not counted", "cache_misses"),
+        Metric::CyclesPerIo => ("processor cycles were not counted", "cycles"),
+        Metric::InstructionsPerIo => ("instructions were not counted", "instructions"),
+        Metric::IosPerJoule | Metric::Watts => ("no meter: joules were not measured", "joules"),
+        Metric::IosPerJouleAboveIdle | Metric::WattsAboveIdle => ("what the idle machine takes is not known", "joules"),
     };
     let mut text = reason.to_owned();
-    for warning in results.rows.iter().flat_map(|row| &row.warnings) {
-        let is_about_it = words.iter().any(|word| warning.to_lowercase().contains(word));
-        if is_about_it && !text.contains(warning.as_str()) {
-            text.push_str(&format!(" ({warning})"));
+    for source in results.rows.iter().filter_map(|row| row.sources.get(figure)) {
+        let why = source.strip_prefix(UNAVAILABLE).unwrap_or(source);
+        if !text.contains(why) {
+            text.push_str(&format!(" ({why})"));
         }
     }
     text

@@ -289,11 +289,12 @@ fn the_largest_of_the_plan_is_meant_and_not_the_largest_that_was_measured() {
 fn a_metric_that_could_not_be_had_is_named_with_what_the_runs_say_of_it() {
     let energy = A_OVER_B_AT_16.replace("iops", "ios_per_joule");
     let decision = decided(&check(&format!("{energy} at_least = 1.5")), 5, &|row| {
-        row.warnings = vec!["energy is unavailable: no RAPL".into(), "the disk is slow".into()];
+        row.warnings = vec!["no joules: the disk is slow".into()];
+        row.sources.insert("joules".into(), "unavailable: no RAPL".into());
         plain(row)
     });
     assert_eq!(decision.verdict, Verdict::NotTestable);
-    let why = "not measured: a, b (2 arms: no meter: joules were not measured (energy is unavailable: no RAPL))";
+    let why = "not measured: a, b (2 arms: no meter: joules were not measured (no RAPL))";
     assert_eq!(decision.why, why);
     for metric in ["cache_miss_rate", "cycles_per_io", "cores", "syscalls_per_io", "submit_p50_ns", "p99_ns"] {
         let study = check(&format!("{} at_least = 1.5", A_OVER_B_AT_16.replace("iops", metric)));

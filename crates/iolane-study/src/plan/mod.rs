@@ -150,16 +150,28 @@ pub enum Metric {
     SubmitP50Ns,
     /// System calls per I/O.
     SyscallsPerIo,
+    /// Context switches per I/O.
+    ContextSwitchesPerIo,
+    /// Interrupts of the targets' devices per I/O.
+    InterruptsPerIo,
     /// Processor seconds per second, kernel threads included.
     Cores,
+    /// Processor seconds per million I/Os, kernel threads included.
+    CpuSPerMillionIos,
     /// Share of cache references that missed.
     CacheMissRate,
     /// Processor cycles per I/O.
     CyclesPerIo,
-    /// I/Os per joule of the machine.
+    /// Instructions per I/O.
+    InstructionsPerIo,
+    /// I/Os per joule, of all that the meter sees.
     IosPerJoule,
-    /// Watts of the machine.
+    /// I/Os per joule beyond what the idle machine takes.
+    IosPerJouleAboveIdle,
+    /// Watts of all that the meter sees.
     Watts,
+    /// Watts beyond those of the idle machine.
+    WattsAboveIdle,
 }
 
 /// What is varied.

@@ -16,7 +16,7 @@ use super::{Preconditioned, Row};
 /// Its name in the folder of results.
 pub const FILE: &str = "journal.jsonl";
 
-const SCHEMA: &str = "iolane.journal/1";
+const SCHEMA: &str = "iolane.journal/2";
 
 /// The first line.
 #[derive(Serialize, Deserialize)]

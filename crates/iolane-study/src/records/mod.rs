@@ -5,12 +5,24 @@ mod histogram;
 pub mod journal;
 pub mod parquet;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{Arm, Metric};
+
+/// Processor time of one thread of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ThreadUse {
+    /// Its name: `iolane-0` is the first of the run's own, `iou-sqp` a submission thread of the kernel.
+    pub name: String,
+    /// Processor seconds.
+    pub cpu_s: f64,
+}
+
+/// What [`Row::sources`] says before the reason of a figure that could not be had.
+pub const UNAVAILABLE: &str = "unavailable: ";
 
 /// One run of an arm.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -53,18 +65,40 @@ pub struct Row {
     pub system_s: Option<f64>,
     /// Processor seconds of kernel threads that worked for it.
     pub kernel_threads_s: Option<f64>,
+    /// Processor seconds of each thread that worked for it.
+    pub threads: Vec<ThreadUse>,
+    /// Seconds that all processors spent in interrupts meanwhile, whoever they were for.
+    pub interrupt_s: Option<f64>,
+    /// Interrupts that the targets' devices raised.
+    pub device_interrupts: Option<u64>,
     /// Context switches.
     pub context_switches: Option<u64>,
     /// System calls per I/O.
     pub syscalls_per_io: Option<f64>,
     /// Processor cycles.
     pub cycles: Option<u64>,
+    /// Instructions that were retired.
+    pub instructions: Option<u64>,
     /// References to the last level of cache.
     pub cache_references: Option<u64>,
     /// Those of them that missed.
     pub cache_misses: Option<u64>,
-    /// Joules of the machine.
+    /// Mean clock of the processors that worked, in hertz.
+    pub frequency_hz: Option<f64>,
+    /// How often a core was slowed down for heat.
+    pub throttled: Option<u64>,
+    /// The most memory it had, in bytes.
+    pub memory_bytes: Option<u64>,
+    /// NUMA nodes of the processors its threads may use, as a list.
+    pub numa_nodes: Option<String>,
+    /// Joules that the meter's part of the machine took.
     pub joules: Option<f64>,
+    /// Joules that it takes in the same time when nothing runs.
+    pub idle_joules: Option<f64>,
+    /// I/Os per second of each tenth of a second.
+    pub rates: Vec<f64>,
+    /// By the name of a figure: where it is from, or `unavailable: why; what to do`.
+    pub sources: BTreeMap<String, String>,
     /// What a reader should know before believing it; also why a figure could not be had.
     pub warnings: Vec<String>,
 }
@@ -91,12 +125,23 @@ impl Row {
             user_s: None,
             system_s: None,
             kernel_threads_s: None,
+            threads: Vec::new(),
+            interrupt_s: None,
+            device_interrupts: None,
             context_switches: None,
             syscalls_per_io: None,
             cycles: None,
+            instructions: None,
             cache_references: None,
             cache_misses: None,
+            frequency_hz: None,
+            throttled: None,
+            memory_bytes: None,
+            numa_nodes: None,
             joules: None,
+            idle_joules: None,
+            rates: Vec::new(),
+            sources: BTreeMap::new(),
             warnings: Vec::new(),
         }
     }
@@ -105,6 +150,7 @@ impl Row {
     pub fn metric(&self, metric: Metric) -> Option<f64> {
         let per_s = |count: f64| (self.elapsed_s > 0.0).then(|| count / self.elapsed_s);
         let per_io = |count: f64| (self.ios > 0).then(|| count / self.ios as f64);
+        let per_joule = |joules: f64| (joules > 0.0).then(|| self.ios as f64 / joules);
         let quantile =
             |times: &Histogram<u64>, at: f64| (!times.is_empty()).then(|| times.value_at_quantile(at) as f64);
         match metric {
@@ -115,15 +161,26 @@ impl Row {
             Metric::P99Ns => quantile(&self.latency, 0.99),
             Metric::SubmitP50Ns => quantile(&self.submit, 0.5),
             Metric::SyscallsPerIo => self.syscalls_per_io,
-            Metric::Cores => per_s(self.user_s? + self.system_s? + self.kernel_threads_s.unwrap_or(0.0)),
+            Metric::ContextSwitchesPerIo => per_io(self.context_switches? as f64),
+            Metric::InterruptsPerIo => per_io(self.device_interrupts? as f64),
+            Metric::Cores => per_s(self.cpu_s()?),
+            Metric::CpuSPerMillionIos => per_io(self.cpu_s()? * 1e6),
             Metric::CacheMissRate => match (self.cache_misses?, self.cache_references?) {
                 (_, 0) => None,
                 (misses, references) => Some(misses as f64 / references as f64),
             },
             Metric::CyclesPerIo => per_io(self.cycles? as f64),
-            Metric::IosPerJoule => self.joules.filter(|joules| *joules > 0.0).map(|joules| self.ios as f64 / joules),
+            Metric::InstructionsPerIo => per_io(self.instructions? as f64),
+            Metric::IosPerJoule => per_joule(self.joules?),
+            Metric::IosPerJouleAboveIdle => per_joule(self.joules? - self.idle_joules?),
             Metric::Watts => per_s(self.joules?),
+            Metric::WattsAboveIdle => per_s(self.joules? - self.idle_joules?),
         }
+    }
+
+    /// Processor seconds of the run, kernel threads included where they can be had.
+    fn cpu_s(&self) -> Option<f64> {
+        Some(self.user_s? + self.system_s? + self.kernel_threads_s.unwrap_or(0.0))
     }
 }
 

@@ -1,6 +1,7 @@
 //! `records.parquet`: a row for each run, histograms as two lists (values in nanoseconds, and how often each came), so that
 //! any program that reads Parquet can merge them. Written whole; read back only if it is what was written.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Seek, Write};
 use std::sync::Arc;
@@ -18,11 +19,11 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::record::{Field, Row as Record};
 use parquet::schema::parser::parse_message_type;
 
-use super::{Row, histogram};
+use super::{Row, ThreadUse, histogram};
 use crate::plan::Arm;
 
 /// The name and version of this form, in the file's metadata under `schema`.
-pub const SCHEMA: &str = "iolane.records/1";
+pub const SCHEMA: &str = "iolane.records/2";
 
 /// What a column holds of a row.
 enum Cell {
@@ -30,6 +31,7 @@ enum Cell {
     Number(Option<i64>),
     Real(Option<f64>),
     Numbers(Vec<i64>),
+    Reals(Vec<f64>),
     Texts(Vec<String>),
 }
 
@@ -49,6 +51,7 @@ enum Kind {
     Real,
     OptionalReal,
     Numbers,
+    Reals,
     Texts,
 }
 
@@ -102,12 +105,36 @@ const COLUMNS: &[Column] = &[
     Column { name: "user_s", kind: Kind::OptionalReal, cell: |row| Cell::Real(row.user_s) },
     Column { name: "system_s", kind: Kind::OptionalReal, cell: |row| Cell::Real(row.system_s) },
     Column { name: "kernel_threads_s", kind: Kind::OptionalReal, cell: |row| Cell::Real(row.kernel_threads_s) },
+    Column {
+        name: "thread_names",
+        kind: Kind::Texts,
+        cell: |row| Cell::Texts(row.threads.iter().map(|thread| thread.name.clone()).collect()),
+    },
+    Column {
+        name: "thread_cpu_s",
+        kind: Kind::Reals,
+        cell: |row| Cell::Reals(row.threads.iter().map(|thread| thread.cpu_s).collect()),
+    },
+    Column { name: "interrupt_s", kind: Kind::OptionalReal, cell: |row| Cell::Real(row.interrupt_s) },
+    Column { name: "device_interrupts", kind: Kind::OptionalNumber, cell: |row| count(row.device_interrupts) },
     Column { name: "context_switches", kind: Kind::OptionalNumber, cell: |row| count(row.context_switches) },
     Column { name: "syscalls_per_io", kind: Kind::OptionalReal, cell: |row| Cell::Real(row.syscalls_per_io) },
     Column { name: "cycles", kind: Kind::OptionalNumber, cell: |row| count(row.cycles) },
+    Column { name: "instructions", kind: Kind::OptionalNumber, cell: |row| count(row.instructions) },
     Column { name: "cache_references", kind: Kind::OptionalNumber, cell: |row| count(row.cache_references) },
     Column { name: "cache_misses", kind: Kind::OptionalNumber, cell: |row| count(row.cache_misses) },
+    Column { name: "frequency_hz", kind: Kind::OptionalReal, cell: |row| Cell::Real(row.frequency_hz) },
+    Column { name: "throttled", kind: Kind::OptionalNumber, cell: |row| count(row.throttled) },
+    Column { name: "memory_bytes", kind: Kind::OptionalNumber, cell: |row| count(row.memory_bytes) },
+    Column { name: "numa_nodes", kind: Kind::OptionalText, cell: |row| Cell::Text(row.numa_nodes.clone()) },
     Column { name: "joules", kind: Kind::OptionalReal, cell: |row| Cell::Real(row.joules) },
+    Column { name: "idle_joules", kind: Kind::OptionalReal, cell: |row| Cell::Real(row.idle_joules) },
+    Column { name: "rates", kind: Kind::Reals, cell: |row| Cell::Reals(row.rates.clone()) },
+    Column {
+        name: "sources",
+        kind: Kind::Texts,
+        cell: |row| Cell::Texts(row.sources.iter().map(|(figure, source)| format!("{figure}={source}")).collect()),
+    },
     Column { name: "warnings", kind: Kind::Texts, cell: |row| Cell::Texts(row.warnings.clone()) },
 ];
 
@@ -125,6 +152,7 @@ impl Column {
             Kind::Real => format!("required double {name};"),
             Kind::OptionalReal => format!("optional double {name};"),
             Kind::Numbers => list("int64 element"),
+            Kind::Reals => list("double element"),
             Kind::Texts => list("binary element (STRING)"),
         }
     }
@@ -195,6 +223,12 @@ fn write_column<W: Write + Send>(
             Cell::Numbers(list) => {
                 levels.list(list.len());
                 numbers.extend(list);
+                is_list = true;
+                continue;
+            }
+            Cell::Reals(list) => {
+                levels.list(list.len());
+                reals.extend(list);
                 is_list = true;
                 continue;
             }
@@ -324,16 +358,24 @@ impl<'a> Fields<'a> {
             user_s: self.optional_real("user_s")?,
             system_s: self.optional_real("system_s")?,
             kernel_threads_s: self.optional_real("kernel_threads_s")?,
+            threads: self.threads()?,
+            interrupt_s: self.optional_real("interrupt_s")?,
+            device_interrupts: self.optional_count("device_interrupts")?,
             context_switches: self.optional_count("context_switches")?,
             syscalls_per_io: self.optional_real("syscalls_per_io")?,
             cycles: self.optional_count("cycles")?,
+            instructions: self.optional_count("instructions")?,
             cache_references: self.optional_count("cache_references")?,
             cache_misses: self.optional_count("cache_misses")?,
+            frequency_hz: self.optional_real("frequency_hz")?,
+            throttled: self.optional_count("throttled")?,
+            memory_bytes: self.optional_count("memory_bytes")?,
+            numa_nodes: self.optional_text("numa_nodes")?,
             joules: self.optional_real("joules")?,
-            warnings: self.list("warnings", |field| match field {
-                Field::Str(text) => Some(text.clone()),
-                _ => None,
-            })?,
+            idle_joules: self.optional_real("idle_joules")?,
+            rates: self.reals("rates")?,
+            sources: self.sources()?,
+            warnings: self.texts("warnings")?,
             ..Row::new(arm, self.count("repeat")?)
         })
     }
@@ -390,6 +432,30 @@ impl<'a> Fields<'a> {
         }
     }
 
+    fn texts(&self, name: &str) -> Result<Vec<String>, String> {
+        self.list(name, |field| if let Field::Str(text) = field { Some(text.clone()) } else { None })
+    }
+
+    fn reals(&self, name: &str) -> Result<Vec<f64>, String> {
+        self.list(name, |field| if let Field::Double(value) = field { Some(*value) } else { None })
+    }
+
+    fn threads(&self) -> Result<Vec<ThreadUse>, String> {
+        let (names, seconds) = (self.texts("thread_names")?, self.reals("thread_cpu_s")?);
+        if names.len() != seconds.len() {
+            return Err("thread_names and thread_cpu_s are not of one length".into());
+        }
+        Ok(names.into_iter().zip(seconds).map(|(name, cpu_s)| ThreadUse { name, cpu_s }).collect())
+    }
+
+    fn sources(&self) -> Result<BTreeMap<String, String>, String> {
+        let pair = |text: String| {
+            let (figure, source) = text.split_once('=').ok_or("column sources: an entry names no figure")?;
+            Ok((figure.to_owned(), source.to_owned()))
+        };
+        self.texts("sources")?.into_iter().map(pair).collect()
+    }
+
     fn histogram(&self, values: &str, counts: &str) -> Result<Histogram<u64>, String> {
         let numbers = |name| {
             self.list(name, |field| if let Field::Long(value) = field { u64::try_from(*value).ok() } else { None })
@@ -442,6 +508,10 @@ mod tests {
         full.submit.record(20).unwrap();
         full.warnings = vec!["one".into(), "two, with a \"quote\"".into()];
         (full.ios, full.bytes, full.cycles, full.mean_ns) = (8, 32768, Some(12), Some(1.5));
+        full.threads = ["iolane-0", "iou-sqp"].map(|name| ThreadUse { name: name.into(), cpu_s: 0.25 }).into();
+        (full.rates, full.numa_nodes) = (vec![80.0, 0.0], Some("0-1".into()));
+        (full.joules, full.idle_joules) = (Some(6.5), Some(5.0));
+        full.sources = BTreeMap::from([("cycles".into(), "unavailable: a=b".into()), ("joules".into(), "RAPL".into())]);
         let mut empty = Row::new(arm("iou", None), 0);
         empty.worthless = Some("another process took the cpu".into());
         vec![full, empty]
