@@ -7,7 +7,7 @@ use iolane::IoPath;
 use serde::{Deserialize, Serialize};
 
 use super::look::{self, Look, look};
-use super::{FigureReport, Loaded, Point, Series, advice, arm_reports};
+use super::{FigureReport, Loaded, Point, Series, arm_reports, load_in_words};
 use crate::plan::{Arm, AxisScale, Factor, Metric};
 use crate::records::{ArmResults, Row, UNAVAILABLE};
 use crate::stats::{Estimate, estimate_median, median};
@@ -371,7 +371,7 @@ fn loads(loaded: &Loaded) -> Vec<Load> {
     let mut loads: Vec<Load> = Vec::new();
     // The order of the report's tables.
     for report in arm_reports(&results, &loaded.rows) {
-        let words = advice::load(&report.arm);
+        let words = load_in_words(&report.arm);
         let Some(arm) = results.arms.iter().find(|arm| arm.arm == report.arm) else { continue };
         match loads.iter_mut().find(|load| load.words == words) {
             Some(load) => load.arms.push(arm.clone()),

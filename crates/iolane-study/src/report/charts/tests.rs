@@ -72,7 +72,7 @@ fn a_distribution_rises_from_the_shortest_to_the_longest_latency_of_all_repeats(
         assert!(line.points.is_sorted_by(|a, b| a.x <= b.x && a.y < b.y), "{}", line.name);
         let arm = results.arms.iter().find(|arm| {
             arm.arm.name == line.name
-                && advice::load(&arm.arm) == chart.group
+                && load_in_words(&arm.arm) == chart.group
                 && chart.title == format!("Latency at depth {}", arm.arm.depth)
         });
         let all = arm.unwrap().latency();
