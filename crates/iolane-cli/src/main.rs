@@ -9,6 +9,7 @@ mod lab;
 mod nvme;
 mod output;
 mod probe;
+mod report;
 mod run;
 mod study;
 mod targets;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
             Command::Probe(arguments) => probe::probe(&arguments),
             Command::Run(arguments) => run::run(&arguments),
             Command::Study(arguments) => study::study(&arguments),
+            Command::Report(arguments) => report::report(&arguments),
             Command::Compare(arguments) => compare::compare(&arguments),
             Command::Nvme(arguments) => nvme::nvme(&arguments.command),
             Command::Lab(arguments) => lab::lab(&arguments.command),
