@@ -440,6 +440,7 @@ fn measured_row(base: Row, plan: &RunPlan, outcome: RunOutcome) -> Row {
         warnings: record::outcome_warnings(plan, &outcome),
         latency: outcome.tally.latency,
         submit: outcome.submit,
+        rates: outcome.rates,
         ..base
     }
 }
