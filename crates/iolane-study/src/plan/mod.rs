@@ -38,6 +38,8 @@ pub struct Study {
     pub figures: Vec<Figure>,
     /// What was published, and how it is decided.
     pub claims: Vec<Claim>,
+    /// The file that it was read from, so that results can carry it; empty if there was none.
+    pub text: String,
 }
 
 /// The scales a study can be run at.
