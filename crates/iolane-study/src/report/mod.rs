@@ -2,8 +2,12 @@
 //! its runs, and from nothing else; the command line prints from it.
 
 mod answer;
+pub mod charts;
 mod figures;
+#[cfg(test)]
+mod fixtures;
 mod load;
+pub mod look;
 
 use std::collections::HashMap;
 
