@@ -8,6 +8,7 @@ pub mod compare;
 pub mod content;
 mod engine;
 pub mod fio;
+pub mod gauge;
 pub mod peers;
 pub mod placement;
 pub mod plan;
