@@ -52,6 +52,17 @@ impl Counters {
         }
     }
 
+    /// Whether cycles can be counted, which is found out by counting some.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(super) fn check() -> Reading<()> {
+        let mut counter = EventCounter::open(Hardware::CPU_CYCLES)?;
+        counter.begin()?;
+        counter.stop();
+        counter.end().map(|_| ())
+    }
+
     /// Begins to count.
     pub(super) fn begin(&mut self) {
         for counter in self.each() {
@@ -65,11 +76,7 @@ impl Counters {
     /// Ends, and tells what was counted.
     pub(super) fn end(mut self) -> Counted {
         // All are stopped before any is read, so that no reading is in another's count.
-        for counter in self.each() {
-            if let Ok(counter) = counter {
-                counter.stop();
-            }
-        }
+        self.each().into_iter().flatten().for_each(EventCounter::stop);
         let read = |counter: Reading<EventCounter>| counter.and_then(EventCounter::end);
         Counted {
             cycles: read(self.cycles),

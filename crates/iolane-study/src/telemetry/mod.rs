@@ -10,6 +10,8 @@
 
 mod counters;
 mod cpu;
+mod facts;
+mod findings;
 #[cfg(test)]
 mod fixture;
 mod frequency;
@@ -23,6 +25,8 @@ mod syscalls;
 mod watch;
 
 pub use cpu::{CpuSnapshot, CpuUse};
+pub use facts::{Facts, InterruptSpread, Turbo};
+pub use findings::{Finding, findings};
 pub use host::{DeviceHost, FileSystem, Host, HugePages, Limit, Mitigations};
 pub use machine::{MachineSnapshot, MachineUse};
 pub use syscalls::SyscallCounter;

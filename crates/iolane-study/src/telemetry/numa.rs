@@ -32,6 +32,12 @@ pub(super) fn nodes_of(cpus: &[u32], sys: &Path) -> Reading<Sourced<String>> {
     Ok(Sourced::new(nodes.to_string(), "/sys/devices/system/node, of the cpus that its threads may use"))
 }
 
+/// The cpus of a node.
+pub(super) fn cpus_of(node: u32, sys: &Path) -> Option<CpuList> {
+    let list = fs::read_to_string(sys.join(format!("devices/system/node/node{node}/cpulist"))).ok()?;
+    list.trim().parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::fixture::Fixture;
@@ -48,6 +54,8 @@ mod tests {
         let nodes = |cpus: &[u32]| nodes_of(cpus, &fixture.path("")).map(|nodes| nodes.value);
         assert_eq!(nodes(&[2]).unwrap(), "0");
         assert_eq!(nodes(&[3, 4]).unwrap(), "0-1");
+        assert_eq!(cpus_of(1, &fixture.path("")).unwrap().to_string(), "4-7");
+        assert_eq!(cpus_of(7, &fixture.path("")), None);
         assert!(nodes(&[9]).unwrap_err().reason.contains("no NUMA node"));
         assert!(nodes_of(&[0], &fixture.path("nothing")).unwrap_err().remedy.contains("CONFIG_NUMA"));
     }

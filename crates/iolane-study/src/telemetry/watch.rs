@@ -7,7 +7,6 @@ use std::time::Instant;
 
 use iolane::Target;
 use iolane::units::CpuList;
-use rustix::thread::{CpuSet, sched_getaffinity};
 
 use super::counters::{Counted, Counters};
 use super::frequency::{Frequency, Ticks};
@@ -15,6 +14,7 @@ use super::interrupts::{InterruptSnapshot, Interrupts};
 use super::memory::MemoryMark;
 use super::numa;
 use super::{CpuSnapshot, CpuUse, MachineSnapshot, MachineUse, Reading, Sourced, Unavailable};
+use crate::placement::allowed_cpus;
 use crate::records::{ThreadUse, UNAVAILABLE};
 
 const SYS: &str = "/sys";
@@ -34,7 +34,6 @@ pub struct Watch {
 /// What was read when the run began.
 #[derive(Debug)]
 struct Begun {
-    at: Instant,
     cpu: Reading<CpuSnapshot>,
     machine: Reading<MachineSnapshot>,
     interrupts: Reading<InterruptSnapshot>,
@@ -47,8 +46,6 @@ struct Begun {
 /// `unavailable: why; what to do`. A figure that is `None` is unavailable, and never 0.
 #[derive(Debug, Clone)]
 pub struct RunTelemetry {
-    /// Real seconds from the beginning to the end (with a simulated target the run's own time is virtual).
-    pub wall_s: f64,
     /// Seconds that the reading itself took, while no thread of the run worked.
     pub cost_s: f64,
     /// Processor time and context switches; `cpu_s`, `kernel_threads_s` and `context_switches` in the sources.
@@ -101,24 +98,24 @@ impl Watch {
         let entered = Instant::now();
         let interrupts = self.interrupts.as_ref().map_err(Clone::clone).and_then(Interrupts::take);
         let ticks = self.frequency.ticks();
-        let (machine, cpu, at) = (MachineSnapshot::take(), CpuSnapshot::take(), Instant::now());
-        let cost_s = (at - entered).as_secs_f64();
-        self.begun = Some(Begun { at, cpu, machine, interrupts, ticks, cost_s });
+        let (machine, cpu) = (MachineSnapshot::take(), CpuSnapshot::take());
+        let cost_s = entered.elapsed().as_secs_f64();
+        self.begun = Some(Begun { cpu, machine, interrupts, ticks, cost_s });
         self.counters.begin();
     }
 
     /// Reads everything again, and tells what happened since [`begin`](Self::begin).
     pub fn end(mut self) -> RunTelemetry {
-        let at = Instant::now();
+        let entered = Instant::now();
         let counted = self.counters.end();
         let cpu = CpuSnapshot::take();
         let Some(begun) = self.begun else {
-            return RunTelemetry::unavailable(0.0, &Unavailable::new("the run was not watched from its beginning"));
+            return RunTelemetry::unavailable(&Unavailable::new("the run was not watched from its beginning"));
         };
         let machine = MachineSnapshot::take();
         let frequency_hz = self.frequency.since(begun.ticks);
         let interrupts = self.interrupts.and_then(|interrupts| Ok(begun.interrupts?.delta(&interrupts.take()?)));
-        let mut telemetry = RunTelemetry::blank((at - begun.at).as_secs_f64());
+        let mut telemetry = RunTelemetry::blank();
         telemetry.set_cpu(begun.cpu.and_then(|before| Ok(before.delta(&cpu?))));
         telemetry.set_machine(begun.machine.and_then(|before| Ok(before.delta(&machine?))));
         telemetry.set_counted(counted);
@@ -126,7 +123,7 @@ impl Watch {
         telemetry.frequency_hz = telemetry.noted("frequency_hz", frequency_hz);
         telemetry.memory_bytes = telemetry.noted("memory_bytes", self.memory.peak(Path::new(PROC)));
         telemetry.numa_nodes = telemetry.noted("numa_nodes", self.numa_nodes);
-        telemetry.cost_s = begun.cost_s + at.elapsed().as_secs_f64();
+        telemetry.cost_s = begun.cost_s + entered.elapsed().as_secs_f64();
         telemetry
     }
 }
@@ -150,21 +147,20 @@ impl RunTelemetry {
         "numa_nodes",
     ];
 
-    /// Nothing but the real time, for one reason.
-    pub fn unavailable(wall_s: f64, why: &Unavailable) -> Self {
+    /// Nothing at all, for one reason.
+    pub fn unavailable(why: &Unavailable) -> Self {
         let told = format!("{UNAVAILABLE}{why}");
         Self {
             cpu: Err(why.clone()),
             machine: Err(why.clone()),
             sources: Self::FIGURES.map(|figure| (figure.to_owned(), told.clone())).into(),
-            ..Self::blank(wall_s)
+            ..Self::blank()
         }
     }
 
-    fn blank(wall_s: f64) -> Self {
+    fn blank() -> Self {
         let unread = || Unavailable::new("it was not read");
         Self {
-            wall_s,
             cost_s: 0.0,
             cpu: Err(unread()),
             machine: Err(unread()),
@@ -224,12 +220,6 @@ impl RunTelemetry {
     }
 }
 
-/// The cpus that this thread, and those it makes, may use.
-fn allowed_cpus() -> Vec<u32> {
-    let Ok(set) = sched_getaffinity(None) else { return Vec::new() };
-    (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).map(|cpu| cpu as u32).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -261,7 +251,7 @@ mod tests {
             assert_eq!(has_value, is_told(figure), "{figure}: {}", telemetry.sources[figure]);
         }
         assert!(telemetry.sources["device_interrupts"].starts_with("unavailable: a made-up device"));
-        assert!(telemetry.cost_s > 0.0 && telemetry.wall_s > 0.0);
+        assert!(telemetry.cost_s > 0.0);
         assert!(telemetry.memory_bytes.is_none_or(|bytes| bytes > 100_000));
     }
 
