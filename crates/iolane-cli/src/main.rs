@@ -11,6 +11,7 @@ mod output;
 mod probe;
 mod report;
 mod run;
+mod screen;
 mod study;
 mod targets;
 

@@ -278,6 +278,10 @@
     before.opened.forEach((details) => details.setAttribute("open", ""));
     root.dataset.theme = "light";
     charts.forEach(draw);
+    // On paper a chart is as wide as the page, whatever the window was.
+    for (const svg of document.querySelectorAll(".plot svg")) {
+      svg.setAttribute("viewBox", `0 0 ${svg.getAttribute("width")} ${svg.getAttribute("height")}`);
+    }
   });
   addEventListener("afterprint", () => {
     if (!before) return;
@@ -285,6 +289,7 @@
     if (before.theme) root.dataset.theme = before.theme;
     else delete root.dataset.theme;
     before = null;
+    document.querySelectorAll(".plot svg").forEach((svg) => svg.removeAttribute("viewBox"));
     redraw();
   });
 })();
