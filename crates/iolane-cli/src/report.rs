@@ -10,7 +10,6 @@ use crate::output;
 
 pub(crate) fn report(arguments: &ReportArguments) -> anyhow::Result<Outcome> {
     let file = arguments.out.clone().unwrap_or_else(|| arguments.folder.join(PAGE_FILE));
-    output::check_writable(&file, &[])?;
     write_page(&arguments.folder, &file)?;
     if !output::json_on_stdout(Some(&file)) {
         output::print(&format!("{}\n", output::shown(&file)))?;

@@ -13,6 +13,7 @@ fn every_help_text_is_as_it_was_and_fits_100_columns() {
         ("probe", &["probe", "--help"]),
         ("run", &["run", "--help"]),
         ("study", &["study", "--help"]),
+        ("report", &["report", "--help"]),
         ("compare", &["compare", "--help"]),
         ("lab_run", &["lab", "run", "--help"]),
         ("lab_matrix", &["lab", "matrix", "--help"]),

@@ -6,7 +6,7 @@ use super::super::fixtures::{built_in_study, loaded, run_of};
 use super::super::{RECORDS_FILE, REPORT_FILE, load, load_in_words};
 use super::*;
 use crate::plan::{Arm, Metric, Scale, Study, built_in};
-use crate::records::{ArmResults, LeftOut, Results, Row, parquet};
+use crate::records::{ArmResults, LeftOut, Row, parquet};
 
 /// What the page's script reads.
 fn data(page: &str) -> Value {
@@ -213,10 +213,12 @@ fn hostile(name: &str) -> String {
 
 #[test]
 fn hostile_names_are_text_and_nothing_else() {
-    let plain = hostile("plain").matches('<').count();
+    // Where a line of a name may end is marked by elements of their own.
+    let elements = |page: &str| page.replace("<wbr>", "").matches('<').count();
+    let plain = elements(&hostile("plain"));
     for name in ["</script><script>alert(1)</script>", "\"><img src=x onerror=alert(1)>", "<!--", "]]></style>"] {
         let page = hostile(name);
-        assert_eq!(page.matches('<').count(), plain, "{name} made an element");
+        assert_eq!(elements(&page), plain, "{name} made an element");
         assert!(!page.contains(name), "{name}");
         let first = &data(&page)["charts"][0]["lines"][0]["name"];
         assert_eq!(first, name, "and the script gets it whole");
@@ -252,5 +254,5 @@ fn results_without_anything_make_a_page_that_says_so() {
     for words in ["fewer than 3 repeats", "Nothing was left out", "interrupted"] {
         assert!(page.contains(words), "{words}");
     }
-    assert!(Results::new(&bare.rows, Vec::new()).arms.len() == 1 && !page.contains("NaN"));
+    assert!(!page.replace(CHART_LIBRARY, "").contains("NaN"));
 }
