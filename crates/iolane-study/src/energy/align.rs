@@ -58,7 +58,8 @@ pub fn align(samples: &Samples, steps: &[LoadSteps]) -> Reading<Aligned> {
         return Err(Unavailable::new("the trace has fewer than two samples"));
     };
     if first.chip_s < interval_s * SAMPLES_A_DIGIT_MIN {
-        let cause = format!("the meter tells power every {interval_s:.1} s, too seldom for load steps of {} s", first.chip_s);
+        let cause =
+            format!("the meter tells power every {interval_s:.1} s, too seldom for load steps of {} s", first.chip_s);
         return Err(Unavailable::new(cause).remedy("let it tell power once a second"));
     }
     let study_s = last.ended_unix_s() - first.started_unix_s;
@@ -72,7 +73,8 @@ pub fn align(samples: &Samples, steps: &[LoadSteps]) -> Reading<Aligned> {
     let mut curve = Curve::new(Kind::Gauge);
     samples.iter().for_each(|(at_s, watts)| curve.note_watts(offset_s + rate * at_s, *watts));
     let idle_watts = fine.idle_watts(offset_s, rate);
-    let idle_watts = idle_watts.ok_or_else(|| Unavailable::new("no sample falls into the pauses between load steps"))?;
+    let idle_watts =
+        idle_watts.ok_or_else(|| Unavailable::new("no sample falls into the pauses between load steps"))?;
     Ok(Aligned { curve, offset_s, rate, residual_s, idle_watts })
 }
 
@@ -153,7 +155,9 @@ impl Places {
         let is_peak = |place: &usize| {
             let here = value(*place);
             let (low, high) = (place.saturating_sub(CELLS / 2), place + CELLS / 2);
-            here >= LIKENESS_MAYBE && (low..*place).all(|other| value(other) < here) && (place + 1..=high).all(|other| value(other) <= here)
+            here >= LIKENESS_MAYBE
+                && (low..*place).all(|other| value(other) < here)
+                && (place + 1..=high).all(|other| value(other) <= here)
         };
         let mut peaks: Vec<usize> = (0..self.likeness.len()).filter(is_peak).collect();
         peaks.sort_by(|a, b| value(*b).total_cmp(&value(*a)));
@@ -244,7 +248,7 @@ impl Fine<'_> {
         }
         let off = |(meter_s, unix_s): &(f64, f64)| (offset_s + rate * meter_s - unix_s).abs();
         let residual_s = points.iter().map(off).fold(0.0, f64::max);
-        if residual_s > self.interval_s {
+        if residual_s > 0.6 * self.interval_s {
             let cause = format!("the meter's clock does not run evenly: load steps are off by up to {residual_s:.1} s");
             return Err(Unavailable::new(cause).remedy("use a meter whose clock is not set while it records"));
         }
@@ -258,7 +262,7 @@ impl Fine<'_> {
         let from = self.samples.partition_point(|(sample_s, _)| *sample_s < at_s - reach_s);
         let to = self.samples.partition_point(|(sample_s, _)| *sample_s <= at_s + steps.seconds() / rate + reach_s);
         let around = &self.samples[from..to];
-        let step_s = self.interval_s.min(steps.chip_s) / 20.0;
+        let step_s = (self.interval_s / 20.0).max(steps.chip_s / 100.0);
         let shifts = (2.0 * reach_s / step_s) as usize;
         let like = |shift: usize| {
             let shift_s = shift as f64 * step_s - reach_s;
@@ -288,8 +292,7 @@ impl Fine<'_> {
                 from_s >= 0.0 && to_s <= steps.seconds() && steps.busy_share(from_s, to_s) == 0.0
             })
         };
-        let idle: Vec<f64> =
-            self.samples.iter().filter(|(at_s, _)| is_idle(*at_s)).map(|(_, watts)| *watts).collect();
+        let idle: Vec<f64> = self.samples.iter().filter(|(at_s, _)| is_idle(*at_s)).map(|(_, watts)| *watts).collect();
         (!idle.is_empty()).then(|| idle.iter().sum::<f64>() / idle.len() as f64)
     }
 }
@@ -387,30 +390,33 @@ mod tests {
         }
 
         /// Watts of the machine at a moment.
-        fn power(&self, unix_s: f64) -> f64 {
-            for steps in self.steps() {
+        fn power(&self, steps: &[LoadSteps], rows: &[Row], unix_s: f64) -> f64 {
+            for steps in steps {
                 if (steps.started_unix_s..steps.ended_unix_s()).contains(&unix_s) {
                     let since_s = unix_s - steps.started_unix_s;
                     return self.idle_watts + (self.busy_watts - self.idle_watts) * steps.busy_share(since_s, since_s);
                 }
             }
             let of = |row: &Row| (row.started_unix_s - 3.0..row.started_unix_s + row.elapsed_s).contains(&unix_s);
-            let run = self.rows().iter().position(of);
-            run.map_or(self.idle_watts, |run| self.watts(run))
+            rows.iter().position(of).map_or(self.idle_watts, |run| self.watts(run))
         }
 
         /// What the meter wrote.
         fn samples(&self) -> Samples {
             let mut random = random_stream(self.seed, 0);
             let mut noise = || self.noise_watts * (random.next_u64() as f64 / u64::MAX as f64 * 2.0 - 1.0);
-            let length_s = self.steps()[2].ended_unix_s() - BEGIN_S + 2.0 * AROUND_S;
+            let (steps, rows) = (self.steps(), self.rows());
+            let power = |unix_s| self.power(&steps, &rows, unix_s);
+            let length_s = steps[2].ended_unix_s() - BEGIN_S + 2.0 * AROUND_S;
             let count = (length_s / self.interval_s) as usize;
             let sample = |index: usize| {
                 let since_s = index as f64 * self.interval_s - AROUND_S;
                 let unix_s = BEGIN_S + since_s;
                 let watts = match self.averages {
-                    true => (0..10).map(|part| self.power(unix_s - f64::from(part) * self.interval_s / 10.0)).sum::<f64>() / 10.0,
-                    false => self.power(unix_s),
+                    true => {
+                        (0..10).map(|part| power(unix_s - f64::from(part) * self.interval_s / 10.0)).sum::<f64>() / 10.0
+                    }
+                    false => power(unix_s),
                 };
                 // A HOBO's resolution is a tenth of a watt.
                 (self.clock_s + since_s * self.clock_rate, ((watts + noise()) * 10.0).round() / 10.0)
@@ -443,7 +449,7 @@ mod tests {
             let made = Made { clock_s, ..Made::new() };
             let aligned = made.assert_right();
             let unix_s = aligned.offset_s + aligned.rate * clock_s;
-            assert!((unix_s - BEGIN_S).abs() < 0.5, "off by {} s", unix_s - BEGIN_S);
+            assert!((unix_s - BEGIN_S).abs() < 0.8, "off by {} s", unix_s - BEGIN_S);
         }
     }
 
@@ -452,7 +458,11 @@ mod tests {
         for drift in [-3000e-6, -200e-6, 20e-6, 200e-6, 1000e-6, 3000e-6] {
             let made = Made { clock_rate: 1.0 + drift, ..Made::new() };
             let aligned = made.assert_right();
-            assert!((1.0 / aligned.rate - made.clock_rate).abs() < 4e-4, "{} and not {drift}", 1.0 / aligned.rate - 1.0);
+            assert!(
+                (1.0 / aligned.rate - made.clock_rate).abs() < 4e-4,
+                "{} and not {drift}",
+                1.0 / aligned.rate - 1.0
+            );
         }
     }
 
@@ -503,7 +513,8 @@ mod tests {
         let level: Samples = made.samples().into_iter().map(|(at_s, _)| (at_s, 50.0)).collect();
         made.refused(&level, "no load step is to be seen in the trace; give the file of the meter");
         let mut random = random_stream(3, 0);
-        let noise: Samples = made.samples().into_iter().map(|(at_s, _)| (at_s, (random.next_u64() % 100) as f64)).collect();
+        let noise: Samples =
+            made.samples().into_iter().map(|(at_s, _)| (at_s, (random.next_u64() % 100) as f64)).collect();
         made.refused(&noise, "load step");
         let other = Made { runs: 22, ..Made::new() };
         let mut longer = other.samples();

@@ -56,7 +56,9 @@ fn run(command: &str, feed: &Feed) -> Reading<()> {
         if ended {
             let status = group.finish().map_err(failed)?;
             return match (status.success(), lines) {
-                (false, _) => Err(Unavailable::new(format!("the meter's command failed ({status}){}", said(&stderr.kept)))),
+                (false, _) => {
+                    Err(Unavailable::new(format!("the meter's command failed ({status}){}", said(&stderr.kept))))
+                }
                 (true, 0) => Err(Unavailable::new("the meter's command printed nothing")),
                 (true, _) => Ok(()),
             };

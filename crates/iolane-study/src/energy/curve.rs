@@ -110,16 +110,13 @@ impl Curve {
             return Err(Unavailable::new(format!("the meter was silent for {} of it", seconds(gap))));
         }
         if inner.len() < points_min {
-            let cause = format!("{} is too short for a meter that is read every {}", seconds(length_s), seconds(interval_s));
+            let cause =
+                format!("{} is too short for a meter that is read every {}", seconds(length_s), seconds(interval_s));
             return Err(Unavailable::new(cause).remedy(format!("--runtime {}s or longer", self.stretch_min_s().ceil())));
         }
         let (first, last) = (inner[0], inner[inner.len() - 1]);
         let joules = (last.1 - first.1) / (last.0 - first.0) * length_s;
-        if joules.is_finite() && joules > 0.0 {
-            Ok(joules)
-        } else {
-            Err(Unavailable::new("the meter stood still"))
-        }
+        if joules.is_finite() && joules > 0.0 { Ok(joules) } else { Err(Unavailable::new("the meter stood still")) }
     }
 
     /// The longest silence that touches a stretch, if it is one.

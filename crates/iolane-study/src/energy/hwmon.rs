@@ -71,7 +71,9 @@ pub(super) fn candidates(root: &Path) -> Reading<Vec<Candidate>> {
     }
     let others: Vec<&str> = sensors.iter().map(|sensor| sensor.chip.as_str()).collect();
     Err(match others.is_empty() {
-        true => Unavailable::new("hwmon has no sensor of power").remedy("modprobe acpi_power_meter, if the board has one"),
+        true => {
+            Unavailable::new("hwmon has no sensor of power").remedy("modprobe acpi_power_meter, if the board has one")
+        }
         false => Unavailable::new(format!("hwmon has sensors of parts alone ({})", others.join(", ")))
             .remedy("modprobe acpi_power_meter, if the board has one"),
     })
@@ -84,7 +86,8 @@ fn is_input(label: &str) -> bool {
 
 /// Every sensor of power or energy; of a sensor that gives an average too, the average.
 fn sensors(root: &Path) -> Vec<Sensor> {
-    let mut chips: Vec<PathBuf> = fs::read_dir(root).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    let mut chips: Vec<PathBuf> =
+        fs::read_dir(root).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     chips.sort();
     chips.iter().flat_map(|chip| sensors_of(chip)).collect()
 }
@@ -187,7 +190,8 @@ mod tests {
 
     #[test]
     fn two_power_supplies_are_summed_by_their_input_and_not_their_output() {
-        let supply = [("power1_label", "pin"), ("power1_input", "60000000"), ("power2_label", "pout1"), ("power2_input", "5")];
+        let supply =
+            [("power1_label", "pin"), ("power1_input", "60000000"), ("power2_label", "pout1"), ("power2_input", "5")];
         let tree = chip("pmbus", &supply);
         add(&tree, "hwmon1", "pmbus", &supply);
         assert_eq!(first(&tree).instrument.read().unwrap(), 120.0);
@@ -197,7 +201,12 @@ mod tests {
     fn socket_counters_count_joules_from_the_first_reading_and_leave_cores_out() {
         let tree = chip(
             "amd_energy",
-            &[("energy1_label", "Ecore000"), ("energy1_input", "1"), ("energy2_label", "Esocket0"), ("energy2_input", "5000000")],
+            &[
+                ("energy1_label", "Ecore000"),
+                ("energy1_input", "1"),
+                ("energy2_label", "Esocket0"),
+                ("energy2_input", "5000000"),
+            ],
         );
         let mut meter = first(&tree);
         assert_eq!(meter.source.to_string(), "hwmon, socket counters, processor packages only");
@@ -209,7 +218,10 @@ mod tests {
     #[test]
     fn sensors_of_parts_are_no_meter_and_are_named() {
         let why = |tree: &Tree| candidates(&tree.0).unwrap_err().to_string();
-        assert!(why(&chip("amdgpu", &[("power1_average", "9000000")])).starts_with("hwmon has sensors of parts alone (amdgpu)"));
+        assert!(
+            why(&chip("amdgpu", &[("power1_average", "9000000")]))
+                .starts_with("hwmon has sensors of parts alone (amdgpu)")
+        );
         assert!(why(&chip("coretemp", &[("temp1_input", "40000")])).starts_with("hwmon has no sensor of power"));
         assert!(candidates(Path::new("/nowhere")).is_err());
     }

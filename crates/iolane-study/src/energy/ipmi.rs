@@ -32,8 +32,9 @@ pub(super) fn candidates(device: &Path, search: &str) -> Reading<Vec<Candidate>>
     }
     let places = std::env::split_paths(search).map(|folder| folder.join("ipmitool"));
     let program = places.into_iter().find(|program| program.is_file());
-    let program = program
-        .ok_or_else(|| Unavailable::new("ipmitool is not installed").remedy("install it (Debian: apt install ipmitool)"))?;
+    let program = program.ok_or_else(|| {
+        Unavailable::new("ipmitool is not installed").remedy("install it (Debian: apt install ipmitool)")
+    })?;
     let source = Source::measured("IPMI DCMI", WHOLE_MACHINE);
     Ok(vec![Candidate { instrument: Box::new(Controller { program }), source }])
 }

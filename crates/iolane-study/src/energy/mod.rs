@@ -388,7 +388,7 @@ mod tests {
     #[test]
     fn a_meter_of_no_known_name_is_refused_with_those_there_are() {
         let error = "plug".parse::<MeterSpec>().unwrap_err().to_string();
-        assert_eq!(error, "meter `plug`: no meter of that name (use auto, none, rapl, perf, hwmon, ipmi)");
+        assert_eq!(error, "meter `plug`: no meter of that name; use auto, none, rapl, perf, hwmon, ipmi");
         assert_eq!("perf".parse::<MeterSpec>().unwrap().to_string(), "perf");
     }
 }

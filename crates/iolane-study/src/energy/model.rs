@@ -40,7 +40,8 @@ impl FromStr for PowerModel {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let wrong = |cause: String| Error::usage(format!("power model `{text}`"), cause).remedy("such as idle=40,core=8");
+        let wrong =
+            |cause: String| Error::usage(format!("power model `{text}`"), cause).remedy("such as idle=40,core=8");
         let (mut idle, mut core) = (None, None);
         for part in text.split(',') {
             let (name, value) = part.split_once('=').ok_or_else(|| wrong(format!("`{part}` is not NAME=WATTS")))?;

@@ -54,10 +54,8 @@ pub(super) fn candidates(root: &Path) -> Reading<Vec<Candidate>> {
         }
         // All or none: a sum that lacks a socket looks like one that does not.
         match group.into_iter().map(|(name, folder)| Domain::open(name, folder)).collect::<Reading<Vec<_>>>() {
-            Ok(domains) => found.push(Candidate {
-                instrument: Box::new(Domains(domains)),
-                source: Source::measured("RAPL", covers),
-            }),
+            Ok(domains) => found
+                .push(Candidate { instrument: Box::new(Domains(domains)), source: Source::measured("RAPL", covers) }),
             Err(unavailable) => trouble = trouble.or(Some(unavailable)),
         }
     }

@@ -125,8 +125,14 @@ mod tests {
         let steps = LoadSteps::at(1000.0);
         assert_eq!((steps.seconds(), steps.ended_unix_s()), (51.0, 1051.0));
         assert_eq!(steps.busy_share(5.0, 7.0), 0.5);
-        assert_eq!((steps.busy_share(7.0, 20.0), steps.busy_share(-9.0, 5.0), steps.busy_share(51.0, 99.0)), (1.0, 0.0, 0.0));
-        assert_eq!((steps.busy_share(7.0, 7.0), steps.busy_share(22.0, 22.0), steps.busy_share(-1.0, -1.0)), (1.0, 0.0, 0.0));
+        assert_eq!(
+            (steps.busy_share(7.0, 20.0), steps.busy_share(-9.0, 5.0), steps.busy_share(51.0, 99.0)),
+            (1.0, 0.0, 0.0)
+        );
+        assert_eq!(
+            (steps.busy_share(7.0, 7.0), steps.busy_share(22.0, 22.0), steps.busy_share(-1.0, -1.0)),
+            (1.0, 0.0, 0.0)
+        );
     }
 
     #[test]

@@ -20,7 +20,8 @@ pub type Samples = Vec<(f64, f64)>;
 /// `Usage` if it is none; as [`parse`].
 pub fn read(file: &Path) -> Result<Samples> {
     let shown = file.display().to_string();
-    let cannot = |error: std::io::Error| Error::usage(&shown, iolane::error::describe(&error)).remedy("name the meter's CSV");
+    let cannot =
+        |error: std::io::Error| Error::usage(&shown, iolane::error::describe(&error)).remedy("name the meter's CSV");
     let opened = std::fs::File::open(file).map_err(cannot)?;
     let metadata = opened.metadata().map_err(cannot)?;
     if !metadata.is_file() || metadata.len() > BYTES_MAX {
@@ -60,7 +61,9 @@ pub fn parse(text: &str, file: &str) -> Result<Samples> {
             let at_s = at_s.ok_or_else(|| at_line(file, *number, &format!("`{}` is no time", shown(moment))))?;
             if samples.last().is_some_and(|(last_s, _)| at_s <= *last_s) {
                 let cause = format!("time does not go on: `{}` is not after the line before", shown(moment));
-                return Err(at_line(file, *number, &cause).remedy("export it with seconds, sorted, and of one recording"));
+                return Err(
+                    at_line(file, *number, &cause).remedy("export it with seconds, sorted, and of one recording")
+                );
             }
             samples.push((at_s, *watts));
         }
@@ -121,7 +124,9 @@ fn columns(lines: &[(usize, &str)]) -> Option<(Columns, usize)> {
     for (index, (_, line)) in lines.iter().take(HEADING_LINES).enumerate() {
         for delimiter in ['\t', ';', ','] {
             let names = cells(line, delimiter);
-            if let Some((time, (watts, unit))) = time_columns(&names).zip(power_column(&names)) {
+            if let Some((time, (watts, unit))) = time_columns(&names).zip(power_column(&names))
+                && !time.contains(&watts)
+            {
                 return Some((Columns { delimiter, time, watts, unit }, index + 1));
             }
             let is_number = |cell: &String| number(cell.trim(), delimiter).is_some();
@@ -350,7 +355,10 @@ mod tests {
         assert_eq!(samples.iter().map(|(_, watts)| (watts * 10.0).round()).collect::<Vec<_>>(), [412.0, 500.0]);
         assert_eq!(parsed("Date Time\tPower (W)\n2026-03-01 00:00:00\t5\n2026-03-01 00:00:01,5\t6")[1].0 % 10.0, 1.5);
         assert_eq!(parsed("1,50\n2,51.5"), [(1.0, 50.0), (2.0, 51.5)]);
-        assert_eq!(parsed("unix_s,watts\n1772323200,50\n1772323201.5,51"), [(1_772_323_200.0, 50.0), (1_772_323_201.5, 51.0)]);
+        assert_eq!(
+            parsed("unix_s,watts\n1772323200,50\n1772323201.5,51"),
+            [(1_772_323_200.0, 50.0), (1_772_323_201.5, 51.0)]
+        );
         assert_eq!(parsed("time,watts\n1772323200000,50\n1772323201500,51")[1].0, 1_772_323_201.5);
         assert_eq!(parsed("time,watts\n2026-03-01T01:00:00+01:00,50\n2026-03-01T00:00:01Z,51")[0].0, 1_772_323_200.0);
     }
