@@ -5,6 +5,7 @@ mod bench;
 mod capture;
 mod child;
 mod fuzz;
+mod gallery;
 mod guests;
 mod lint;
 mod packages;
@@ -41,6 +42,9 @@ Usage: cargo xtask COMMAND
                        virtual machines; written to docs/performance.md; takes 3 minutes on a quiet machine
       --nvme --check   its instructions alone, against those written: what CI runs
   capture [FILE...] run the commands that README.md shows, and put what they print in its place
+  gallery [PLACE...]
+                    run the four studies in the lab (linux-6.1, linux-7.2) and on a scratch file (scratch), and keep their
+                    pages and pictures in docs/gallery; takes half an hour on a quiet machine
   help              this text
 
 Before you send a change: cargo xtask fmt && cargo xtask test && cargo xtask lint
@@ -62,6 +66,7 @@ fn main() -> ExitCode {
         "fuzz" => fuzz::run(rest),
         "bench" => bench::run(rest),
         "capture" => capture::run(rest),
+        "gallery" => gallery::run(rest),
         "help" => {
             print!("{HELP}");
             return ExitCode::SUCCESS;

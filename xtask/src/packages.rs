@@ -14,9 +14,10 @@ pub(crate) struct Package {
 }
 
 /// What the tests call.
-pub(crate) const FOR_TESTS: [Package; 6] = [
+pub(crate) const FOR_TESTS: [Package; 7] = [
     QEMU,
     FIO,
+    CHROMIUM,
     Package { name: "util-linux", program: "losetup", needed_by: "tests on loop devices, mounts and swap" },
     Package { name: "fdisk", program: "sfdisk", needed_by: "tests that refuse to write over a partition table" },
     Package { name: "e2fsprogs", program: "mkfs.ext4", needed_by: "tests that refuse to write over ext4" },
@@ -33,6 +34,10 @@ pub(crate) const VALGRIND: Package =
 /// What the lab runs on.
 pub(crate) const QEMU: Package =
     Package { name: "qemu-system-x86", program: "qemu-system-x86_64", needed_by: "tests in virtual machines" };
+
+/// What shows reports as readers see them.
+pub(crate) const CHROMIUM: Package =
+    Package { name: "chromium", program: "chromium", needed_by: "tests of reports in a browser" };
 
 /// How this user may run apt-get.
 enum Installer {

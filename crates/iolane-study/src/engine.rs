@@ -10,6 +10,7 @@ use iolane::{Buffer, Completion, Error, IoError, Operations, Pool, Queue, Reques
 
 use crate::clock::Clock;
 use crate::content::{Expected, Generations};
+use crate::gauge::Odometer;
 use crate::workload::{PlannedRequest, RequestGenerator, Workload};
 
 /// The longest latency a histogram holds, in nanoseconds: an hour. What takes longer counts as an hour.
@@ -144,6 +145,8 @@ pub(crate) struct Engine<C> {
     requests: Vec<Request>,
     completions: Vec<Completion>,
     latencies: LatencyCounts,
+    /// What has ended, where others can look.
+    odometer: Arc<Odometer>,
     writes_unsynced: u32,
     /// The place that an fsync in flight has taken.
     syncing: Option<(u32, Buffer)>,
@@ -195,11 +198,17 @@ impl<C: Clock> Engine<C> {
             requests: Vec::with_capacity(depth),
             completions: Vec::with_capacity(depth),
             latencies: LatencyCounts::new(),
+            odometer: Arc::default(),
             writes_unsynced: 0,
             syncing: None,
             held_back: None,
             queue,
         })
+    }
+
+    /// Counts into an odometer that others look at.
+    pub(crate) fn seen_on(self, odometer: Arc<Odometer>) -> Self {
+        Self { odometer, ..self }
     }
 
     /// Runs for so long, or until `stop`, and then until all that was begun has ended; counts into `tally`.
@@ -338,6 +347,7 @@ impl<C: Clock> Engine<C> {
     /// Counts what has ended. With `again`, another request begins in the place of each at once.
     #[inline(always)]
     fn note_completions(&mut self, now_ns: u64, again: bool, tally: &mut Tally) -> Result<()> {
+        self.odometer.add(self.completions.len());
         while let Some(Completion { tag, result, buffer }) = self.completions.pop() {
             let tag = tag as u32;
             let Some(buffer) = buffer else {
@@ -351,7 +361,10 @@ impl<C: Clock> Engine<C> {
                     tally.bytes += u64::from(bytes);
                     tally.short += u64::from(bytes < begun.request.block_bytes);
                 }
-                Err(error) => note_error(begun.request, error, tally),
+                Err(error) => {
+                    self.odometer.take_back();
+                    note_error(begun.request, error, tally);
+                }
             }
             if let Some(book) = &self.book {
                 tally.verified += u64::from(release(book, begun.request, result, &buffer)?);
@@ -369,6 +382,7 @@ impl<C: Clock> Engine<C> {
 
     #[cold]
     fn note_sync(&mut self, result: Result<u32, IoError>, tally: &mut Tally) {
+        self.odometer.take_back();
         match result {
             Ok(_) => tally.syncs += 1,
             Err(error) => {

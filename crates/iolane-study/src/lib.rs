@@ -9,6 +9,7 @@ pub mod content;
 pub mod energy;
 mod engine;
 pub mod fio;
+pub mod gauge;
 pub mod peers;
 pub mod placement;
 pub mod plan;

@@ -16,8 +16,9 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use crate::clock::{Clock, RealClock, VirtualClock};
 use crate::content::Generations;
 use crate::engine::{Engine, Extent, Phase, Tally};
+use crate::gauge::{Gauge, Odometer, Sampler};
 use crate::placement::Placement;
-use crate::telemetry::{CpuSnapshot, CpuUse, MachineSnapshot, MachineUse, Reading, SyscallCounter, Unavailable};
+use crate::telemetry::{Reading, RunTelemetry, SyscallCounter, Unavailable, Watch};
 use crate::workload::{ThreadShare, Workload, random_stream};
 
 /// One arm: what to run, where, how and for how long.
@@ -41,6 +42,8 @@ pub struct RunPlan {
     pub pages: Pages,
     /// Whether the targets hold generation 0 of the workload's seed, as a scratch file does.
     pub prefilled: bool,
+    /// Whether what it costs is read around the measured phase; without, only to learn what that reading costs itself.
+    pub watched: bool,
 }
 
 /// What a run measured.
@@ -48,10 +51,10 @@ pub struct RunPlan {
 pub struct RunOutcome {
     /// The measured phase, all threads together.
     pub tally: Tally,
-    /// Processor time and context switches of the measured phase.
-    pub cpu: Reading<CpuUse>,
-    /// What the whole machine did meanwhile.
-    pub machine: Reading<MachineUse>,
+    /// What the measured phase cost: processor time, interrupts, cycles, memory.
+    pub telemetry: RunTelemetry,
+    /// I/Os per second of each tenth of a second of the measured phase; empty where time is not real.
+    pub rates: Vec<f64>,
     /// Real seconds that the measured phase took (with a simulated target the tally's own time is virtual).
     pub wall_s: f64,
     /// How long handing a batch over took, in nanoseconds, from a slice of its own before the measured phase.
@@ -170,6 +173,13 @@ impl RunPlan {
         }
     }
 
+    /// The cpus that its threads are kept to, and the submission threads of its path; `None` where the scheduler chooses.
+    fn cpus(&self) -> Option<CpuList> {
+        let spoll_cpus = self.placement.spoll_cpus.as_ref().filter(|_| self.path.polls_submissions());
+        let lists = [Some(self.placement.cpus.as_ref()?), spoll_cpus];
+        Some(lists.into_iter().flatten().flat_map(|list| list.cpus()).copied().collect())
+    }
+
     /// Which share of its target a thread has.
     fn share(&self, thread: usize) -> ThreadShare {
         let targets = self.targets.len();
@@ -184,10 +194,21 @@ impl RunPlan {
 /// As [`RunPlan::check`]; `Exhausted` when memory or descriptors run out; `Failed` when a queue fails or content is not
 /// what was written. Failed requests are counted in the outcome.
 pub fn run(plan: &RunPlan, stop: &AtomicBool) -> Result<RunOutcome> {
+    run_seen(plan, stop, &Gauge::default())
+}
+
+/// Runs an arm as [`run`] does, and tells a gauge meanwhile how fast it is.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_seen(plan: &RunPlan, stop: &AtomicBool, gauge: &Gauge) -> Result<RunOutcome> {
     let capabilities = plan.check()?;
     match virtual_clock(plan)? {
-        Some(clock) => run_on(plan, capabilities, &clock, stop),
-        None => run_on(plan, capabilities, &RealClock::new(), stop),
+        // I/Os per real second of a simulated device would say how fast this program is.
+        Some(clock) => {
+            Ok(RunOutcome { rates: Vec::new(), ..run_on(plan, capabilities, &clock, stop, &Gauge::default())? })
+        }
+        None => run_on(plan, capabilities, &RealClock::new(), stop, gauge),
     }
 }
 
@@ -244,9 +265,20 @@ impl Meeting {
         self.changed.notify_all();
     }
 
-    /// Waits for that many to arrive, does `meanwhile`, and sends them on.
-    fn hold<T>(&self, attendants: usize, meanwhile: impl FnOnce() -> T) -> T {
-        drop(self.changed.wait_while(self.state(), |state| state.arrived < attendants));
+    /// Waits for that many to arrive, with a look at the odometers each tenth of a second, does `meanwhile`, and sends them
+    /// on.
+    fn hold<T>(&self, attendants: usize, sampler: &mut Sampler<'_>, meanwhile: impl FnOnce() -> T) -> T {
+        let mut state = self.state();
+        while state.arrived < attendants {
+            let next_in = sampler.next_in(Instant::now());
+            let waited = self.changed.wait_timeout_while(state, next_in, |state| state.arrived < attendants);
+            let (woken, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            state = woken;
+            if timeout.timed_out() {
+                sampler.look(Instant::now());
+            }
+        }
+        drop(state);
         let result = meanwhile();
         let mut state = self.state();
         state.arrived = 0;
@@ -263,19 +295,28 @@ struct ThreadOutcome {
     trace: Trace,
 }
 
-fn run_on<C: Clock>(plan: &RunPlan, capabilities: Capabilities, clock: &C, stop: &AtomicBool) -> Result<RunOutcome> {
+fn run_on<C: Clock>(
+    plan: &RunPlan,
+    capabilities: Capabilities,
+    clock: &C,
+    stop: &AtomicBool,
+    gauge: &Gauge,
+) -> Result<RunOutcome> {
+    let odometers: Vec<Arc<Odometer>> = (0..plan.threads).map(|_| Arc::default()).collect();
     let books = books(plan)?;
     let meeting = Meeting::default();
     // While one counter is open, opening and closing those of the threads changes nothing in the kernel. So its code is
     // patched, which a tracepoint's coming and going takes, while no thread of the run makes a system call: patched under
     // running threads, QEMU's translator has been seen to run the old code for ever.
     let tracepoint = SyscallCounter::open();
-    let (cpu, machine, wall_s, outcomes) = std::thread::scope(|scope| {
+    let mut watch = plan.watched.then(|| Watch::open(&plan.targets, plan.cpus().as_ref()));
+    let (telemetry, wall_s, rates, outcomes) = std::thread::scope(|scope| {
         let spawned: io::Result<Vec<_>> = (0..plan.threads)
             .map(|thread| {
                 let (meeting, book, clock) = (&meeting, books[thread % books.len()].clone(), clock.clone());
+                let odometer = odometers[thread].clone();
                 let name = format!("iolane-{thread}");
-                let work = move || work(plan, thread, book, clock, meeting, stop);
+                let work = move || work(plan, thread, book, clock, odometer, meeting, stop);
                 std::thread::Builder::new().name(name).spawn_scoped(scope, work)
             })
             .collect();
@@ -283,16 +324,22 @@ fn run_on<C: Clock>(plan: &RunPlan, capabilities: Capabilities, clock: &C, stop:
             meeting.abandon();
             Error::system("making a thread", error)
         })?;
-        meeting.hold(threads.len(), || drop(tracepoint));
-        let look = || (MachineSnapshot::take(), CpuSnapshot::take(), Instant::now());
-        let (machine_before, before, begun) = meeting.hold(threads.len(), look);
-        let (machine_after, after, ended) = meeting.hold(threads.len(), look);
-        let cpu = before.and_then(|before| Ok(before.delta(&after?)));
-        let machine = machine_before.and_then(|before| Ok(before.delta(&machine_after?)));
+        let mut sampler = Sampler::new(&odometers, gauge, Instant::now());
+        meeting.hold(threads.len(), &mut sampler, || drop(tracepoint));
+        // What it saw of warm-up and slices was for the gauge alone; it begins anew before the threads do.
+        let (begun, mut sampler) = meeting.hold(threads.len(), &mut sampler, || {
+            watch.iter_mut().for_each(Watch::begin);
+            let begun = Instant::now();
+            (begun, Sampler::new(&odometers, gauge, begun))
+        });
+        let (ended, telemetry) = meeting.hold(threads.len(), &mut sampler, || (Instant::now(), watch.map(Watch::end)));
+        let telemetry =
+            telemetry.unwrap_or_else(|| RunTelemetry::unavailable(&Unavailable::new("the run was not watched")));
+        let rates = sampler.end(ended);
         let wall_s = (ended - begun).as_secs_f64();
         let panicked = |_| Err(Error::failed("a thread of the run", "it panicked, which is a bug in iolane"));
         let joined = threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked));
-        Ok::<_, Error>((cpu, machine, wall_s, joined.collect::<Result<Vec<_>>>()?))
+        Ok::<_, Error>((telemetry, wall_s, rates, joined.collect::<Result<Vec<_>>>()?))
     })?;
     let mut outcomes = outcomes.into_iter().flatten();
     let mut all = outcomes.next().ok_or_else(|| Error::usage("--threads 0", "a run needs one thread or more"))?;
@@ -303,8 +350,8 @@ fn run_on<C: Clock>(plan: &RunPlan, capabilities: Capabilities, clock: &C, stop:
     }
     Ok(RunOutcome {
         tally: all.measured,
-        cpu,
-        machine,
+        telemetry,
+        rates,
         wall_s,
         submit: all.submit,
         trace: all.trace,
@@ -343,10 +390,11 @@ fn work<C: Clock>(
     thread: usize,
     book: Option<Arc<Generations>>,
     clock: C,
+    odometer: Arc<Odometer>,
     meeting: &Meeting,
     stop: &AtomicBool,
 ) -> Result<Option<ThreadOutcome>> {
-    let prepared = without_panic(|| prepare(plan, thread, book, clock, stop));
+    let prepared = without_panic(|| prepare(plan, thread, book, clock, odometer, stop));
     let mut all_ready = meeting.attend(prepared.is_err());
     let prepared = prepared.and_then(|(mut engine, trace)| {
         let slice = Extent::of(SLICE_NS);
@@ -384,6 +432,7 @@ fn prepare<C: Clock>(
     thread: usize,
     book: Option<Arc<Generations>>,
     clock: C,
+    odometer: Arc<Odometer>,
     stop: &AtomicBool,
 ) -> Result<(Engine<C>, Trace)> {
     if let Some(cpu) = nth(plan.placement.cpus.as_ref(), thread) {
@@ -403,7 +452,7 @@ fn prepare<C: Clock>(
         QueueConfig::new(workload.depth).pool(&pool).spoll_cpu(nth(plan.placement.spoll_cpus.as_ref(), thread));
     let queue = iolane::open_queue(&plan.path, target, &config)?;
     let generator = workload.requests(0, plan.region_bytes(target)?, share)?;
-    let mut engine = Engine::new(queue, clock, workload, generator, book, &pool, plan.threads)?;
+    let mut engine = Engine::new(queue, clock, workload, generator, book, &pool, plan.threads)?.seen_on(odometer);
     phase(&mut engine, Phase::Measure, Extent::of(nanoseconds(plan.warmup)), stop)?;
     let trace = trace(&mut engine, counter, stop)?;
     Ok((engine, trace))
@@ -492,6 +541,7 @@ mod tests {
             warmup: Duration::ZERO,
             pages: Pages::Base,
             prefilled: false,
+            watched: true,
         };
         run(&plan, &AtomicBool::new(false)).unwrap().tally
     }
@@ -541,6 +591,30 @@ mod tests {
             let close = (measured_us - expected_us).abs() <= 0.001 * expected_us + 1.0;
             assert!(close, "p{percentile} is {measured_us} us and not {expected_us} us");
         }
+    }
+
+    #[test]
+    fn a_run_tells_the_rate_of_each_tenth_of_a_second_that_was_real() {
+        let plan = |path: &str, target: &str| RunPlan {
+            path: IoPath::new(path),
+            targets: vec![Target::open(target).unwrap()],
+            workload: Workload::default(),
+            threads: 1,
+            placement: Placement::default(),
+            runtime: Duration::from_millis(300),
+            warmup: Duration::ZERO,
+            pages: Pages::Base,
+            prefilled: false,
+            watched: true,
+        };
+        let outcome = run(&plan("null", "null"), &AtomicBool::new(false)).unwrap();
+        let seen: f64 = outcome.rates.iter().map(|rate| rate / 10.0).sum();
+        let done = outcome.tally.ios as f64;
+        // How many looks a busy machine allows is not known; what they saw together is at most what was done.
+        assert!(!outcome.rates.is_empty() && seen > 0.0, "{:?}", outcome.rates);
+        assert!(seen < 1.2 * done, "{seen} of {done}");
+        let outcome = run(&plan("sim", "sim:16m,latency=100us"), &AtomicBool::new(false)).unwrap();
+        assert!(outcome.rates.is_empty());
     }
 
     #[test]

@@ -1,9 +1,13 @@
 //! What a study found: `study.json`, schema `iolane.study/1`, described in `docs/schema/study.json`. Made from the rows of
 //! its runs, and from nothing else; the command line prints from it.
 
-mod advice;
+mod answer;
+pub mod charts;
 mod figures;
+#[cfg(test)]
+mod fixtures;
 mod load;
+pub mod look;
 
 use std::collections::HashMap;
 
@@ -18,8 +22,8 @@ use crate::stats::{
     Estimate, SteadyState, WINDOW_ROUNDS, estimate_median, estimate_ratio, median, robust_variation, steady_state,
 };
 
-pub(crate) use advice::{REPEATS_FOR_ADVICE, load_of};
-pub use advice::{advice, load as load_in_words};
+pub use answer::{Answer, Choice, Goal, RunnerUp, answers, load as load_in_words, sentences};
+pub(crate) use answer::{REPEATS_FOR_ADVICE, load_of};
 pub use figures::{FigureReport, Point, Series};
 pub use load::{ClaimVerdict, Document, Loaded, RECORDS_FILE, REPORT_FILE, load};
 
@@ -36,6 +40,8 @@ pub struct StudyReport {
     pub title: String,
     source: String,
     published_on: String,
+    /// The study's file, from which it can be run and decided again; `None` for a survey.
+    study_file: Option<String>,
     /// `scaled` or `full`.
     scale: &'static str,
     /// Whether every run there should be was made.
@@ -60,7 +66,9 @@ pub struct StudyReport {
     pub skipped: Vec<Skipped>,
     /// What the study draws.
     pub figures: Vec<FigureReport>,
-    /// The answer, a sentence for each kind of load.
+    /// What to take, for each kind of load and each goal.
+    pub answers: Vec<Answer>,
+    /// The same in sentences, one for each kind of load.
     pub advice: Vec<String>,
     /// What was published, and whether it holds here.
     pub claims: Vec<Decision>,
@@ -152,6 +160,7 @@ impl StudyReport {
         let mut results = Results::new(&kept, measured.left_out.clone());
         in_order_of(study, *scale, &mut results);
         let arms = arm_reports(&results, &measured.rows);
+        let answers = answers(&results);
         let mut warnings = Vec::new();
         if measured.interrupted {
             warnings.push(format!("interrupted: {whole} of {repeats} repeats are whole; the same command goes on"));
@@ -165,6 +174,7 @@ impl StudyReport {
             title: study.title.clone(),
             source: study.source.clone(),
             published_on: study.published_on.clone(),
+            study_file: Some(study.text.clone()).filter(|text| !text.is_empty()),
             scale: match scale {
                 Scale::Scaled => "scaled",
                 Scale::Full => "full",
@@ -181,7 +191,8 @@ impl StudyReport {
             records,
             skipped: skipped(&measured.left_out),
             figures: study.figures.iter().map(|figure| FigureReport::new(figure, &results)).collect(),
-            advice: advice(&arms),
+            advice: sentences(&answers),
+            answers,
             claims: claims::decide(study, &results),
             arms,
             host: HostRecord::gather(targets.first()),
@@ -223,7 +234,7 @@ fn in_order_of(study: &Study, scale: Scale, results: &mut Results) {
 
 fn arm_reports(results: &Results, rows: &[Row]) -> Vec<ArmReport> {
     let mut arms: Vec<ArmReport> = results.arms.iter().map(|arm| ArmReport::new(arm, rows)).collect();
-    arms.sort_by(|a, b| advice::load_of(&a.arm).cmp(&advice::load_of(&b.arm)).then(a.arm.depth.cmp(&b.arm.depth)));
+    arms.sort_by(|a, b| load_of(&a.arm).cmp(&load_of(&b.arm)).then(a.arm.depth.cmp(&b.arm.depth)));
     for same_load in arms.chunk_by_mut(|a, b| does_the_same(&a.arm, &b.arm)) {
         same_load.sort_by(|a, b| b.iops.value.total_cmp(&a.iops.value));
         // Peers are set beside the best of iolane's own too.
@@ -237,7 +248,7 @@ fn arm_reports(results: &Results, rows: &[Row]) -> Vec<ArmReport> {
 }
 
 fn does_the_same(a: &Arm, b: &Arm) -> bool {
-    advice::load_of(a) == advice::load_of(b) && a.depth == b.depth
+    load_of(a) == load_of(b) && a.depth == b.depth
 }
 
 impl ArmReport {

@@ -8,6 +8,7 @@ mod precondition;
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
@@ -16,13 +17,15 @@ use rand_core::Rng;
 use serde::{Deserialize, Serialize};
 
 use crate::fio::JobSpec;
+use crate::gauge::Gauge;
 use crate::placement::Placement;
 use crate::plan::{Arm, Lengths, Scale, Study};
 use crate::record::{self, TargetRecord};
 use crate::records::journal::Journal;
 use crate::records::{LeftOut, Preconditioned, Row};
-use crate::run::{RunOutcome, RunPlan, run};
+use crate::run::{RunOutcome, RunPlan, run_seen};
 use crate::session::judge::Worth;
+use crate::telemetry::{RunTelemetry, Unavailable};
 use crate::workload::random_stream;
 
 pub use peers::InstalledPeer;
@@ -54,6 +57,7 @@ pub struct Session {
     planned: Vec<Planned>,
     left_out: Vec<LeftOut>,
     runtime: Duration,
+    gauge: Arc<Gauge>,
 }
 
 /// An arm, and how it is run here.
@@ -74,6 +78,8 @@ pub struct Progress<'a> {
     pub total: usize,
     /// What is done now.
     pub now: Now<'a>,
+    /// What has been measured, the latest last.
+    pub rows: &'a [Row],
 }
 
 /// What a study does.
@@ -153,7 +159,7 @@ impl Session {
             return Err(Error::usage(format!("study {}", study.name), cause)
                 .remedy(format!("it may have {RUNS_MAX} runs at most")));
         }
-        let mut session = Self { study, conditions, planned, left_out, runtime: Duration::ZERO };
+        let mut session = Self { study, conditions, planned, left_out, runtime: Duration::ZERO, gauge: Arc::default() };
         session.set_runtime(session.fitting_runtime());
         Ok(session)
     }
@@ -219,6 +225,11 @@ impl Session {
         self.runtime
     }
 
+    /// How fast the run that goes on is, while [`run`](Self::run) runs them; peers tell nothing meanwhile.
+    pub fn gauge(&self) -> Arc<Gauge> {
+        Arc::clone(&self.gauge)
+    }
+
     /// Runs there will be.
     pub fn runs(&self) -> usize {
         self.planned.len() * self.conditions.lengths.repeats
@@ -274,8 +285,8 @@ impl Session {
             |(repeat, index): &(u32, usize)| self.planned[*index].arm.rw.writes() && runs.wants(*index, *repeat);
         if order.iter().any(writes) {
             let done = order.iter().filter(|(repeat, index)| !runs.wants(*index, *repeat)).count();
-            let tell = |target: &str| progress(Progress { done, total, now: Now::Preconditions(target) });
-            match precondition::precondition(&self.planned, &self.conditions, stop, tell) {
+            let tell = |target: &str| progress(Progress { done, total, now: Now::Preconditions(target), rows: &rows });
+            match precondition::precondition(&self.planned, &self.conditions, (stop, &self.gauge), tell) {
                 Ok(done) => {
                     journal.note_preconditioning(&done)?;
                     preconditioned = done;
@@ -296,9 +307,10 @@ impl Session {
                     0 => Now::Runs(&planned.arm),
                     _ => Now::RunsAgain(&planned.arm),
                 };
-                progress(Progress { done, total, now });
-                let Some(row) = attempt(planned, repeat, runs.attempts(index, repeat), runs.may_retry(total), stop)
-                else {
+                progress(Progress { done, total, now, rows: &rows });
+                let attempts = runs.attempts(index, repeat);
+                let watched = (stop, &*self.gauge);
+                let Some(row) = attempt(planned, repeat, attempts, runs.may_retry(total), watched) else {
                     return Ok(self.measured(rows, preconditioned, true, journal));
                 };
                 journal.append(&row)?;
@@ -371,7 +383,13 @@ fn another_study(folder: &Path, begun: &Setup, asked: &Setup) -> Error {
 }
 
 /// Runs an arm once; `None` if it was interrupted.
-fn attempt(planned: &Planned, repeat: u32, attempt: u32, may_retry: bool, stop: &AtomicBool) -> Option<Row> {
+fn attempt(
+    planned: &Planned,
+    repeat: u32,
+    attempt: u32,
+    may_retry: bool,
+    (stop, gauge): (&AtomicBool, &Gauge),
+) -> Option<Row> {
     let Planned { arm, plan, peer } = planned;
     let started_unix_s = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64();
     let names: Vec<&str> = plan.targets.iter().map(Target::name).collect();
@@ -390,7 +408,7 @@ fn attempt(planned: &Planned, repeat: u32, attempt: u32, may_retry: bool, stop: 
             Err(error) => Some(Row { worthless: Some(error.to_string()), ..base }),
         };
     }
-    let outcome = match run(plan, stop) {
+    let outcome = match run_seen(plan, stop, gauge) {
         Ok(outcome) if outcome.interrupted => return None,
         Ok(outcome) => outcome,
         Err(_) if stop.load(Ordering::Relaxed) => return None,
@@ -407,8 +425,16 @@ fn attempt(planned: &Planned, repeat: u32, attempt: u32, may_retry: bool, stop: 
 }
 
 fn measured_row(base: Row, plan: &RunPlan, outcome: RunOutcome) -> Row {
-    let cpu = outcome.cpu.as_ref().ok().filter(|_| !judge::is_simulated(plan));
-    let kernel_threads_s = cpu.and_then(|cpu| cpu.kernel_threads_s.as_ref().ok().copied());
+    let syscalls = record::syscalls_source(&outcome);
+    let telemetry = match judge::is_simulated(plan) {
+        false => outcome.telemetry.clone(),
+        true => {
+            RunTelemetry::unavailable(&Unavailable::new("the target is simulated, and its time is not the machine's"))
+        }
+    };
+    let cpu = telemetry.cpu.as_ref().ok();
+    let mut sources = telemetry.sources;
+    sources.insert("syscalls_per_io".into(), syscalls);
     Row {
         elapsed_s: outcome.tally.elapsed_ns() as f64 / 1e9,
         ios: outcome.tally.ios,
@@ -417,12 +443,25 @@ fn measured_row(base: Row, plan: &RunPlan, outcome: RunOutcome) -> Row {
         mean_ns: (!outcome.tally.latency.is_empty()).then(|| outcome.tally.latency.mean()),
         user_s: cpu.map(|cpu| cpu.user_s),
         system_s: cpu.map(|cpu| cpu.system_s),
-        kernel_threads_s,
+        kernel_threads_s: cpu.and_then(|cpu| cpu.kernel_threads_s.as_ref().ok().copied()),
+        threads: telemetry.threads,
+        interrupt_s: telemetry.interrupt_s,
+        device_interrupts: telemetry.device_interrupts,
         context_switches: cpu.map(|cpu| cpu.context_switches),
         syscalls_per_io: record::syscalls_per_io(&outcome),
+        cycles: telemetry.cycles,
+        instructions: telemetry.instructions,
+        cache_references: telemetry.cache_references,
+        cache_misses: telemetry.cache_misses,
+        frequency_hz: telemetry.frequency_hz,
+        throttled: telemetry.throttled,
+        memory_bytes: telemetry.memory_bytes,
+        numa_nodes: telemetry.numa_nodes,
+        sources,
         warnings: record::outcome_warnings(plan, &outcome),
         latency: outcome.tally.latency,
         submit: outcome.submit,
+        rates: outcome.rates,
         ..base
     }
 }

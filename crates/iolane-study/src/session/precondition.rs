@@ -8,11 +8,12 @@ use std::time::Duration;
 use iolane::{Error, IoPath, Pages, Result, Target};
 
 use super::{Conditions, Planned};
+use crate::gauge::Gauge;
 use crate::placement::Placement;
 use crate::plan::{PerScale, Scale};
 use crate::record;
 use crate::records::Preconditioned;
-use crate::run::{RunOutcome, RunPlan, run};
+use crate::run::{RunOutcome, RunPlan, run_seen};
 use crate::stats::first_steady_round;
 use crate::workload::{Access, Workload};
 
@@ -64,7 +65,7 @@ fn targets(planned: &[Planned]) -> Vec<Target> {
 pub(super) fn precondition(
     planned: &[Planned],
     conditions: &Conditions,
-    stop: &AtomicBool,
+    (stop, gauge): (&AtomicBool, &Gauge),
     mut progress: impl FnMut(&str),
 ) -> Result<Vec<Preconditioned>> {
     let effort = EFFORT.at(conditions.scale);
@@ -74,12 +75,12 @@ pub(super) fn precondition(
         let bytes = conditions.size.unwrap_or(target.bytes());
         let mut passes = 1.0;
         if !conditions.prefilled {
-            let written = run(&sequential(&target, conditions, bytes, effort)?, stop)?;
+            let written = run_seen(&sequential(&target, conditions, bytes, effort)?, stop, gauge)?;
             passes = written.tally.bytes as f64 / bytes as f64;
         }
         let mut rounds = Vec::new();
         while first_steady_round(&rounds).is_none() && rounds.len() < effort.rounds_max {
-            let outcome = run(&random(&target, conditions, effort)?, stop)?;
+            let outcome = run_seen(&random(&target, conditions, effort)?, stop, gauge)?;
             stopped(&outcome, stop)?;
             rounds.push(record::iops(&outcome));
         }
@@ -130,5 +131,6 @@ fn plan(target: &Target, conditions: &Conditions, workload: Workload, runtime: D
         warmup: Duration::ZERO,
         pages: Pages::Base,
         prefilled: false,
+        watched: true,
     })
 }

@@ -1,0 +1,353 @@
+//! The answer of a study: for each kind of load and each goal the path to take, how sure that is, and the runner-up. The
+//! page, the terminal and `study.json` show it; it is made from the rows, and from nothing else.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::plan::{Arm, Metric};
+use crate::quantity::{number, quantity};
+use crate::records::{ArmResults, Results};
+use crate::stats::{Estimate, estimate_median, estimate_ratio, median};
+
+/// What a path is chosen for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Goal {
+    /// The lowest 99th percentile, with as little in flight as the study has.
+    Latency,
+    /// The most I/Os per second, at whatever depth.
+    Throughput,
+    /// The most I/Os per joule, at whatever depth.
+    Energy,
+    /// The fewest processor seconds for each I/O, at whatever depth: what stands in for energy without a meter.
+    Processor,
+}
+
+impl Goal {
+    /// By what a path is chosen.
+    pub fn metric(self) -> Metric {
+        match self {
+            Self::Latency => Metric::P99Ns,
+            Self::Throughput => Metric::Iops,
+            Self::Energy => Metric::IosPerJoule,
+            Self::Processor => Metric::CpuSPerMillionIos,
+        }
+    }
+
+    /// As it is said before a path: `for latency`.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Latency => "for latency",
+            Self::Throughput => "for throughput",
+            Self::Energy => "per joule",
+            Self::Processor => "for little processor time",
+        }
+    }
+
+    /// How many times better one is than another: above 1 if it is better, whichever way the metric goes.
+    fn gain(self, of: &[f64], over: &[f64]) -> Estimate {
+        match self {
+            Self::Throughput | Self::Energy => estimate_ratio(of, over),
+            Self::Latency | Self::Processor => estimate_ratio(over, of),
+        }
+    }
+}
+
+/// What to take for a load and a goal.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Answer {
+    /// The load, in words: `randread 4k, 2 threads`.
+    pub load: String,
+    /// What for.
+    pub goal: Goal,
+    /// By what metric.
+    pub metric: Metric,
+    /// The path to take.
+    pub take: Choice,
+    /// The best of the other paths; `None` if there is none.
+    pub runner_up: Option<RunnerUp>,
+    /// Other paths that are not shown to be worse.
+    pub equals: Vec<String>,
+    /// What measured the joules, or made them up; `None` where the goal is another.
+    pub joules_from: Option<String>,
+}
+
+/// A path at its best depth.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Choice {
+    /// The path, as the study calls it.
+    pub path: String,
+    /// Its depth.
+    pub depth: u32,
+    /// The metric's median with its interval.
+    pub value: Estimate,
+    /// Processor seconds per second.
+    pub cores: Option<f64>,
+}
+
+/// The path that comes second.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RunnerUp {
+    /// It.
+    #[serde(flatten)]
+    pub choice: Choice,
+    /// How many times better the path to take is, paired by repeat.
+    pub gain: Estimate,
+    /// Whether that is a difference that was shown: the interval leaves 1 out.
+    pub shown: bool,
+}
+
+/// Everything but path and depth, in an order that can be sorted by.
+pub(crate) fn load_of(arm: &Arm) -> (&'static str, u32, usize, usize, Option<usize>) {
+    (arm.rw.name(), arm.bs.max(), arm.threads, arm.drives, arm.cores)
+}
+
+/// What is asked of an arm's path, its depth left out, in words: `randread 4k, 2 threads`.
+pub fn load(arm: &Arm) -> String {
+    let Arm { rw, bs, threads, drives, cores, .. } = arm;
+    let mut text = format!("{rw} {bs}");
+    if *threads > 1 {
+        text.push_str(&format!(", {threads} threads"));
+    }
+    if *drives > 1 {
+        text.push_str(&format!(" on {drives} drives"));
+    }
+    match cores {
+        Some(1) => text.push_str(", 1 core"),
+        Some(cores) => text.push_str(&format!(", {cores} cores")),
+        None => {}
+    }
+    text
+}
+
+/// Intervals of fewer repeats than this are too narrow to be believed.
+pub(crate) const REPEATS_FOR_ADVICE: usize = 3;
+
+/// A path below this share of the best is not called its equal, however wide the interval: it was too noisy to tell.
+const CLOSE_TO_BEST: f64 = 0.9;
+
+/// The answers for each kind of load; none where there are too few repeats to tell chance from difference.
+pub fn answers(results: &Results) -> Vec<Answer> {
+    let own = results.arms.iter().filter(|arm| arm.arm.peer.is_none());
+    let mut loads: BTreeMap<_, Vec<&ArmResults>> = BTreeMap::new();
+    for arm in own {
+        if arm.rows.len() < REPEATS_FOR_ADVICE {
+            return Vec::new();
+        }
+        loads.entry(load_of(&arm.arm)).or_default().push(arm);
+    }
+    let goals = |arms: &Vec<&ArmResults>| {
+        let energy = answer(Goal::Energy, arms).or_else(|| answer(Goal::Processor, arms));
+        [answer(Goal::Latency, arms), answer(Goal::Throughput, arms), energy]
+    };
+    loads.values().flat_map(goals).flatten().collect()
+}
+
+/// The answers in sentences, one for each load; why there is none if so.
+pub fn sentences(answers: &[Answer]) -> Vec<String> {
+    if answers.is_empty() {
+        return vec![format!(
+            "No advice: with fewer than {REPEATS_FOR_ADVICE} repeats chance cannot be told from difference."
+        )];
+    }
+    let sentence = |answers: &[Answer]| {
+        let parts: Vec<String> = answers.iter().map(Answer::words).collect();
+        format!("{}: {}.", answers[0].load, parts.join("; "))
+    };
+    answers.chunk_by(|a, b| a.load == b.load).map(sentence).collect()
+}
+
+/// An arm with its values of the metric, one a repeat.
+type Candidate<'a> = (&'a ArmResults, Vec<f64>);
+
+fn answer(goal: Goal, arms: &[&ArmResults]) -> Option<Answer> {
+    let least_depth = arms.iter().map(|arm| arm.arm.depth).min()?;
+    let asked = arms.iter().copied().filter(|arm| goal != Goal::Latency || arm.arm.depth == least_depth);
+    let measured = asked.filter_map(|arm| Some((arm, arm.values(goal.metric())?)));
+    let mut paths = best_of_each_path(goal, measured.collect());
+    let equals = take_the_cheaper(goal, &mut paths);
+    let (take, values) = paths.first()?;
+    let runner_up = paths.get(1).map(|(arm, others)| {
+        let gain = goal.gain(values, others);
+        RunnerUp { choice: choice(arm, others), gain, shown: gain.shows_difference() }
+    });
+    let joules_from = (goal == Goal::Energy).then(|| take.rows[0].sources.get("joules").cloned()).flatten();
+    Some(Answer {
+        load: load(&take.arm),
+        goal,
+        metric: goal.metric(),
+        take: choice(take, values),
+        runner_up,
+        equals,
+        joules_from,
+    })
+}
+
+/// Each path's best arm, the best path first.
+fn best_of_each_path(goal: Goal, mut arms: Vec<Candidate<'_>>) -> Vec<Candidate<'_>> {
+    let is_ascending = matches!(goal, Goal::Latency | Goal::Processor);
+    arms.sort_by(|(_, a), (_, b)| {
+        let order = median(a).total_cmp(&median(b));
+        if is_ascending { order } else { order.reverse() }
+    });
+    let mut best: Vec<Candidate<'_>> = Vec::new();
+    for arm in arms {
+        if best.iter().all(|(known, _)| known.arm.name != arm.0.arm.name) {
+            best.push(arm);
+        }
+    }
+    best
+}
+
+/// Puts the path that needs the fewest processors first, of the best and those that are not shown to be worse. Gives the
+/// names of the others of them.
+fn take_the_cheaper(goal: Goal, paths: &mut Vec<Candidate<'_>>) -> Vec<String> {
+    let Some((_, best)) = paths.first() else { return Vec::new() };
+    let is_equal = |(_, values): &&Candidate<'_>| {
+        let share = goal.gain(values, best);
+        !share.shows_difference() && share.value >= CLOSE_TO_BEST
+    };
+    let equals: Vec<&ArmResults> =
+        paths.iter().enumerate().filter(|(at, path)| *at == 0 || is_equal(path)).map(|(_, (arm, _))| *arm).collect();
+    let cost = |arm: &ArmResults| cores(arm).unwrap_or(f64::INFINITY);
+    let take = equals.iter().fold(equals[0], |take, arm| if cost(arm) < 0.9 * cost(take) { arm } else { take });
+    let others = equals.iter().filter(|arm| arm.arm.name != take.arm.name).map(|arm| arm.arm.name.clone()).collect();
+    let at = paths.iter().position(|(arm, _)| arm.arm == take.arm).unwrap_or(0);
+    let taken = paths.remove(at);
+    paths.insert(0, taken);
+    others
+}
+
+fn cores(arm: &ArmResults) -> Option<f64> {
+    arm.values(Metric::Cores).map(|values| median(&values))
+}
+
+fn choice(arm: &ArmResults, values: &[f64]) -> Choice {
+    Choice { path: arm.arm.name.clone(), depth: arm.arm.depth, value: estimate_median(values), cores: cores(arm) }
+}
+
+impl Answer {
+    /// `for latency psync (p99 85.2 us at depth 1), 1.32x better than libaio (1.28x to 1.36x)`.
+    fn words(&self) -> String {
+        let Choice { path, depth, value, .. } = &self.take;
+        let value = quantity(self.metric, value.value);
+        let value = if self.goal == Goal::Latency { format!("p99 {value}") } else { value };
+        let modelled = if self.is_modelled() { ", modelled" } else { "" };
+        format!("{} take {path} ({value}{modelled}, depth {depth}){}", self.goal.words(), self.sureness())
+    }
+
+    /// How sure it is, beside the runner-up: `, 1.32x better than libaio (1.28x to 1.36x)`.
+    pub fn sureness(&self) -> String {
+        let Some(RunnerUp { choice, gain, shown }) = &self.runner_up else { return String::new() };
+        if *shown && gain.value > 1.0 {
+            let [value, low, high] = [gain.value, gain.low, gain.high].map(number);
+            return format!(", {value}x better than {} ({low}x to {high}x)", choice.path);
+        }
+        let saved = match (self.take.cores, choice.cores) {
+            (Some(own), Some(other)) if own < 0.9 * other => format!(", with {own:.2} instead of {other:.2} cores"),
+            _ => String::new(),
+        };
+        if self.equals.contains(&choice.path) {
+            return format!(" (no difference shown to {}{saved})", self.equals.join(", "));
+        }
+        let [low, high] = [gain.low, gain.high].map(number);
+        format!(", too noisy to tell from {} ({low}x to {high}x)", choice.path)
+    }
+
+    /// Whether its joules were made up by a model.
+    pub fn is_modelled(&self) -> bool {
+        self.joules_from.as_ref().is_some_and(|source| source.contains("modelled"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::Row;
+
+    /// The answers on arms with these names, I/Os per second and processor time.
+    fn advise(arms: &[(&str, &[f64], f64)]) -> Vec<Answer> {
+        let rows: Vec<Row> = arms.iter().flat_map(|(name, iops, cores)| rows(name, iops, *cores)).collect();
+        answers(&Results::new(&rows, Vec::new()))
+    }
+
+    fn throughput(arms: &[(&str, &[f64], f64)]) -> String {
+        let answers = advise(arms);
+        answers.iter().find(|answer| answer.goal == Goal::Throughput).map(Answer::words).unwrap_or_default()
+    }
+
+    fn rows(name: &str, iops: &[f64], cores: f64) -> Vec<Row> {
+        let arm = Arm::of_null(name);
+        let row = |(repeat, iops): (usize, &f64)| {
+            let mut row = Row {
+                ios: *iops as u64,
+                elapsed_s: 1.0,
+                user_s: Some(cores),
+                system_s: Some(0.0),
+                ..Row::new(arm.clone(), repeat as u32)
+            };
+            row.latency.record((1e9 / iops) as u64).unwrap();
+            row
+        };
+        iops.iter().enumerate().map(row).collect()
+    }
+
+    #[test]
+    fn the_best_path_is_named_with_what_it_gains_on_the_runner_up() {
+        let text =
+            throughput(&[("a", &[20.0, 21.0, 22.0], 1.0), ("b", &[10.0, 10.0, 11.0], 1.0), ("c", &[1.0; 3], 1.0)]);
+        assert_eq!(text, "for throughput take a (21 IOPS, depth 1), 2x better than b (2x to 2.1x)");
+    }
+
+    #[test]
+    fn of_paths_without_a_shown_difference_the_cheaper_is_taken() {
+        let text = throughput(&[("a", &[20.0, 21.0, 22.0], 2.0), ("b", &[21.0, 19.0, 20.0], 1.0)]);
+        assert_eq!(
+            text,
+            "for throughput take b (20 IOPS, depth 1) (no difference shown to a, with 1.00 instead of 2.00 cores)"
+        );
+    }
+
+    #[test]
+    fn a_path_far_below_the_best_is_not_called_its_equal() {
+        let text = throughput(&[("a", &[20.0, 20.0, 20.0], 2.0), ("b", &[2.0, 4.0, 21.0], 1.0)]);
+        assert_eq!(text, "for throughput take a (20 IOPS, depth 1), too noisy to tell from b (0.95x to 10x)");
+    }
+
+    #[test]
+    fn latency_is_chosen_with_as_little_in_flight_as_there_is_and_throughput_at_any_depth() {
+        let deep = |name: &str, iops: f64| -> Vec<Row> {
+            let mut rows = rows(name, &[iops; 3], 1.0);
+            rows.iter_mut().for_each(|row| row.arm.depth = 16);
+            rows
+        };
+        let rows = [rows("a", &[30.0; 3], 1.0), rows("b", &[20.0; 3], 1.0), deep("a", 40.0), deep("b", 90.0)].concat();
+        let answers = answers(&Results::new(&rows, Vec::new()));
+        let taken: Vec<_> =
+            answers.iter().map(|answer| (answer.goal, answer.take.path.as_str(), answer.take.depth)).collect();
+        assert_eq!(taken, [(Goal::Latency, "a", 1), (Goal::Throughput, "b", 16), (Goal::Processor, "b", 16)]);
+    }
+
+    #[test]
+    fn joules_take_the_place_of_processor_time_where_there_are_any_and_say_where_they_are_from() {
+        let mut rows = [rows("a", &[30.0; 3], 1.0), rows("b", &[20.0; 3], 1.0)].concat();
+        rows.iter_mut().for_each(|row| {
+            row.joules = Some(10.0);
+            row.sources.insert("joules".into(), "modelled: 5 W idle, 5 W a core".into());
+        });
+        let answers = answers(&Results::new(&rows, Vec::new()));
+        let energy = answers.last().unwrap();
+        assert_eq!(energy.goal, Goal::Energy);
+        assert_eq!(
+            energy.words(),
+            "per joule take a (3 I/Os per joule, modelled, depth 1), 1.5x better than b (1.5x to 1.5x)"
+        );
+    }
+
+    #[test]
+    fn too_few_repeats_give_no_advice() {
+        let answers = advise(&[("a", &[1.0], 1.0)]);
+        assert!(answers.is_empty() && sentences(&answers)[0].contains("No advice"));
+    }
+}

@@ -1,0 +1,155 @@
+//! `cargo xtask gallery [PLACE...]`: runs the four studies in the lab and on a scratch file, and keeps what they made in
+//! docs/gallery: each page, its digest, pictures of it, what the terminal showed, and the command. Nothing there is typed.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::child::{cargo, program, root, succeeds};
+use crate::packages::{self, CHROMIUM, QEMU};
+
+const STUDIES: [&str; 4] = ["systor22", "ijraset24", "hotstorage23", "floe26"];
+
+/// Where the gallery is, from the repository's root.
+const FOLDER: &str = "docs/gallery";
+
+/// Where the studies are run.
+struct Place {
+    /// The name of its folder.
+    name: &'static str,
+    /// As a heading.
+    title: &'static str,
+    /// What stands before `study` in the command.
+    words: &'static [&'static str],
+    /// What stands behind the study's name.
+    options: &'static [&'static str],
+}
+
+const PLACES: [Place; 3] = [
+    Place {
+        name: "linux-6.1",
+        title: "In the lab: Linux 6.1, two emulated NVMe drives",
+        words: &["lab", "run", "--kernel", "6.1", "--nvme", "2", "--cpus", "2", "--"],
+        options: &["--time", "2m"],
+    },
+    Place {
+        name: "linux-7.2",
+        title: "In the lab: Linux 7.2, two emulated NVMe drives",
+        words: &["lab", "run", "--kernel", "7.2", "--nvme", "2", "--cpus", "2", "--"],
+        options: &["--time", "2m"],
+    },
+    Place {
+        name: "scratch",
+        title: "On a scratch file, with a model of the machine's power",
+        words: &[],
+        options: &["--time", "1m", "--power-model", "idle=40W,core=15W"],
+    },
+];
+
+/// A picture of a page: its name, and the window's size in pixels.
+const PICTURES: [(&str, &str); 2] = [("wide", "1280,1600"), ("narrow", "500,1600")];
+
+pub(crate) fn run(names: &[String]) -> Result<bool> {
+    let is_wanted = |place: &&Place| names.is_empty() || names.iter().any(|name| name == place.name);
+    if let Some(unknown) = names.iter().find(|name| PLACES.iter().all(|place| place.name != **name)) {
+        let known = PLACES.map(|place| place.name).join(", ");
+        bail!("there is no place `{unknown}`; there are {known}");
+    }
+    let packages = [CHROMIUM, QEMU];
+    if let Some(missing) = packages::install(&packages).first() {
+        bail!("the gallery needs the Debian package {}", missing.name);
+    }
+    ensure!(succeeds(&mut cargo(&["build", "--release", "-q"]))?, "the program could not be built: see above");
+    for place in PLACES.iter().filter(is_wanted) {
+        for study in STUDIES {
+            show(place, study).with_context(|| format!("{study}, {}", place.name))?;
+        }
+    }
+    std::fs::write(root().join(FOLDER).join("README.md"), index()?)?;
+    Ok(true)
+}
+
+/// The command as a person types it.
+fn command(place: &Place, study: &str) -> Vec<String> {
+    let words = place.words.iter().copied().chain(["study", study]).chain(place.options.iter().copied());
+    words.map(str::to_owned).collect()
+}
+
+/// Runs one study and keeps what it made.
+fn show(place: &Place, study: &str) -> Result<()> {
+    let kept = root().join(FOLDER).join(place.name).join(study);
+    let work = tempfile::tempdir()?;
+    let iolane = root().join("target/release/iolane").display().to_string();
+    let words = command(place, study);
+    eprintln!("$ iolane {}", words.join(" "));
+    let output =
+        program(&iolane).args(&words).current_dir(work.path()).stderr(std::process::Stdio::inherit()).output()?;
+    // 1 is a study that gave up an arm: the page says so.
+    ensure!(matches!(output.status.code(), Some(0 | 1)), "it ended with {}", output.status);
+    let results = work.path().join("results").join(study);
+    let digest = kept.join("summary.md").display().to_string();
+    let page = kept.join("report.html");
+    std::fs::create_dir_all(&kept)?;
+    std::fs::write(kept.join("terminal.txt"), &output.stdout)?;
+    let report = [results.display().to_string(), "--md".into(), digest, "--out".into(), page.display().to_string()];
+    ensure!(succeeds(program(&iolane).arg("report").args(report))?, "no report could be made: see above");
+    PICTURES.iter().try_for_each(|(name, size)| photograph(&page, &kept.join(format!("{name}.png")), size))
+}
+
+/// A picture of a page as a browser shows it.
+fn photograph(page: &Path, picture: &Path, size: &str) -> Result<()> {
+    let profile = tempfile::tempdir()?;
+    let mut browser = program("chromium");
+    browser
+        .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=4000"])
+        .arg(format!("--user-data-dir={}", profile.path().display()))
+        .arg(format!("--window-size={size}"))
+        .arg(format!("--screenshot={}", picture.display()))
+        .arg(format!("file://{}", page.display()))
+        .stderr(std::process::Stdio::null());
+    ensure!(succeeds(&mut browser)? && picture.exists(), "chromium made no picture of {}", page.display());
+    Ok(())
+}
+
+/// The gallery's first page, of whatever is in it.
+fn index() -> Result<String> {
+    let mut text = String::from(
+        "# Gallery\n\nThe four published studies as this machine ran them: each with the page that it wrote, the digest of it, what \
+         the terminal showed, and the command. Made by `cargo xtask gallery`. A page is one file: download it and open it.\n\n\
+         The lab's drives are emulated by software on two processors. Gaps between paths are those of that machine, and no \
+         drive's; what is published stands beside them.\n",
+    );
+    for place in &PLACES {
+        let made = |study: &&&str| root().join(FOLDER).join(place.name).join(study).join("report.html").exists();
+        let studies: Vec<&&str> = STUDIES.iter().filter(made).collect();
+        if studies.is_empty() {
+            continue;
+        }
+        write!(text, "\n## {}\n", place.title)?;
+        for study in studies {
+            let folder = format!("{}/{study}", place.name);
+            let command = command(place, study).join(" ");
+            write!(
+                text,
+                "\n### {study}\n\n```\niolane {command}\n```\n\n[page]({folder}/report.html) · [digest]({folder}/summary.md) · \
+                 [terminal]({folder}/terminal.txt) · [on a narrow screen]({folder}/narrow.png)\n\n\
+                 ![The page of {study}: the answer and the first figures]({folder}/wide.png)\n"
+            )?;
+        }
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_what_a_person_would_type() {
+        assert_eq!(
+            command(&PLACES[0], "floe26").join(" "),
+            "lab run --kernel 6.1 --nvme 2 --cpus 2 -- study floe26 --time 2m"
+        );
+    }
+}
