@@ -2,22 +2,31 @@
 //! much the meter's clock was off and how fast it drifted. A trace in which that cannot be told is refused with the reason.
 //! Pure: the trace and the steps come in, joules go out.
 
+use serde::{Deserialize, Serialize};
+
 use super::curve::{Curve, Kind};
 use super::steps::LoadSteps;
 use super::trace::Samples;
 use crate::records::Row;
 use crate::telemetry::{Reading, Unavailable};
 
-/// A trace by the study's clock.
-#[derive(Debug, Clone)]
-pub struct Aligned {
-    curve: Curve,
+/// How the meter's clock stood to the study's.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Alignment {
     /// When the meter's clock showed 0, in seconds since 1970.
     pub offset_s: f64,
     /// Seconds that pass while the meter's clock counts one.
     pub rate: f64,
     /// By how much load steps are off at most, in seconds, once the clock is set right.
     pub residual_s: f64,
+}
+
+/// A trace by the study's clock.
+#[derive(Debug, Clone)]
+pub struct Aligned {
+    curve: Curve,
+    /// What was done to its clock.
+    pub clock: Alignment,
     /// Watts of the pauses between load steps.
     pub idle_watts: f64,
 }
@@ -69,13 +78,13 @@ pub fn align(samples: &Samples, steps: &[LoadSteps]) -> Reading<Aligned> {
     }
     let (offset_s, rate) = coarse(&raw, steps)?;
     let fine = Fine { samples, interval_s, steps };
-    let (offset_s, rate, residual_s) = fine.clock(offset_s, rate)?;
+    let clock @ Alignment { offset_s, rate, .. } = fine.clock(offset_s, rate)?;
     let mut curve = Curve::new(Kind::Gauge);
     samples.iter().for_each(|(at_s, watts)| curve.note_watts(offset_s + rate * at_s, *watts));
     let idle_watts = fine.idle_watts(offset_s, rate);
     let idle_watts =
         idle_watts.ok_or_else(|| Unavailable::new("no sample falls into the pauses between load steps"))?;
-    Ok(Aligned { curve, offset_s, rate, residual_s, idle_watts })
+    Ok(Aligned { curve, clock, idle_watts })
 }
 
 impl Aligned {
@@ -221,7 +230,7 @@ struct Fine<'a> {
 
 impl Fine<'_> {
     /// The clock's offset and rate, and by how much steps are off at most.
-    fn clock(&self, offset_s: f64, rate: f64) -> Reading<(f64, f64, f64)> {
+    fn clock(&self, offset_s: f64, rate: f64) -> Reading<Alignment> {
         // A meter may tell the power of a moment, or that of the time since it told the last.
         let ways = [0.0, self.interval_s].map(|window_s| {
             let found: Vec<(f64, f64)> =
@@ -252,7 +261,7 @@ impl Fine<'_> {
             let cause = format!("the meter's clock does not run evenly: load steps are off by up to {residual_s:.1} s");
             return Err(Unavailable::new(cause).remedy("use a meter whose clock is not set while it records"));
         }
-        Ok((offset_s, rate, residual_s))
+        Ok(Alignment { offset_s, rate, residual_s })
     }
 
     /// How like the steps are at the best shift around where they should be, and that shift in the meter's seconds.
@@ -448,7 +457,7 @@ mod tests {
         for clock_s in [0.0, -5.3, 1e9, BEGIN_S + 3600.0] {
             let made = Made { clock_s, ..Made::new() };
             let aligned = made.assert_right();
-            let unix_s = aligned.offset_s + aligned.rate * clock_s;
+            let unix_s = aligned.clock.offset_s + aligned.clock.rate * clock_s;
             assert!((unix_s - BEGIN_S).abs() < 0.8, "off by {} s", unix_s - BEGIN_S);
         }
     }
@@ -459,9 +468,9 @@ mod tests {
             let made = Made { clock_rate: 1.0 + drift, ..Made::new() };
             let aligned = made.assert_right();
             assert!(
-                (1.0 / aligned.rate - made.clock_rate).abs() < 4e-4,
+                (1.0 / aligned.clock.rate - made.clock_rate).abs() < 4e-4,
                 "{} and not {drift}",
-                1.0 / aligned.rate - 1.0
+                1.0 / aligned.clock.rate - 1.0
             );
         }
     }
@@ -479,7 +488,7 @@ mod tests {
     fn noise_as_large_as_half_a_step_does_not_hide_where_the_steps_are() {
         let made = Made { noise_watts: 25.0, ..Made::new() };
         let aligned = align(&made.samples(), &made.steps()).unwrap();
-        let unix_s = aligned.offset_s + aligned.rate * made.clock_s;
+        let unix_s = aligned.clock.offset_s + aligned.clock.rate * made.clock_s;
         assert!((unix_s - BEGIN_S).abs() < 1.0, "off by {} s", unix_s - BEGIN_S);
     }
 

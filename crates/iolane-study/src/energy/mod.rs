@@ -30,6 +30,7 @@ pub use curve::{Curve, Kind};
 pub use model::PowerModel;
 
 use crate::records::Row;
+use crate::run::RunOutcome;
 use crate::telemetry::{Reading, Unavailable};
 use live::Live;
 
@@ -46,11 +47,30 @@ pub const AS_WIRED: &str = "what it is wired to";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
     /// The meter, or the model.
+    #[serde(rename = "source")]
     pub name: String,
     /// Of what.
     pub covers: String,
     /// Whether they are worked out and not measured.
     pub modelled: bool,
+}
+
+/// What is known of a study's energy beside its runs.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct EnergyNotes {
+    /// Who tells the joules.
+    #[serde(flatten)]
+    pub source: Option<Source>,
+    /// Why nobody does.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub unavailable: Option<String>,
+    /// Watts when nothing ran; `None` if that was not measured.
+    pub idle_watts: Option<f64>,
+    /// What was made for an external meter.
+    pub load_steps: Vec<steps::LoadSteps>,
+    /// How an external meter's trace was laid over the study.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub alignment: Option<align::Alignment>,
 }
 
 /// What a modelled source begins with.
@@ -273,15 +293,45 @@ impl Meter {
         }
     }
 
-    /// Joules of a run that measured in this stretch, whose row has its length and its processor time.
+    /// Joules of a run that measured in this stretch.
     ///
     /// # Errors
     /// Why they cannot be told.
-    pub fn joules(&self, measured: Span, row: &Row) -> Reading<f64> {
+    pub fn joules(&self, measured: Span, work: Work) -> Reading<f64> {
         match &self.how {
-            How::Live(live) => Ok(live.joules(measured.from, measured.to)? / measured.seconds() * row.elapsed_s),
-            How::Model(model) => model.joules(row),
+            How::Live(live) => Ok(live.joules(measured.from, measured.to)? / measured.seconds() * work.elapsed_s),
+            How::Model(model) => model.joules(work),
         }
+    }
+}
+
+/// What a run did, for those who work out what it took.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Work {
+    /// Seconds it measured.
+    pub elapsed_s: f64,
+    /// Processor seconds, those of kernel threads and of interrupts among them where they are known; `None` if not even
+    /// its own are.
+    pub cpu_s: Option<f64>,
+}
+
+impl Work {
+    /// That of a row.
+    pub fn of(row: &Row) -> Self {
+        let beside_s = row.kernel_threads_s.unwrap_or(0.0) + row.interrupt_s.unwrap_or(0.0);
+        let own_s = row.user_s.zip(row.system_s).map(|(user_s, system_s)| user_s + system_s);
+        Self { elapsed_s: row.elapsed_s, cpu_s: own_s.map(|own_s| own_s + beside_s) }
+    }
+
+    /// That of a run.
+    pub fn of_run(outcome: &RunOutcome) -> Self {
+        let elapsed_s = outcome.tally.elapsed_ns() as f64 / 1e9;
+        let beside_s = outcome.telemetry.interrupt_s.unwrap_or(0.0);
+        let cpu_s = outcome.telemetry.cpu.as_ref().ok().map(|cpu| {
+            let kernel_threads_s = cpu.kernel_threads_s.as_ref().ok().copied().unwrap_or(0.0);
+            cpu.user_s + cpu.system_s + kernel_threads_s + beside_s
+        });
+        Self { elapsed_s, cpu_s }
     }
 }
 

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use iolane::{Error, Result};
 
-use crate::records::Row;
+use super::Work;
 use crate::telemetry::{Reading, Unavailable};
 
 /// `idle=W,core=W`.
@@ -22,17 +22,13 @@ pub struct PowerModel {
 const WATTS_MAX: f64 = 1e5;
 
 impl PowerModel {
-    /// Joules of a run: idle power for its length, and the power of a core for each processor second, those of kernel
-    /// threads and of interrupts among them where they are known.
+    /// Joules of a run: idle power for its length, and the power of a core for each processor second.
     ///
     /// # Errors
     /// If the run's processor time is not known.
-    pub fn joules(&self, row: &Row) -> Reading<f64> {
-        let (Some(user_s), Some(system_s)) = (row.user_s, row.system_s) else {
-            return Err(Unavailable::new("the model takes processor time, which is not known of this run"));
-        };
-        let beside_s = row.kernel_threads_s.unwrap_or(0.0) + row.interrupt_s.unwrap_or(0.0);
-        Ok(self.idle_watts * row.elapsed_s + self.core_watts * (user_s + system_s + beside_s))
+    pub fn joules(&self, work: Work) -> Reading<f64> {
+        let unknown = || Unavailable::new("the model takes processor time, which is not known of this run");
+        Ok(self.idle_watts * work.elapsed_s + self.core_watts * work.cpu_s.ok_or_else(unknown)?)
     }
 }
 
@@ -78,17 +74,18 @@ mod tests {
 
     use super::*;
     use crate::plan::Arm;
+    use crate::records::Row;
 
     #[test]
     fn every_processor_second_counts_kernel_threads_and_interrupts_too() {
         let model: PowerModel = "idle=40,core=8W".parse().unwrap();
         let mut row = Row::new(Arm::of_null("null"), 0);
         row.elapsed_s = 2.0;
-        assert!(model.joules(&row).unwrap_err().reason.contains("processor time"));
+        assert!(model.joules(Work::of(&row)).unwrap_err().reason.contains("processor time"));
         (row.user_s, row.system_s) = (Some(0.5), Some(1.0));
-        assert_eq!(model.joules(&row).unwrap(), 92.0);
+        assert_eq!(model.joules(Work::of(&row)).unwrap(), 92.0);
         (row.kernel_threads_s, row.interrupt_s) = (Some(2.0), Some(0.25));
-        assert_eq!(model.joules(&row).unwrap(), 110.0);
+        assert_eq!(model.joules(Work::of(&row)).unwrap(), 110.0);
     }
 
     #[test]
