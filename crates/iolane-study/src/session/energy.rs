@@ -123,8 +123,8 @@ fn unix_s(moment: Instant) -> f64 {
 /// When a peer measured for sure: its program took a while to begin and to end, which nobody tells apart.
 pub(super) fn peer_span(from: Instant, to: Instant, warmup: Duration, elapsed_s: f64) -> Reading<Span> {
     let beside_s = (to - from).as_secs_f64() - warmup.as_secs_f64() - elapsed_s;
-    let beside = Duration::from_secs_f64(beside_s.clamp(0.0, elapsed_s.max(0.0)));
-    let (from, to) = (from + warmup + beside, to - beside);
+    let beside = Duration::from_secs_f64(beside_s.clamp(0.0, 1e6));
+    let (from, to) = (from + warmup + beside, to.checked_sub(beside).unwrap_or(from));
     let is_enough = to.saturating_duration_since(from).as_secs_f64() * 2.0 >= elapsed_s && elapsed_s > 0.0;
     let cannot = "the peer took as long to begin and to end as to measure";
     is_enough.then_some(Span { from, to }).ok_or_else(|| Unavailable::new(cannot).remedy("a longer --runtime"))
