@@ -12,6 +12,7 @@ const EXIT_INTERRUPTED: i32 = 130;
 pub(crate) fn catch() -> anyhow::Result<()> {
     ctrlc::set_handler(|| {
         if STOP.swap(true, Ordering::Relaxed) {
+            crate::screen::give_back();
             std::process::exit(EXIT_INTERRUPTED);
         }
     })?;

@@ -10,6 +10,7 @@ mod nvme;
 mod output;
 mod probe;
 mod run;
+mod screen;
 mod study;
 mod targets;
 

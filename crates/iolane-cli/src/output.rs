@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{ErrorKind, IsTerminal, Write};
+use std::io::{ErrorKind, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -278,30 +278,20 @@ pub(crate) fn or_unavailable(value: Option<f64>, show: impl Fn(f64) -> String) -
     value.map_or_else(|| "unavailable".into(), show)
 }
 
-/// How far long work is: a bar with the time left on a terminal, now and then a line elsewhere; always on standard error.
-pub(crate) struct Bar {
-    bar: ProgressBar,
-    /// Where there is no terminal: what to call the work, in lines.
-    lines: Option<String>,
-}
+/// How far long work is: a bar with the time left where standard error is a terminal, nothing elsewhere.
+pub(crate) struct Bar(ProgressBar);
 
 impl Bar {
     /// Work of so many bytes.
     pub(crate) fn bytes(total: u64, what: &str) -> Self {
         let template = "{msg} [{bar:30}] {binary_bytes}/{binary_total_bytes}, {eta} left";
-        // Making a file is short beside what follows; no lines for it.
-        Self::new(total, what, template, None)
-    }
-
-    /// Work of so many runs that take about so long.
-    pub(crate) fn runs(total: u64, what: &str) -> Self {
-        Self::new(total, "", "{msg:50} [{bar:20}] {pos}/{len} runs, {eta} left", Some(what.into()))
+        Self::new(total, what, template)
     }
 
     /// Work that takes so long and tells nothing of itself meanwhile.
     pub(crate) fn time(total: Duration, what: &str) -> Self {
-        let bar = Self::new(total.as_millis() as u64, what, "{msg} [{bar:30}] {eta} left", None);
-        let (ticking, begun) = (bar.bar.clone(), std::time::Instant::now());
+        let bar = Self::new(total.as_millis() as u64, what, "{msg} [{bar:30}] {eta} left");
+        let (ticking, begun) = (bar.0.clone(), std::time::Instant::now());
         if !ticking.is_hidden() {
             std::thread::spawn(move || {
                 while !ticking.is_finished() {
@@ -315,41 +305,29 @@ impl Bar {
 
     /// Work of which nobody knows how long it takes.
     pub(crate) fn unknown(what: &str) -> Self {
-        let bar = Self::new(0, what, "{msg}, {elapsed} so far", None);
-        bar.bar.enable_steady_tick(Duration::from_secs(1));
+        let bar = Self::new(0, what, "{msg}, {elapsed} so far");
+        bar.0.enable_steady_tick(Duration::from_secs(1));
         bar
     }
 
-    fn new(total: u64, what: &str, template: &str, lines: Option<String>) -> Self {
+    fn new(total: u64, what: &str, template: &str) -> Self {
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style.progress_chars("=> "));
         }
         bar.set_message(what.to_owned());
-        Self { bar, lines: lines.filter(|_| !std::io::stderr().is_terminal()) }
+        Self(bar)
     }
 
     /// So much is done.
     pub(crate) fn at(&self, done: u64) {
-        self.bar.set_position(done);
-    }
-
-    /// So many runs are done, and this is what runs now.
-    pub(crate) fn at_run(&self, done: u64, now: String, left: Duration) {
-        self.at(done);
-        if let Some(what) = &self.lines
-            && done.is_multiple_of(10)
-        {
-            let total = self.bar.length().unwrap_or(0);
-            complain(&format!("{what}: {done} of {total} runs, {} s left; now {now}", left.as_secs()));
-        }
-        self.bar.set_message(now);
+        self.0.set_position(done);
     }
 }
 
 impl Drop for Bar {
     fn drop(&mut self) {
-        self.bar.finish_and_clear();
+        self.0.finish_and_clear();
     }
 }
 

@@ -2,11 +2,12 @@
 //! sentence.
 
 mod dry_run;
+mod live;
 mod text;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use iolane::units::Bytes;
 use iolane::{Error, ErrorKind};
@@ -14,12 +15,13 @@ use iolane_study::fio;
 use iolane_study::plan::{self, Lengths, Scale, Study, Survey};
 use iolane_study::records::{journal, parquet};
 use iolane_study::report::{Asked, RECORDS_FILE, REPORT_FILE, RecordsFile, StudyReport};
-use iolane_study::session::{Conditions, InstalledPeer, Measured, Now, Session};
+use iolane_study::session::{Conditions, InstalledPeer, Measured, Session};
 use iolane_study::workload::Workload;
 
 use crate::arguments::StudyArguments;
 use crate::interrupt::STOP;
-use crate::output::{self, Bar, MadeFolders};
+use crate::output::{self, MadeFolders};
+use crate::study::live::Live;
 use crate::targets::{self, OpenTargets, Writing};
 use crate::{Outcome, arguments::TargetArguments};
 
@@ -233,29 +235,8 @@ fn write_fio_jobs(arguments: &StudyArguments, session: &Session, folder: &Path) 
 }
 
 fn measure(session: Session, folder: &Path) -> anyhow::Result<Measured> {
-    let (expected, begun) = (session.estimated_time(), Instant::now());
-    let bar = Bar::runs(session.runs() as u64, "study");
-    let mut first = None;
-    Ok(session.run(folder, &STOP, |progress| {
-        let done_before = *first.get_or_insert_with(|| {
-            if progress.done > 0 {
-                output::complain(&format!("study: going on after {} runs", progress.done));
-            }
-            progress.done
-        });
-        // What has been measured tells better than the estimate how long the rest takes, once there is some of it.
-        let (done, to_do) = (progress.done - done_before, progress.total - progress.done);
-        let left = match done {
-            0..5 => expected.mul_f64(to_do as f64 / progress.total as f64),
-            done => begun.elapsed().mul_f64(to_do as f64 / done as f64),
-        };
-        let now = match progress.now {
-            Now::Preconditions(target) => format!("preconditioning {target}"),
-            Now::Runs(arm) => arm.to_string(),
-            Now::RunsAgain(arm) => format!("{arm} (again)"),
-        };
-        bar.at_run(progress.done as u64, now, left);
-    })?)
+    let mut live = Live::of(&session);
+    Ok(session.run(folder, &STOP, |progress| live.at(&progress))?)
 }
 
 /// Writes what was measured, and takes the journal away if that is all there will be.

@@ -113,7 +113,8 @@ fn row(arm: &ArmReport) -> Vec<String> {
 fn figures(figures: &[FigureReport]) -> String {
     let mut text = String::new();
     let (mut unmeasured, mut unavailable) = (Vec::new(), Vec::new());
-    for figure in figures {
+    let figures: Vec<FigureReport> = figures.iter().map(measured).collect();
+    for figure in &figures {
         let points: Vec<&Point> = figure.series.iter().flat_map(|series| &series.points).collect();
         match points.first() {
             None => unmeasured.push(figure.id.as_str()),
@@ -130,6 +131,13 @@ fn figures(figures: &[FigureReport]) -> String {
         }
     }
     text
+}
+
+/// A figure without the paths of which points were published alone.
+fn measured(figure: &FigureReport) -> FigureReport {
+    let mut figure = figure.clone();
+    figure.series.retain(|series| !series.points.is_empty());
+    figure
 }
 
 /// A figure of one value for each path: a row each, the published value beside ours.

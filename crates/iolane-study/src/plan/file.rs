@@ -52,7 +52,7 @@ impl Study {
             Error::usage(place, one_line(error.message()))
                 .remedy("`iolane study --print systor22` shows one that is right")
         })?;
-        written.study(file)
+        Ok(Self { text: text.to_owned(), ..written.study(file)? })
     }
 }
 
@@ -167,6 +167,7 @@ impl StudyFile {
             groups,
             figures: self.figures,
             claims: self.claims,
+            text: String::new(),
         };
         study.check(file)?;
         Ok(study)

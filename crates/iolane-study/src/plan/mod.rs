@@ -38,6 +38,8 @@ pub struct Study {
     pub figures: Vec<Figure>,
     /// What was published, and how it is decided.
     pub claims: Vec<Claim>,
+    /// The file that it was read from, so that results can carry it; empty if there was none.
+    pub text: String,
 }
 
 /// The scales a study can be run at.
@@ -209,9 +211,30 @@ pub struct Figure {
     pub x: Factor,
     /// What it shows of them.
     pub y: Metric,
+    /// Where the publication draws one metric against another: what lies along the figure in place of the factor, which
+    /// then orders the points of a line.
+    #[serde(default)]
+    pub against: Option<Metric>,
+    /// How values are spaced along it.
+    #[serde(default)]
+    pub x_scale: AxisScale,
+    /// How they are spaced upwards.
+    #[serde(default)]
+    pub y_scale: AxisScale,
     /// Points that the text of the publication gives.
     #[serde(default)]
     pub published: Vec<PublishedPoint>,
+}
+
+/// How values are spaced along an axis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AxisScale {
+    /// By their differences.
+    #[default]
+    Linear,
+    /// By their ratios.
+    Log,
 }
 
 /// A point of a published figure.
@@ -225,6 +248,9 @@ pub struct PublishedPoint {
     pub x: f64,
     /// The value, in the metric's unit.
     pub y: f64,
+    /// In a figure of one metric against another: that other's value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub against: Option<f64>,
 }
 
 /// A published claim, and the rule that decides whether it holds here.

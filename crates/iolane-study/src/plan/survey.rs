@@ -60,6 +60,7 @@ impl Survey {
             workload: self.workload,
             figures: Vec::new(),
             claims: Vec::new(),
+            text: String::new(),
         }
     }
 }

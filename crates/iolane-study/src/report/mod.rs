@@ -2,8 +2,12 @@
 //! its runs, and from nothing else; the command line prints from it.
 
 mod answer;
+pub mod charts;
 mod figures;
+#[cfg(test)]
+mod fixtures;
 mod load;
+pub mod look;
 
 use std::collections::HashMap;
 
@@ -36,6 +40,8 @@ pub struct StudyReport {
     pub title: String,
     source: String,
     published_on: String,
+    /// The study's file, from which it can be run and decided again; `None` for a survey.
+    study_file: Option<String>,
     /// `scaled` or `full`.
     scale: &'static str,
     /// Whether every run there should be was made.
@@ -168,6 +174,7 @@ impl StudyReport {
             title: study.title.clone(),
             source: study.source.clone(),
             published_on: study.published_on.clone(),
+            study_file: Some(study.text.clone()).filter(|text| !text.is_empty()),
             scale: match scale {
                 Scale::Scaled => "scaled",
                 Scale::Full => "full",

@@ -458,10 +458,10 @@ fn measured_row(base: Row, plan: &RunPlan, outcome: RunOutcome) -> Row {
         memory_bytes: telemetry.memory_bytes,
         numa_nodes: telemetry.numa_nodes,
         sources,
-        rates: outcome.rates.clone(),
         warnings: record::outcome_warnings(plan, &outcome),
         latency: outcome.tally.latency,
         submit: outcome.submit,
+        rates: outcome.rates,
         ..base
     }
 }
