@@ -9,6 +9,7 @@ use iolane::nvme::Bdf;
 use iolane::units::{Bytes, CpuList, parse_duration};
 use iolane::{Error, IoPath, Pages};
 use iolane_lab::{Backing, KernelSource};
+use iolane_study::energy::{MeterSpec, PowerModel};
 use iolane_study::placement::Placement;
 use iolane_study::plan::{BUILT_IN, Study};
 use iolane_study::workload::{Access, BlockSizes, OffsetPattern, Workload};
@@ -31,6 +32,8 @@ pub(crate) enum Command {
     Run(RunArguments),
     /// Measure every path and say which one to take, or run a published study and decide its claims
     Study(StudyArguments),
+    /// Lay an external meter's file over a study that made load steps for it
+    Energy(EnergyArguments),
     /// Compare the results of studies: machines, kernels, versions, settings
     Compare(CompareArguments),
     /// NVMe controllers: list them, take one from the kernel for user space, give it back
@@ -99,6 +102,8 @@ pub(crate) struct RunArguments {
     pub(crate) targets: TargetArguments,
     #[command(flatten)]
     pub(crate) placement: PlacementArguments,
+    #[command(flatten)]
+    pub(crate) meter: MeterArguments,
     /// Write the record as JSON to this file, `-` for standard output
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub(crate) json: Option<PathBuf>,
@@ -155,6 +160,12 @@ pub(crate) struct StudyArguments {
     pub(crate) targets: TargetArguments,
     #[command(flatten)]
     pub(crate) placement: PlacementArguments,
+    #[command(flatten)]
+    pub(crate) meter: MeterArguments,
+    /// Make every cpu busy and idle by turns, before and after the runs and every ten minutes (51 s each time), so that
+    /// `iolane energy` can lay an external meter's file over the results
+    #[arg(long, help_heading = "Energy")]
+    pub(crate) meter_steps: bool,
     /// Folder for study.json and records.parquet, which replace those that are there; results/NAME or results/survey if not
     /// given
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Output")]
@@ -162,6 +173,16 @@ pub(crate) struct StudyArguments {
     /// Write the results as JSON to this file too, `-` for standard output
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub(crate) json: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EnergyArguments {
+    /// A folder that `iolane study --meter-steps` wrote; its results get joules
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) folder: PathBuf,
+    /// The meter's file: an export of HOBOware's, or `time,watts`
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) meter_csv: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -405,6 +426,39 @@ impl PlacementArguments {
     }
 }
 
+/// What tells the joules.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Energy")]
+pub(crate) struct MeterArguments {
+    /// auto (the one of this machine's that sees most), none, rapl, perf, hwmon or ipmi
+    #[arg(long, default_value = "auto", value_name = "NAME")]
+    meter: MeterSpec,
+    /// A command that prints watts, a number a line: all the time, or once each time it is run, which it is once a second
+    #[arg(long, value_name = "CMD", conflicts_with_all = ["meter", "power_model"], value_parser = parse_command)]
+    meter_command: Option<String>,
+    /// No meter: work joules out, from the watts of the idle machine and those of each busy core; labelled modelled
+    #[arg(long, value_name = "idle=W,core=W", conflicts_with = "meter")]
+    power_model: Option<PowerModel>,
+}
+
+impl MeterArguments {
+    /// The one that was asked for.
+    pub(crate) fn spec(&self) -> MeterSpec {
+        match (&self.meter_command, self.power_model) {
+            (Some(command), _) => MeterSpec::Command(command.clone()),
+            (None, Some(model)) => MeterSpec::Model(model),
+            (None, None) => self.meter.clone(),
+        }
+    }
+}
+
+fn parse_command(text: &str) -> iolane::Result<String> {
+    match text.trim() {
+        "" => Err(Error::usage("the meter's command", "it is empty")),
+        command => Ok(command.into()),
+    }
+}
+
 impl RunArguments {
     pub(crate) fn pages(&self) -> Pages {
         if self.huge_pages { Pages::Huge } else { Pages::Base }
@@ -429,6 +483,7 @@ pub(crate) fn command() -> clap::Command {
             study.after_help(format!("{}\n\n{exits}", studies_help())).mut_args(take_negative)
         })
         .mut_subcommand("probe", |probe| probe.after_help(exits))
+        .mut_subcommand("energy", |energy| energy.after_help(format!("{ENERGY_HELP}\n\n{exits}")))
         .mut_subcommand("compare", |compare| compare.after_help(format!("{COMPARE_HELP}\n\n{exits}")))
         .mut_subcommand("nvme", |nvme| {
             nvme.after_help(exits)
@@ -439,6 +494,16 @@ pub(crate) fn command() -> clap::Command {
                 .mut_subcommand("matrix", |matrix| matrix.after_help(LAB_MATRIX_HELP))
         })
 }
+
+const ENERGY_HELP: &str = "\
+The meter stands between the machine and the wall and records on its own, with a clock that is
+never quite right. The study makes load steps; by them its file is laid over the runs afterwards,
+offset and drift taken out. What cannot be laid is refused, and the results stay as they were.
+
+  iolane study hotstorage23 --target /dev/nvme0n1 --runtime 10s --meter-steps
+  iolane energy results/hotstorage23 --meter-csv hobo.csv
+
+Each run must be eight of the meter's samples long, or longer: 8s for one sample a second.";
 
 const COMPARE_HELP: &str = "\
 A ratio is that of the medians of an arm's repeats in DIR and in the first DIR, with the 95 %
