@@ -32,10 +32,14 @@ impl Metering {
         Self { meter: Meter::open(&spec).map(Arc::new), spec, steps }
     }
 
+    /// How long the machine rests first.
+    pub(super) fn idle_time(&self) -> Duration {
+        self.meter.as_ref().map_or(Duration::ZERO, |meter| meter.idle_time())
+    }
+
     /// What it adds to a study's time: idle power, and load steps at both ends.
     pub(super) fn estimated_time(&self) -> Duration {
-        let idle = self.meter.as_ref().map_or(Duration::ZERO, |meter| meter.idle_time());
-        idle + if self.steps { steps::duration() * 2 } else { Duration::ZERO }
+        self.idle_time() + if self.steps { steps::duration() * 2 } else { Duration::ZERO }
     }
 
     /// Finds out what the idle machine takes, unless an earlier part of the study did; `None` if it was stopped.
