@@ -251,7 +251,10 @@ impl Fine<'_> {
             .map(|(steps, (_, shift_s))| ((steps.started_unix_s - offset_s) / rate + shift_s, steps.started_unix_s))
             .collect();
         let (offset_s, rate) = line(&points);
-        if !((rate - 1.0).abs() <= DRIFT_MAX) {
+        // Where steps are is known to about half an interval, which is much of a short study.
+        let apart_s = self.steps[self.steps.len() - 1].started_unix_s - self.steps[0].started_unix_s;
+        let drift_max = DRIFT_MAX + self.interval_s / apart_s.max(self.interval_s);
+        if rate.is_nan() || (rate - 1.0).abs() > drift_max {
             let cause = format!("the meter's clock would be off by {:.2} %", (rate - 1.0) * 100.0);
             return Err(Unavailable::new(cause).remedy(OF_THIS_STUDY));
         }
