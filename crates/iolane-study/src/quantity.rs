@@ -72,7 +72,7 @@ fn counted(value: f64, things: &str) -> String {
 }
 
 /// A value below 1000 and the prefix that makes it the one given.
-fn scale(value: f64) -> (f64, &'static str) {
+pub(crate) fn scale(value: f64) -> (f64, &'static str) {
     match value.abs() {
         // What would round to 1000 belongs to the next prefix.
         size if size >= 999.5e6 => (value / 1e9, "G"),
@@ -82,7 +82,7 @@ fn scale(value: f64) -> (f64, &'static str) {
     }
 }
 
-fn time(nanoseconds: f64) -> String {
+pub(crate) fn time(nanoseconds: f64) -> String {
     match nanoseconds.abs() {
         size if size >= 999.5e6 => format!("{} s", number(nanoseconds / 1e9)),
         size if size >= 999.5e3 => format!("{} ms", number(nanoseconds / 1e6)),

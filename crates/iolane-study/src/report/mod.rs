@@ -3,6 +3,7 @@
 
 mod answer;
 pub mod charts;
+pub mod drawing;
 mod figures;
 #[cfg(test)]
 mod fixtures;
