@@ -54,6 +54,9 @@ pub(crate) struct ProbeArguments {
     /// Past the page cache (O_DIRECT) or through it
     #[arg(long, default_value_t = true, action = ArgAction::Set, value_name = "BOOL")]
     pub(crate) direct: bool,
+    /// Show the machine instead: its settings, what each of them distorts, and what to do about it
+    #[arg(long)]
+    pub(crate) host: bool,
     /// Write the answer as JSON to this file, `-` for standard output
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) json: Option<PathBuf>,
@@ -99,6 +102,9 @@ pub(crate) struct RunArguments {
     /// Write the record as JSON to this file, `-` for standard output
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub(crate) json: Option<PathBuf>,
+    /// Without telemetry, to learn what that costs: for iolane's own benchmark
+    #[arg(long, hide = true)]
+    pub(crate) unwatched: bool,
 }
 
 #[derive(Debug, Args)]

@@ -153,7 +153,8 @@ fn plan(prepared: &Prepared, arguments: &RunArguments) -> anyhow::Result<RunPlan
             ((0..job.threads).map(|_| scratch()).collect::<anyhow::Result<_>>()?, true)
         }
     };
-    let plan = RunPlan { pages: arguments.pages(), prefilled, ..job.plan(targets) };
+    let watched = !arguments.unwatched;
+    let plan = RunPlan { pages: arguments.pages(), prefilled, watched, ..job.plan(targets) };
     plan.check().map_err(|error| of_job(job, error))?;
     Ok(plan)
 }

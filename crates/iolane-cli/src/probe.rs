@@ -1,10 +1,12 @@
-//! `iolane probe`: what a target can be reached by, and what stands in the way of the rest.
+//! `iolane probe`: what a target can be reached by, and what stands in the way of the rest; with `--host`, what on the
+//! machine distorts a measurement.
 
 use std::path::Path;
 
 use iolane::{Capabilities, Error, IoPath, Target};
 use iolane_study::plan::all_paths;
 use iolane_study::record::{HostRecord, TargetRecord};
+use iolane_study::telemetry::{Facts, Finding, findings};
 use serde::Serialize;
 
 use crate::arguments::ProbeArguments;
@@ -17,6 +19,9 @@ struct ProbeReport {
     schema: &'static str,
     target: TargetRecord,
     host: HostRecord,
+    /// With `--host`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    findings: Option<Vec<Finding>>,
     paths: Vec<ProbedPath>,
 }
 
@@ -103,19 +108,43 @@ pub(crate) fn probe(arguments: &ProbeArguments) -> anyhow::Result<Outcome> {
     }
     let paths: Vec<ProbedPath> = every_path.iter().filter_map(|path| ProbedPath::on_first_of(path, &targets)).collect();
     let target = &targets[0];
+    let findings = arguments.host.then(|| findings(&Facts::gather(target)));
     if !output::json_on_stdout(arguments.json.as_deref()) {
-        output::print(&text(target, &paths))?;
+        output::print(&match &findings {
+            Some(findings) => host_text(target, findings),
+            None => text(target, &paths),
+        })?;
     }
     if let Some(file) = &arguments.json {
         let report = ProbeReport {
             schema: "iolane.probe/1",
             target: TargetRecord::new(target),
             host: HostRecord::gather(Some(target)),
+            findings,
             paths,
         };
         output::write_json(file, &report)?;
     }
     Ok(Outcome::Done)
+}
+
+/// The machine as a table, and below it what to do about each thing that distorts.
+fn host_text(target: &Target, findings: &[Finding]) -> String {
+    let row = |finding: &Finding| {
+        let state = finding.effect.clone().unwrap_or_else(|| "ok".into());
+        vec![finding.fact.to_owned(), finding.value.clone(), state]
+    };
+    let rows: Vec<Vec<String>> = findings.iter().map(row).collect();
+    let mut text = format!("this machine, for {}\n\n", targets::describe(target));
+    text.push_str(&output::table(&["fact", "value", "what it distorts"], &rows, CellAlignment::Left));
+    let remedies: Vec<String> = findings
+        .iter()
+        .filter_map(|finding| Some(output::wrap(&format!("  {}: {}", finding.fact, finding.remedy.as_ref()?), 6)))
+        .collect();
+    if !remedies.is_empty() {
+        text.push_str(&format!("\nwhat to do\n{}\n", remedies.join("\n")));
+    }
+    text
 }
 
 fn text(target: &Target, paths: &[ProbedPath]) -> String {

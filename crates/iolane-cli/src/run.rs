@@ -36,6 +36,7 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
         warmup: arguments.warmup,
         pages: arguments.pages(),
         prefilled: open.prefilled,
+        watched: !arguments.unwatched,
     };
     plan.check()?;
     let outcomes = measure(&plan, arguments.repeat)?;

@@ -1,11 +1,16 @@
 //! The document of a run: schema `iolane.run/1`, as DESIGN gives it and `docs/schema/run.json` describes it.
-//! Made from what `run` measured; a figure that could not be had is null, with a warning that says why.
+//! Made from what `run` measured; a figure that could not be had is null, and its source says why.
+
+mod telemetry;
 
 use serde::Serialize;
 
+use crate::records::UNAVAILABLE;
 use crate::run::{RunOutcome, RunPlan};
 use crate::stats::{Estimate, estimate_median, median};
 use crate::telemetry::{DeviceHost, Host};
+
+pub use telemetry::TelemetryRecord;
 
 /// One run of one arm, or of its repeats.
 #[derive(Debug, Clone, Serialize)]
@@ -25,6 +30,8 @@ pub struct RunRecord {
     pub workload: WorkloadRecord,
     /// What was measured.
     pub result: ResultRecord,
+    /// What it cost, each figure with its source or why it could not be had.
+    pub telemetry: TelemetryRecord,
     /// How the path showed that it did what its name says.
     pub proof: ProofRecord,
     /// The machine.
@@ -174,6 +181,8 @@ pub struct ProofRecord {
 
 /// The engine's count and the kernel's may differ by this share before it is worth a warning: a signal, a fault.
 const SYSCALL_DIFFERENCE_MAX: f64 = 0.01;
+/// A polled path may see this many interrupts per I/O, of other users of the device, before it is worth a warning.
+const POLLED_INTERRUPTS_MAX: f64 = 0.1;
 
 impl RunRecord {
     /// The record of an arm that ran once or more, in the order it ran.
@@ -190,6 +199,7 @@ impl RunRecord {
             targets: if targets.len() > 1 { targets } else { Vec::new() },
             workload: WorkloadRecord::new(plan, outcomes.len()),
             result: ResultRecord::new(plan, outcomes),
+            telemetry: TelemetryRecord::new(outcomes),
             proof: ProofRecord {
                 // Opening a polled ring on a target without poll queues is refused, so a run of one has polled.
                 polled: plan.path.polls_completions(),
@@ -255,7 +265,7 @@ fn per_second(count: u64, outcome: &RunOutcome) -> f64 {
 
 /// Processor seconds per second of one run, kernel threads included; `None` where they cannot be counted.
 pub fn cores(outcome: &RunOutcome) -> Option<f64> {
-    let cpu = outcome.cpu.as_ref().ok()?;
+    let cpu = outcome.telemetry.cpu.as_ref().ok()?;
     let kernel_threads_s = cpu.kernel_threads_s.as_ref().ok().copied().unwrap_or(0.0);
     (outcome.wall_s > 0.0).then(|| (cpu.user_s + cpu.system_s + kernel_threads_s) / outcome.wall_s)
 }
@@ -282,7 +292,7 @@ impl ResultRecord {
             values.into_iter().sum::<Option<f64>>().map(|sum| sum / count)
         };
         let switches = outcomes.iter().map(|outcome| {
-            let switches = outcome.cpu.as_ref().ok()?.context_switches;
+            let switches = outcome.telemetry.cpu.as_ref().ok()?.context_switches;
             (outcome.tally.ios > 0).then(|| switches as f64 / outcome.tally.ios as f64)
         });
         Self {
@@ -348,7 +358,7 @@ impl SubmitRecord {
 impl CpuRecord {
     fn new(outcomes: &[RunOutcome]) -> Self {
         let sum = |of: fn(&crate::telemetry::CpuUse) -> Option<f64>| -> Option<f64> {
-            outcomes.iter().map(|outcome| of(outcome.cpu.as_ref().ok()?)).sum()
+            outcomes.iter().map(|outcome| of(outcome.telemetry.cpu.as_ref().ok()?)).sum()
         };
         let wall_s: f64 = outcomes.iter().map(|outcome| outcome.wall_s).sum();
         let busy_s: Option<f64> = outcomes.iter().map(|outcome| Some(cores(outcome)? * outcome.wall_s)).sum();
@@ -404,42 +414,44 @@ pub(crate) fn outcome_warnings(plan: &RunPlan, outcome: &RunOutcome) -> Vec<Stri
                 .into(),
         );
     }
-    warnings.extend(counter_warnings(outcome));
+    warnings.extend(syscalls_warning(outcome));
+    warnings.extend(polling_warning(plan, outcome));
     warnings.extend(spoll_warning(plan, outcome));
     warnings
 }
 
-fn counter_warnings(outcome: &RunOutcome) -> Vec<String> {
-    let mut warnings = Vec::new();
+/// That the two counts of system calls differ, if they do.
+fn syscalls_warning(outcome: &RunOutcome) -> Option<String> {
     let trace = &outcome.trace;
-    match (&trace.kernel, trace.engine) {
-        (Err(unavailable), _) => {
-            warnings.push(format!("the kernel's count of system calls is unavailable: {unavailable}"))
-        }
-        (Ok(seen), Some(counted)) => {
-            let difference = seen.abs_diff(counted) as f64;
-            if difference > (trace.ios as f64 * SYSCALL_DIFFERENCE_MAX).max(16.0) {
-                let clock =
-                    slow_clock().map(|clock| format!(": reading the clock ({clock}) takes one on this machine"));
-                warnings.push(format!(
-                    "the kernel saw {seen} system calls where the engine counted {counted}{}",
-                    clock.unwrap_or_default()
-                ));
-            }
-        }
-        (Ok(_), None) => {
-            warnings.push("system calls per I/O are the kernel's count, from a slice before the measurement".into())
-        }
+    let (seen, counted) = (*trace.kernel.as_ref().ok()?, trace.engine?);
+    let differs = seen.abs_diff(counted) as f64 > (trace.ios as f64 * SYSCALL_DIFFERENCE_MAX).max(16.0);
+    differs.then(|| {
+        let clock = slow_clock().map(|clock| format!(": reading the clock ({clock}) takes one on this machine"));
+        let clock = clock.unwrap_or_default();
+        format!("the kernel saw {seen} system calls where the engine counted {counted}{clock}")
+    })
+}
+
+/// Where the system calls per I/O are from.
+pub(crate) fn syscalls_source(outcome: &RunOutcome) -> String {
+    match (outcome.tally.syscalls, &outcome.trace.kernel) {
+        (Some(_), Ok(_)) => "the engine's count; the kernel's tracepoint counted a slice beside it".into(),
+        (Some(_), Err(unavailable)) => format!("the engine's count; the kernel's cannot be had: {unavailable}"),
+        (None, Ok(_)) => "the kernel's tracepoint, in a slice before the measurement".into(),
+        (None, Err(unavailable)) => format!("{UNAVAILABLE}{unavailable}"),
     }
-    match &outcome.cpu {
-        Err(unavailable) => warnings.push(format!("processor time is unavailable: {unavailable}")),
-        Ok(cpu) => {
-            if let Err(unavailable) = &cpu.kernel_threads_s {
-                warnings.push(format!("processor time of kernel threads is unavailable: {unavailable}"));
-            }
-        }
-    }
-    warnings
+}
+
+/// That a device interrupted where it should have been polled.
+fn polling_warning(plan: &RunPlan, outcome: &RunOutcome) -> Option<String> {
+    let interrupts = outcome.telemetry.device_interrupts.filter(|_| plan.path.polls_completions())?;
+    (interrupts as f64 > outcome.tally.ios as f64 * POLLED_INTERRUPTS_MAX).then(|| {
+        format!(
+            "the device raised {interrupts} interrupts during {} I/Os that were polled for: others use it too, or some \
+             were not polled",
+            outcome.tally.ios
+        )
+    })
 }
 
 /// The kernel's clock source, if a program cannot read it without a system call (vdso(7)).

@@ -18,7 +18,7 @@ use crate::content::Generations;
 use crate::engine::{Engine, Extent, Phase, Tally};
 use crate::gauge::{Gauge, Odometer, Sampler};
 use crate::placement::Placement;
-use crate::telemetry::{CpuSnapshot, CpuUse, MachineSnapshot, MachineUse, Reading, SyscallCounter, Unavailable};
+use crate::telemetry::{Reading, RunTelemetry, SyscallCounter, Unavailable, Watch};
 use crate::workload::{ThreadShare, Workload, random_stream};
 
 /// One arm: what to run, where, how and for how long.
@@ -42,6 +42,8 @@ pub struct RunPlan {
     pub pages: Pages,
     /// Whether the targets hold generation 0 of the workload's seed, as a scratch file does.
     pub prefilled: bool,
+    /// Whether what it costs is read around the measured phase; without, only to learn what that reading costs itself.
+    pub watched: bool,
 }
 
 /// What a run measured.
@@ -49,10 +51,8 @@ pub struct RunPlan {
 pub struct RunOutcome {
     /// The measured phase, all threads together.
     pub tally: Tally,
-    /// Processor time and context switches of the measured phase.
-    pub cpu: Reading<CpuUse>,
-    /// What the whole machine did meanwhile.
-    pub machine: Reading<MachineUse>,
+    /// What the measured phase cost: processor time, interrupts, cycles, memory.
+    pub telemetry: RunTelemetry,
     /// I/Os per second of each tenth of a second of the measured phase; empty where time is not real.
     pub rates: Vec<f64>,
     /// Real seconds that the measured phase took (with a simulated target the tally's own time is virtual).
@@ -171,6 +171,13 @@ impl RunPlan {
             .remedy("use a smaller --size, or leave it out to use all of it")),
             size => Ok(size.unwrap_or(target.bytes())),
         }
+    }
+
+    /// The cpus that its threads are kept to, and the submission threads of its path; `None` where the scheduler chooses.
+    fn cpus(&self) -> Option<CpuList> {
+        let spoll_cpus = self.placement.spoll_cpus.as_ref().filter(|_| self.path.polls_submissions());
+        let lists = [Some(self.placement.cpus.as_ref()?), spoll_cpus];
+        Some(lists.into_iter().flatten().flat_map(|list| list.cpus()).copied().collect())
     }
 
     /// Which share of its target a thread has.
@@ -302,7 +309,8 @@ fn run_on<C: Clock>(
     // patched, which a tracepoint's coming and going takes, while no thread of the run makes a system call: patched under
     // running threads, QEMU's translator has been seen to run the old code for ever.
     let tracepoint = SyscallCounter::open();
-    let (cpu, machine, wall_s, rates, outcomes) = std::thread::scope(|scope| {
+    let mut watch = plan.watched.then(|| Watch::open(&plan.targets, plan.cpus().as_ref()));
+    let (telemetry, wall_s, rates, outcomes) = std::thread::scope(|scope| {
         let spawned: io::Result<Vec<_>> = (0..plan.threads)
             .map(|thread| {
                 let (meeting, book, clock) = (&meeting, books[thread % books.len()].clone(), clock.clone());
@@ -318,18 +326,20 @@ fn run_on<C: Clock>(
         })?;
         let mut sampler = Sampler::new(&odometers, gauge, Instant::now());
         meeting.hold(threads.len(), &mut sampler, || drop(tracepoint));
-        let look = || (MachineSnapshot::take(), CpuSnapshot::take(), Instant::now());
         // What it saw of warm-up and slices was for the gauge alone; it begins anew before the threads do.
-        let look_anew = || (look(), Sampler::new(&odometers, gauge, Instant::now()));
-        let ((machine_before, before, begun), mut sampler) = meeting.hold(threads.len(), &mut sampler, look_anew);
-        let (machine_after, after, ended) = meeting.hold(threads.len(), &mut sampler, look);
+        let (begun, mut sampler) = meeting.hold(threads.len(), &mut sampler, || {
+            watch.iter_mut().for_each(Watch::begin);
+            let begun = Instant::now();
+            (begun, Sampler::new(&odometers, gauge, begun))
+        });
+        let (ended, telemetry) = meeting.hold(threads.len(), &mut sampler, || (Instant::now(), watch.map(Watch::end)));
+        let telemetry =
+            telemetry.unwrap_or_else(|| RunTelemetry::unavailable(&Unavailable::new("the run was not watched")));
         let rates = sampler.end(ended);
-        let cpu = before.and_then(|before| Ok(before.delta(&after?)));
-        let machine = machine_before.and_then(|before| Ok(before.delta(&machine_after?)));
         let wall_s = (ended - begun).as_secs_f64();
         let panicked = |_| Err(Error::failed("a thread of the run", "it panicked, which is a bug in iolane"));
         let joined = threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked));
-        Ok::<_, Error>((cpu, machine, wall_s, rates, joined.collect::<Result<Vec<_>>>()?))
+        Ok::<_, Error>((telemetry, wall_s, rates, joined.collect::<Result<Vec<_>>>()?))
     })?;
     let mut outcomes = outcomes.into_iter().flatten();
     let mut all = outcomes.next().ok_or_else(|| Error::usage("--threads 0", "a run needs one thread or more"))?;
@@ -340,8 +350,7 @@ fn run_on<C: Clock>(
     }
     Ok(RunOutcome {
         tally: all.measured,
-        cpu,
-        machine,
+        telemetry,
         rates,
         wall_s,
         submit: all.submit,
@@ -532,6 +541,7 @@ mod tests {
             warmup: Duration::ZERO,
             pages: Pages::Base,
             prefilled: false,
+            watched: true,
         };
         run(&plan, &AtomicBool::new(false)).unwrap().tally
     }
@@ -595,6 +605,7 @@ mod tests {
             warmup: Duration::ZERO,
             pages: Pages::Base,
             prefilled: false,
+            watched: true,
         };
         let outcome = run(&plan("null", "null"), &AtomicBool::new(false)).unwrap();
         let seen: f64 = outcome.rates.iter().map(|rate| rate / 10.0).sum();

@@ -113,7 +113,8 @@ fn row(arm: &ArmReport) -> Vec<String> {
 fn figures(figures: &[FigureReport]) -> String {
     let mut text = String::new();
     let (mut unmeasured, mut unavailable) = (Vec::new(), Vec::new());
-    for figure in &figures.iter().map(measured).collect::<Vec<_>>() {
+    let figures: Vec<FigureReport> = figures.iter().map(measured).collect();
+    for figure in &figures {
         let points: Vec<&Point> = figure.series.iter().flat_map(|series| &series.points).collect();
         match points.first() {
             None => unmeasured.push(figure.id.as_str()),

@@ -91,6 +91,7 @@ impl Job {
             warmup: self.warmup,
             pages: Pages::Base,
             prefilled: false,
+            watched: true,
         }
     }
 }

@@ -71,6 +71,7 @@ fn run_plan(study: &Study, conditions: &Conditions, arm: &Arm) -> Result<RunPlan
         warmup: conditions.lengths.warmup,
         pages: Pages::Base,
         prefilled: conditions.prefilled,
+        watched: true,
     };
     plan.check()?;
     Ok(plan)

@@ -43,14 +43,14 @@ pub(super) fn worth(plan: &RunPlan, outcome: &RunOutcome) -> Worth {
 }
 
 fn disturbance(plan: &RunPlan, outcome: &RunOutcome) -> Option<String> {
-    let machine = outcome.machine.as_ref().ok()?;
+    let machine = outcome.telemetry.machine.as_ref().ok()?;
     if let Some(times @ 1..) = machine.throttled {
         return Some(format!("the processor was slowed down for heat {times} times"));
     }
     if is_simulated(plan) {
         return None;
     }
-    let cpu = outcome.cpu.as_ref().ok()?;
+    let cpu = outcome.telemetry.cpu.as_ref().ok()?;
     let own_s = cpu.user_s + cpu.system_s + cpu.kernel_threads_s.as_ref().ok()?;
     let placed = [&plan.placement.cpus, &plan.placement.spoll_cpus];
     let cpus: Vec<u32> = placed.into_iter().flatten().flat_map(|list| list.cpus().to_vec()).collect();

@@ -25,6 +25,7 @@ use crate::records::journal::Journal;
 use crate::records::{LeftOut, Preconditioned, Row};
 use crate::run::{RunOutcome, RunPlan, run_seen};
 use crate::session::judge::Worth;
+use crate::telemetry::{RunTelemetry, Unavailable};
 use crate::workload::random_stream;
 
 pub use peers::InstalledPeer;
@@ -424,8 +425,16 @@ fn attempt(
 }
 
 fn measured_row(base: Row, plan: &RunPlan, outcome: RunOutcome) -> Row {
-    let cpu = outcome.cpu.as_ref().ok().filter(|_| !judge::is_simulated(plan));
-    let kernel_threads_s = cpu.and_then(|cpu| cpu.kernel_threads_s.as_ref().ok().copied());
+    let syscalls = record::syscalls_source(&outcome);
+    let telemetry = match judge::is_simulated(plan) {
+        false => outcome.telemetry.clone(),
+        true => {
+            RunTelemetry::unavailable(&Unavailable::new("the target is simulated, and its time is not the machine's"))
+        }
+    };
+    let cpu = telemetry.cpu.as_ref().ok();
+    let mut sources = telemetry.sources;
+    sources.insert("syscalls_per_io".into(), syscalls);
     Row {
         elapsed_s: outcome.tally.elapsed_ns() as f64 / 1e9,
         ios: outcome.tally.ios,
@@ -434,9 +443,21 @@ fn measured_row(base: Row, plan: &RunPlan, outcome: RunOutcome) -> Row {
         mean_ns: (!outcome.tally.latency.is_empty()).then(|| outcome.tally.latency.mean()),
         user_s: cpu.map(|cpu| cpu.user_s),
         system_s: cpu.map(|cpu| cpu.system_s),
-        kernel_threads_s,
+        kernel_threads_s: cpu.and_then(|cpu| cpu.kernel_threads_s.as_ref().ok().copied()),
+        threads: telemetry.threads,
+        interrupt_s: telemetry.interrupt_s,
+        device_interrupts: telemetry.device_interrupts,
         context_switches: cpu.map(|cpu| cpu.context_switches),
         syscalls_per_io: record::syscalls_per_io(&outcome),
+        cycles: telemetry.cycles,
+        instructions: telemetry.instructions,
+        cache_references: telemetry.cache_references,
+        cache_misses: telemetry.cache_misses,
+        frequency_hz: telemetry.frequency_hz,
+        throttled: telemetry.throttled,
+        memory_bytes: telemetry.memory_bytes,
+        numa_nodes: telemetry.numa_nodes,
+        sources,
         warnings: record::outcome_warnings(plan, &outcome),
         latency: outcome.tally.latency,
         submit: outcome.submit,

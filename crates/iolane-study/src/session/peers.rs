@@ -1,5 +1,6 @@
 //! Arms that another tool runs: the same load on the same target, beside iolane's own, by its own words.
 
+use std::collections::BTreeMap;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::AtomicBool;
 
@@ -8,8 +9,9 @@ use iolane::{Error, Result, Target, TargetKind};
 use super::Planned;
 use crate::peers::{self, Installed, Load, Peer};
 use crate::plan::Study;
-use crate::records::{LeftOut, Row};
+use crate::records::{LeftOut, Row, UNAVAILABLE};
 use crate::run::RunPlan;
+use crate::telemetry::{RunTelemetry, Unavailable};
 use crate::workload::OffsetPattern;
 
 /// A peer that is there.
@@ -121,7 +123,17 @@ pub(super) fn run(base: Row, plan: &RunPlan, peer: &InstalledPeer, stop: &Atomic
         latency: measured.latency.unwrap_or_else(|| base.latency.clone()),
         user_s: measured.user_s,
         system_s: measured.system_s,
+        sources: sources(peer),
         warnings,
         ..base
     })
+}
+
+/// Only what the peer prints of itself: what runs in another program is not watched.
+fn sources(peer: &InstalledPeer) -> BTreeMap<String, String> {
+    let why = Unavailable::new(format!("another program ran it, and {} does not tell", peer.peer.name()));
+    let mut sources = RunTelemetry::unavailable(&why).sources;
+    sources.insert("syscalls_per_io".into(), format!("{UNAVAILABLE}{why}"));
+    sources.insert("cpu_s".into(), format!("what {} prints of itself", peer.peer.name()));
+    sources
 }

@@ -131,5 +131,6 @@ fn plan(target: &Target, conditions: &Conditions, workload: Workload, runtime: D
         warmup: Duration::ZERO,
         pages: Pages::Base,
         prefilled: false,
+        watched: true,
     })
 }

@@ -1,13 +1,14 @@
-//! The processor time and the context switches of this process, io_uring's kernel threads counted apart.
+//! The processor time and the context switches of this process, thread by thread, io_uring's kernel threads apart.
 //! The runner takes a snapshot before and one after a measurement. A snapshot costs some microseconds per thread.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::time::{ClockId, clock_gettime};
 
 use super::{Reading, Unavailable};
+use crate::records::ThreadUse;
 
 /// What the process had used when it was taken. Two of them make a [`CpuUse`].
 ///
@@ -18,6 +19,8 @@ use super::{Reading, Unavailable};
 pub struct CpuSnapshot {
     process: Used,
     kernel_threads: HashMap<ThreadKey, KernelThread>,
+    /// Name and processor time of every thread that lives, those of the kernel among them.
+    threads: HashMap<ThreadKey, (String, u64)>,
     /// Whether io_uring's kernel threads are threads of this process.
     kernel_threads_are_ours: bool,
 }
@@ -42,6 +45,10 @@ pub struct CpuUse {
     pub context_switches: u64,
     /// Context switches of io_uring's kernel threads; unavailable before Linux 5.12.
     pub kernel_thread_context_switches: Reading<u64>,
+    /// Seconds of each thread that worked, by name, those of one name together: a thread that a library makes bears the
+    /// name of the thread that made it. io_uring's are `iou-sqp` and `iou-wrk`. What threads used that had ended by the
+    /// later snapshot is `ended`.
+    pub threads: Vec<ThreadUse>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -66,6 +73,8 @@ struct KernelThread {
 
 /// What the kernel threads may use between the reading of their clocks and of the total, in nanoseconds.
 const APART_NS: u64 = 50_000;
+/// What a total may be ahead of its threads for other reasons than one that ended, in nanoseconds.
+const ENDED_NS_MIN: u64 = 1_000_000;
 /// How often the two are read in search of that; the closest reading is kept.
 const TRIES: u32 = 5;
 
@@ -76,7 +85,10 @@ impl CpuSnapshot {
     /// If /proc is not mounted or the kernel tells nothing of this process.
     pub fn take() -> Reading<Self> {
         let tids = tids()?;
-        let threads: Vec<_> = tids.iter().filter_map(|&tid| kernel_thread(tid)).collect();
+        let all: Vec<(ThreadKey, Stat)> = tids.iter().filter_map(|&tid| thread(tid)).collect();
+        let switches =
+            |(key, _): &(ThreadKey, Stat)| Some((*key, parse_context_switches(&read_of(key.tid, "status")?)?));
+        let threads: Vec<_> = all.iter().filter(|(_, stat)| stat.is_io_uring()).filter_map(switches).collect();
         // The total and the kernel threads' part of it cannot be read in one moment. If this thread loses the cpu in
         // between, the part would be taken out wrong by as much as they ran: such a reading is done again.
         let (mut process, mut kernel_threads, mut apart_ns) = read_together(&tids, &threads)?;
@@ -93,6 +105,10 @@ impl CpuSnapshot {
             process,
             kernel_threads_are_ours: !kernel_threads.is_empty() || threads_are_ours_since_5_12(),
             kernel_threads,
+            threads: all
+                .into_iter()
+                .filter_map(|(key, stat)| Some((key, (stat.name, thread_cpu_ns(key.tid)?))))
+                .collect(),
         })
     }
 
@@ -124,7 +140,22 @@ impl CpuSnapshot {
             kernel_threads_ended: ended,
             context_switches: switches.saturating_sub(kernel.context_switches),
             kernel_thread_context_switches: seen.map(|()| kernel.context_switches),
+            threads: self.threads_delta(later, total_ns),
         }
+    }
+
+    /// What each thread used, of so much that all did.
+    fn threads_delta(&self, later: &Self, total_ns: u64) -> Vec<ThreadUse> {
+        let mut by_name: BTreeMap<&str, u64> = BTreeMap::new();
+        for (key, (name, cpu_ns)) in &later.threads {
+            let before_ns = self.threads.get(key).map_or(0, |(_, before_ns)| *before_ns);
+            *by_name.entry(group(name)).or_default() += cpu_ns.saturating_sub(before_ns);
+        }
+        // The threads are read some microseconds after the total: less than this is no thread.
+        let ended_ns = total_ns.saturating_sub(by_name.values().sum());
+        let ended = (ended_ns > ENDED_NS_MIN).then_some(("ended", ended_ns));
+        let worked = by_name.into_iter().filter(|(_, cpu_ns)| *cpu_ns > 0).chain(ended);
+        worked.map(|(name, cpu_ns)| ThreadUse { name: name.to_owned(), cpu_s: seconds(cpu_ns) }).collect()
     }
 }
 
@@ -181,12 +212,20 @@ fn thread_cpu_ns(tid: i32) -> Option<u64> {
     Some(time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
 }
 
-/// The thread and its context switches, if it is one of io_uring's in the kernel.
-fn kernel_thread(tid: i32) -> Option<(ThreadKey, u64)> {
-    let read =
-        |file| Some(String::from_utf8_lossy(&fs::read(format!("/proc/self/task/{tid}/{file}")).ok()?).into_owned());
-    let stat = Stat::parse(&read("stat")?).filter(Stat::is_io_uring)?;
-    Some((ThreadKey { tid, start_ticks: stat.start_ticks }, parse_context_switches(&read("status")?)?))
+/// A file of a thread's folder in /proc; `None` if it has ended.
+fn read_of(tid: i32, file: &str) -> Option<String> {
+    Some(String::from_utf8_lossy(&fs::read(format!("/proc/self/task/{tid}/{file}")).ok()?).into_owned())
+}
+
+/// A thread of this process.
+fn thread(tid: i32) -> Option<(ThreadKey, Stat)> {
+    let stat = Stat::parse(&read_of(tid, "stat")?)?;
+    Some((ThreadKey { tid, start_ticks: stat.start_ticks }, stat))
+}
+
+/// The name under which a thread is summed: those of the kernel without the number of their process.
+fn group(name: &str) -> &str {
+    ["iou-sqp", "iou-wrk"].into_iter().find(|group| name.starts_with(group)).unwrap_or(name)
 }
 
 fn threads_are_ours_since_5_12() -> bool {
@@ -472,6 +511,7 @@ mod tests {
         CpuSnapshot {
             process: Used { user_ns, system_ns, context_switches: switches },
             kernel_threads: threads.iter().map(thread).collect(),
+            threads: HashMap::new(),
             kernel_threads_are_ours: true,
         }
     }
@@ -485,6 +525,30 @@ mod tests {
         assert_eq!((used.user_s, used.system_s, used.kernel_threads_s), (2.0, 2.0, Ok(6.0)));
         assert_eq!((used.context_switches, used.kernel_thread_context_switches), (75, Ok(25)));
         assert_eq!(used.kernel_threads_ended, 1);
+    }
+
+    #[test]
+    fn each_thread_is_told_by_name_and_what_ended_by_what_is_left() {
+        const S: u64 = 1_000_000_000;
+        let with = |total_ns, threads: &[(i32, &str, u64)]| {
+            let thread = |&(tid, name, cpu_ns): &(i32, &str, u64)| {
+                (ThreadKey { tid, start_ticks: 7 }, (name.to_owned(), cpu_ns))
+            };
+            CpuSnapshot { threads: threads.iter().map(thread).collect(), ..snapshot(total_ns, 0, 0, &[]) }
+        };
+        let before = with(10 * S, &[(1, "iolane", S), (2, "iolane-0", S), (3, "iolane-1", S), (9, "iou-wrk-1", S)]);
+        let later = [
+            (1, "iolane", S),
+            (2, "iolane-0", 3 * S),
+            (4, "iou-wrk-1", S),
+            (5, "iou-wrk-1", S),
+            (6, "iou-sqp-1", S / 2),
+        ];
+        let threads = |total_ns| before.delta(&with(total_ns, &later)).threads;
+        let named = |name: &str, cpu_s| ThreadUse { name: name.into(), cpu_s };
+        let worked = [named("iolane-0", 2.0), named("iou-sqp", 0.5), named("iou-wrk", 2.0)];
+        assert_eq!(threads(14 * S + S / 2), worked, "nothing is left for one that ended");
+        assert_eq!(threads(16 * S + S / 2)[3], named("ended", 2.0));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use iolane::{Target, TargetKind};
 use rustix::process::{Resource, getrlimit};
@@ -170,15 +170,9 @@ impl DeviceHost {
     }
 
     fn read(sys: &Path, (major, minor): (u32, u32)) -> Self {
-        let Ok(device) = fs::canonicalize(sys.join(format!("dev/block/{major}:{minor}"))) else {
-            return Self::default();
-        };
-        let disk = match device.parent() {
-            Some(disk) if device.join("partition").exists() => disk,
-            _ => &device,
-        };
+        let Some((device, disk)) = folders(sys, (major, minor)) else { return Self::default() };
         let queue = |attribute: &str| read(disk.join("queue").join(attribute));
-        let disk_name = file_name(disk);
+        let disk_name = file_name(&disk);
         Self {
             name: file_name(&device),
             model: read(disk.join("device/model")),
@@ -187,15 +181,30 @@ impl DeviceHost {
             nr_requests: queue("nr_requests").and_then(|text| text.parse().ok()),
             logical_block_bytes: queue("logical_block_size").and_then(|text| text.parse().ok()),
             rotational: queue("rotational").as_deref().and_then(parse_switch),
-            numa_node: numa_node(disk),
+            numa_node: numa_node(&disk),
             poll_queues: disk_name.and_then(|name| poll_queues(sys, &name)),
             file_system: None,
         }
     }
 }
 
+/// The folders of a block device and of the disk that it is, or is a partition of.
+fn folders(sys: &Path, (major, minor): (u32, u32)) -> Option<(PathBuf, PathBuf)> {
+    let device = fs::canonicalize(sys.join(format!("dev/block/{major}:{minor}"))).ok()?;
+    let disk = match device.parent() {
+        Some(disk) if device.join("partition").exists() => disk.to_owned(),
+        _ => device.clone(),
+    };
+    Some((device, disk))
+}
+
+/// The name of the disk that holds a target's data, as it stands in /sys/block.
+pub(super) fn disk_name(sys: &Path, target: &Target) -> Option<String> {
+    file_name(&folders(sys, target.device()?)?.1)
+}
+
 /// The trimmed text of a file; `None` if it cannot be read or is empty.
-fn read(path: impl AsRef<Path>) -> Option<String> {
+pub(super) fn read(path: impl AsRef<Path>) -> Option<String> {
     let text = String::from_utf8_lossy(&fs::read(path).ok()?).trim().to_owned();
     Some(text).filter(|text| !text.is_empty())
 }
@@ -268,7 +277,7 @@ fn parse_hypervisor(cpuinfo: &str) -> Option<bool> {
 }
 
 /// `0` or `1`, as sysfs writes switches.
-fn parse_switch(text: &str) -> Option<bool> {
+pub(super) fn parse_switch(text: &str) -> Option<bool> {
     match text.trim() {
         "0" => Some(false),
         "1" => Some(true),
@@ -346,11 +355,9 @@ fn unescape(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
-    use std::path::PathBuf;
-
     use proptest::prelude::*;
 
+    use super::super::fixture::Fixture;
     use super::*;
 
     const CPUINFO_X86: &str = "processor\t: 0\nvendor_id\t: AuthenticAMD\nmodel\t\t: 17\nmodel name\t: AMD EPYC 9654\n\
@@ -436,40 +443,9 @@ mod tests {
         assert_eq!(json, r#"[65536,"unlimited"]"#);
     }
 
-    /// A folder that looks like /sys, removed when dropped.
-    struct FakeSys(PathBuf);
-
-    impl FakeSys {
-        fn new(name: &str) -> Self {
-            let folder = std::env::temp_dir().join(format!("iolane-sys-{name}-{}", std::process::id()));
-            fs::create_dir(&folder).unwrap();
-            Self(folder)
-        }
-
-        fn write(&self, path: &str, text: &str) -> &Self {
-            let path = self.0.join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-            self
-        }
-
-        fn link(&self, path: &str, to: &str) -> &Self {
-            let path = self.0.join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            symlink(to, path).unwrap();
-            self
-        }
-    }
-
-    impl Drop for FakeSys {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
-
     #[test]
     fn a_partition_is_named_and_its_disk_answers_for_the_rest() {
-        let sys = FakeSys::new("partition");
+        let sys = Fixture::new("partition");
         let disk = "devices/pci0000:00/0000:01:00.0/nvme/nvme0/nvme0n1";
         sys.write("devices/pci0000:00/0000:01:00.0/numa_node", "1\n")
             .write("devices/pci0000:00/0000:01:00.0/nvme/nvme0/model", "Fast SSD 7 TB          \n")
@@ -494,30 +470,30 @@ mod tests {
             poll_queues: Some(4),
             file_system: None,
         };
-        assert_eq!(DeviceHost::read(&sys.0, (259, 2)), expected);
+        assert_eq!(DeviceHost::read(&sys.path(""), (259, 2)), expected);
     }
 
     #[test]
     fn what_a_device_does_not_tell_is_null() {
-        let sys = FakeSys::new("bare");
+        let sys = Fixture::new("bare");
         sys.write("devices/virtual/block/loop0/queue/rotational", "maybe\n")
             .write("devices/virtual/numa_node", "-1\n")
             .write("module/nvme/parameters/poll_queues", "4\n")
             .link("dev/block/7:0", "../../devices/virtual/block/loop0");
-        let device = DeviceHost::read(&sys.0, (7, 0));
+        let device = DeviceHost::read(&sys.path(""), (7, 0));
         assert_eq!(device, DeviceHost { name: Some("loop0".into()), ..DeviceHost::default() });
-        assert_eq!(DeviceHost::read(&sys.0, (0, 30)), DeviceHost::default());
+        assert_eq!(DeviceHost::read(&sys.path(""), (0, 30)), DeviceHost::default());
         let json = serde_json::to_value(&device).unwrap();
         assert!(json["model"].is_null() && json["poll_queues"].is_null() && json["numa_node"].is_null(), "{json}");
     }
 
     #[test]
     fn a_null_blk_of_its_own_settings_is_asked_before_the_module() {
-        let sys = FakeSys::new("null-blk");
+        let sys = Fixture::new("null-blk");
         sys.write("module/null_blk/parameters/poll_queues", "1\n")
             .write("kernel/config/nullb/nullb1/poll_queues", "2\n");
-        assert_eq!((poll_queues(&sys.0, "nullb0"), poll_queues(&sys.0, "nullb1")), (Some(1), Some(2)));
-        assert_eq!(poll_queues(&sys.0, "sda"), None);
+        assert_eq!((poll_queues(&sys.path(""), "nullb0"), poll_queues(&sys.path(""), "nullb1")), (Some(1), Some(2)));
+        assert_eq!(poll_queues(&sys.path(""), "sda"), None);
     }
 
     #[test]

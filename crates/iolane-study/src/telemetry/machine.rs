@@ -1,17 +1,25 @@
-//! What the whole machine did around a measurement: how busy its cpus were, whoever kept them so, and whether they were
-//! slowed down for heat. A run that was disturbed is known by it.
+//! What the whole machine did around a measurement: how busy its cpus were, whoever kept them so, how long they were in
+//! interrupts, and whether they were slowed down for heat. A run that was disturbed is known by it.
 
 use std::collections::BTreeMap;
 use std::fs;
 
-use super::{Reading, Unavailable};
+use super::{Reading, Sourced, Unavailable};
 
 /// The kernel's counters at one moment.
 #[derive(Debug, Clone)]
 pub struct MachineSnapshot {
     /// Ticks in which each cpu worked, interrupts left out, and those that a hypervisor took from it.
     busy_ticks: BTreeMap<u32, u64>,
+    interrupts: InterruptTicks,
     throttled: Option<u64>,
+}
+
+/// Ticks that all cpus spent in interrupts since the machine was started.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct InterruptTicks {
+    hard: u64,
+    soft: u64,
 }
 
 /// What happened between two snapshots.
@@ -20,6 +28,9 @@ pub struct MachineUse {
     /// Seconds in which each cpu worked for a program or for the kernel, interrupts left out, or was taken by the
     /// hypervisor; in steps of the kernel's tick.
     pub busy_s: BTreeMap<u32, f64>,
+    /// Seconds that all cpus spent in interrupts, hard and soft, whoever they were for; in steps of the kernel's tick. In
+    /// none of the other times, as far as they are counted.
+    pub interrupt_s: Sourced<f64>,
     /// How often a core was slowed down for heat; `None` where the kernel does not tell (outside of Intel's).
     pub throttled: Option<u64>,
 }
@@ -33,7 +44,7 @@ impl MachineSnapshot {
         let stat = fs::read_to_string("/proc/stat").map_err(|error| {
             Unavailable::new(format!("/proc/stat: {}", iolane::error::describe(&error))).remedy("mount /proc")
         })?;
-        Ok(Self { busy_ticks: busy_ticks(&stat), throttled: throttled() })
+        Ok(Self { busy_ticks: busy_ticks(&stat), interrupts: interrupt_ticks(&stat), throttled: throttled() })
     }
 
     /// What happened from this snapshot to a later one.
@@ -45,9 +56,31 @@ impl MachineSnapshot {
         });
         MachineUse {
             busy_s: busy.collect(),
+            interrupt_s: self.interrupts.delta(later.interrupts, tick_s),
             throttled: self.throttled.zip(later.throttled).map(|(before, after)| after.saturating_sub(before)),
         }
     }
+}
+
+impl InterruptTicks {
+    /// Without CONFIG_IRQ_TIME_ACCOUNTING the kernel charges time at its tick, which never meets a hard interrupt: that
+    /// none was counted since the machine was started tells such a kernel.
+    fn delta(self, later: Self, tick_s: f64) -> Sourced<f64> {
+        let ticks = later.hard.saturating_sub(self.hard) + later.soft.saturating_sub(self.soft);
+        let source = match later.hard {
+            0 => "/proc/stat, all cpus, soft interrupts alone: this kernel does not count hard ones' time",
+            _ => "/proc/stat, all cpus, hard and soft interrupts",
+        };
+        Sourced::new(ticks as f64 * tick_s, source)
+    }
+}
+
+/// The line of all cpus, `cpu user nice system idle iowait irq softirq ...`, proc_stat(5).
+fn interrupt_ticks(stat: &str) -> InterruptTicks {
+    let all = stat.lines().find_map(|line| line.strip_prefix("cpu "));
+    let ticks: Vec<u64> = all.unwrap_or_default().split_whitespace().map_while(|word| word.parse().ok()).collect();
+    let at = |index: usize| ticks.get(index).copied().unwrap_or(0);
+    InterruptTicks { hard: at(5), soft: at(6) }
 }
 
 /// The lines `cpuN user nice system idle iowait irq softirq steal ...` of /proc/stat, proc_stat(5).
@@ -87,6 +120,7 @@ mod tests {
     fn a_cpu_that_came_online_meanwhile_is_left_out() {
         let at = |ticks: &[(u32, u64)], throttled| MachineSnapshot {
             busy_ticks: ticks.iter().copied().collect(),
+            interrupts: InterruptTicks::default(),
             throttled,
         };
         let used = at(&[(0, 100)], Some(5)).delta(&at(&[(0, 150), (1, 70)], Some(7)));
@@ -94,6 +128,17 @@ mod tests {
         assert!(used.busy_s[&0] > 0.0);
         assert_eq!(used.throttled, Some(2));
         assert_eq!(at(&[], None).delta(&at(&[], Some(1))).throttled, None);
+    }
+
+    #[test]
+    fn time_in_interrupts_says_whether_hard_ones_are_in_it() {
+        let at =
+            |hard: u64, soft: u64| interrupt_ticks(&format!("cpu  1 2 3 4 5 {hard} {soft} 8\ncpu0 1 2 3 4 5 6 7 8\n"));
+        let soft = at(0, 10).delta(at(0, 25), 0.01);
+        assert!((soft.value - 0.15).abs() < 1e-12 && soft.source.contains("soft interrupts alone"), "{soft:?}");
+        let both = at(7, 10).delta(at(9, 25), 0.01);
+        assert!((both.value - 0.17).abs() < 1e-12 && both.source.contains("hard and soft"), "{both:?}");
+        assert_eq!(interrupt_ticks("cpu  1 2\n"), InterruptTicks::default());
     }
 
     #[test]

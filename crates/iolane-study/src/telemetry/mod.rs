@@ -1,5 +1,6 @@
-//! What the machine says about a run: system calls, processor time, context switches, and the host itself.
-//! The runner reads these around a measurement. Nothing here does I/O on a target or runs on the hot path.
+//! What the machine says about a run: system calls, processor time, interrupts, the processor's counters and its clock,
+//! memory, and the host itself. The runner reads these around a measurement, by [`Watch`]. Nothing here does I/O on a
+//! target or runs on the hot path. `docs/telemetry.md` lists every figure.
 //!
 //! The rules:
 //! - A counter that cannot work is [`Unavailable`], with the reason and what to do about it. It is never 0.
@@ -7,15 +8,29 @@
 //! - A counter counts what its documentation says and nothing else: what the counting itself costs is taken out
 //!   exactly, or the documentation says that it is in.
 
+mod counters;
 mod cpu;
+mod facts;
+mod findings;
+#[cfg(test)]
+mod fixture;
+mod frequency;
 mod host;
+mod interrupts;
 mod machine;
+mod memory;
+mod numa;
+mod perf;
 mod syscalls;
+mod watch;
 
 pub use cpu::{CpuSnapshot, CpuUse};
+pub use facts::{Facts, InterruptSpread, Turbo};
+pub use findings::{Finding, findings};
 pub use host::{DeviceHost, FileSystem, Host, HugePages, Limit, Mitigations};
 pub use machine::{MachineSnapshot, MachineUse};
 pub use syscalls::SyscallCounter;
+pub use watch::{RunTelemetry, Watch};
 
 use std::fmt;
 
@@ -23,6 +38,21 @@ use serde::Serialize;
 
 /// What a counter read, or why it cannot.
 pub type Reading<T> = Result<T, Unavailable>;
+
+/// A value, and where it is from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sourced<T> {
+    /// The value.
+    pub value: T,
+    /// Where it is from and what it holds, in a few words.
+    pub source: String,
+}
+
+impl<T> Sourced<T> {
+    fn new(value: T, source: impl Into<String>) -> Self {
+        Self { value, source: source.into() }
+    }
+}
 
 /// Why a counter cannot work here, and what to do about it. Printed `reason; remedy`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -11,8 +11,8 @@ use perf_event::{Builder, Counter};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
-use rustix::thread::CapabilitySet;
 
+use super::perf::{Permission, explain_open, explain_use};
 use super::{Reading, Unavailable};
 
 /// Counts the system calls of the thread that opened it and of the threads made, directly or not, from then on.
@@ -60,7 +60,7 @@ impl SyscallCounter {
             Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => builder.build(),
             other => other,
         };
-        let counter = counter.map_err(|error| explain_open(&error, perf_event_paranoid(), may_perfmon()))?;
+        let counter = counter.map_err(|error| explain_open(&error, Permission::of_this_process(), no_tracepoints))?;
         let mut counter = Self { counter, started_at: None, opening_thread_only: PhantomData };
         counter.start()?;
         for _ in 0..CHECK_SYSCALLS {
@@ -158,42 +158,10 @@ fn explain_tracefs(errno: Errno, refused: bool) -> Unavailable {
     }
 }
 
-fn perf_event_paranoid() -> Option<i32> {
-    std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").ok()?.trim().parse().ok()
-}
-
-/// Whether the process holds a capability that lifts `perf_event_paranoid`, in its own user namespace.
-fn may_perfmon() -> bool {
-    let lifting = CapabilitySet::PERFMON | CapabilitySet::SYS_ADMIN;
-    rustix::thread::capabilities(None).is_ok_and(|held| held.effective.intersects(lifting))
-}
-
-/// Why perf_event_open(2) failed. Counting in kernel mode, without samples, needs `perf_event_paranoid` 1 or less, or
-/// CAP_PERFMON (before Linux 5.8 CAP_SYS_ADMIN): `perf_allow_kernel` in include/linux/perf_event.h.
-fn explain_open(error: &io::Error, paranoid: Option<i32>, may_perfmon: bool) -> Unavailable {
-    let errno = error.raw_os_error().map(Errno::from_raw_os_error);
-    match (errno, paranoid) {
-        (Some(Errno::ACCESS | Errno::PERM), Some(paranoid @ 2..)) if !may_perfmon => Unavailable::new(format!(
-            "perf_event_open was refused: kernel.perf_event_paranoid is {paranoid} and CAP_PERFMON is missing"
-        ))
-        .remedy("run as root, or sysctl kernel.perf_event_paranoid=1"),
-        (Some(Errno::ACCESS | Errno::PERM), _) => Unavailable::new(
-            "perf_event_open was refused by a seccomp filter, a security module or a user namespace",
-        )
-        .remedy("run outside the container, or allow perf_event_open in its seccomp profile and give it CAP_PERFMON"),
-        (Some(Errno::NOSYS), _) => Unavailable::new("the kernel or sandbox has no perf_event_open")
-            .remedy("use a kernel built with CONFIG_PERF_EVENTS"),
-        (Some(Errno::NOENT | Errno::NODEV | Errno::OPNOTSUPP | Errno::INVAL), _) => {
-            Unavailable::new(format!("perf cannot count tracepoints here: {}", describe(error)))
-                .remedy("use a kernel built with CONFIG_EVENT_TRACING and CONFIG_FTRACE_SYSCALLS")
-        }
-        (Some(Errno::MFILE), _) => Unavailable::new("perf_event_open: too many open files").remedy("raise ulimit -n"),
-        _ => Unavailable::new(format!("perf_event_open failed: {}", describe(error))),
-    }
-}
-
-fn explain_use(action: &str, error: &io::Error) -> Unavailable {
-    Unavailable::new(format!("the kernel did not {action} the counter: {}", describe(error)))
+/// That perf has no such tracepoint, or no tracepoints at all.
+fn no_tracepoints(error: &io::Error) -> Unavailable {
+    Unavailable::new(format!("perf cannot count tracepoints here: {}", describe(error)))
+        .remedy("use a kernel built with CONFIG_EVENT_TRACING and CONFIG_FTRACE_SYSCALLS")
 }
 
 #[cfg(test)]
@@ -327,15 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_names_its_cause_and_what_lifts_it() {
-        let error = |errno: Errno| io::Error::from(errno);
-        let text = explain_open(&error(Errno::ACCESS), Some(3), false).to_string();
-        assert!(text.contains("perf_event_paranoid is 3") && text.contains("perf_event_paranoid=1"), "{text}");
-        let text = explain_open(&error(Errno::PERM), Some(2), true).to_string();
-        assert!(text.contains("seccomp") && !text.contains("paranoid"), "{text}");
-        let text = explain_open(&error(Errno::NOSYS), None, true).to_string();
-        assert!(text.contains("CONFIG_PERF_EVENTS"), "{text}");
-
+    fn a_missing_tracefs_is_told_with_what_brings_it() {
         assert!(explain_tracefs(Errno::NODEV, false).remedy.contains("CONFIG_TRACING"));
         assert!(explain_tracefs(Errno::NOENT, false).remedy.contains("CONFIG_FTRACE_SYSCALLS"));
         assert!(explain_tracefs(Errno::PERM, false).remedy.contains("mount -t tracefs"));

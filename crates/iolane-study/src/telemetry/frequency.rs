@@ -1,0 +1,220 @@
+//! The mean clock of the cpus that a run worked on. [`Watch`](super::Watch) reads it around the measured phase.
+//! A clock that the machine does not tell is unavailable; a nominal one never stands in for it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use perf_event::events::x86::{Msr, MsrId};
+use perf_event::{Builder, Counter};
+
+use super::{Reading, Sourced, Unavailable};
+
+/// How the clock is read here.
+#[derive(Debug)]
+pub(super) enum Frequency {
+    /// By the counters of each cpu: a true mean.
+    Counted(Vec<Clocks>),
+    /// By asking cpufreq at the end of the run.
+    Sampled {
+        /// The folders of the cpus in sysfs.
+        folders: Vec<PathBuf>,
+    },
+    /// Not at all.
+    Unavailable(Unavailable),
+}
+
+/// Three counters of one cpu, which count from the moment that they are opened.
+#[derive(Debug)]
+pub(super) struct Clocks {
+    /// Counts at the actual clock, while the cpu is not halted.
+    aperf: Counter,
+    /// Counts at the rate of the time stamp counter, while the cpu is not halted.
+    mperf: Counter,
+    /// The time stamp counter.
+    tsc: Counter,
+}
+
+/// What they had counted at a moment, all cpus together.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ticks {
+    aperf: u64,
+    mperf: u64,
+    tsc: u64,
+    cpus: usize,
+    at: Instant,
+}
+
+/// With more cpus than this, three descriptors for each are too many.
+const COUNTED_CPUS_MAX: usize = 64;
+
+impl Frequency {
+    /// Of these cpus.
+    pub(super) fn open(cpus: &[u32], sys: &Path, proc: &Path) -> Self {
+        if let Some(clocks) = Clocks::open_all(cpus) {
+            return Self::Counted(clocks);
+        }
+        let folder = |cpu: &u32| sys.join(format!("devices/system/cpu/cpu{cpu}/cpufreq"));
+        let folders: Vec<PathBuf> = cpus.iter().map(folder).filter(|folder| folder.exists()).collect();
+        if !folders.is_empty() {
+            return Self::Sampled { folders };
+        }
+        Self::Unavailable(untold(&fs::read_to_string(proc.join("cpuinfo")).unwrap_or_default()))
+    }
+
+    /// What the counters read, where there are any.
+    pub(super) fn ticks(&mut self) -> Option<Ticks> {
+        match self {
+            Self::Counted(clocks) => Clocks::read_all(clocks),
+            Self::Sampled { .. } | Self::Unavailable(_) => None,
+        }
+    }
+
+    /// The clock from then to now, in hertz.
+    pub(super) fn since(&mut self, begun: Option<Ticks>) -> Reading<Sourced<f64>> {
+        match self {
+            Self::Counted(_) => {
+                let now = self.ticks();
+                let unread = || Unavailable::new("the kernel did not read the counters of the clock");
+                mean_hz(begun.ok_or_else(unread)?, now.ok_or_else(unread)?)
+            }
+            Self::Sampled { folders } => sampled_hz(folders),
+            Self::Unavailable(unavailable) => Err(unavailable.clone()),
+        }
+    }
+}
+
+impl Clocks {
+    /// `None` where one of them cannot be had: no such counters, or no permission (CAP_PERFMON, or
+    /// `perf_event_paranoid` 0 or less).
+    fn open_all(cpus: &[u32]) -> Option<Vec<Self>> {
+        let open = |cpu: &u32| {
+            let counter = |msr: MsrId| {
+                let event = Msr::new(msr).ok()?;
+                let mut builder = Builder::new(event);
+                builder.any_pid().one_cpu(*cpu as usize).exclude_kernel(false).exclude_hv(false).enabled(true);
+                builder.build().ok()
+            };
+            Some(Self { aperf: counter(MsrId::APERF)?, mperf: counter(MsrId::MPERF)?, tsc: counter(MsrId::TSC)? })
+        };
+        if cpus.is_empty() || cpus.len() > COUNTED_CPUS_MAX {
+            return None;
+        }
+        cpus.iter().map(open).collect()
+    }
+
+    fn read_all(clocks: &mut [Self]) -> Option<Ticks> {
+        let mut ticks = Ticks { aperf: 0, mperf: 0, tsc: 0, cpus: clocks.len(), at: Instant::now() };
+        for clock in clocks {
+            for (sum, counter) in [
+                (&mut ticks.aperf, &mut clock.aperf),
+                (&mut ticks.mperf, &mut clock.mperf),
+                (&mut ticks.tsc, &mut clock.tsc),
+            ] {
+                *sum = sum.wrapping_add(counter.read().ok()?);
+            }
+        }
+        Some(ticks)
+    }
+}
+
+/// The mean over the time in which the cpus were not halted, so that those count most that worked most: the rate of the
+/// time stamp counter, times APERF by MPERF (Intel's manual, volume 3, 15.2; AMD's, volume 2, 17.3.2).
+fn mean_hz(from: Ticks, to: Ticks) -> Reading<Sourced<f64>> {
+    let delta = |of: fn(&Ticks) -> u64| of(&to).wrapping_sub(of(&from)) as f64;
+    let seconds = (to.at - from.at).as_secs_f64() * to.cpus as f64;
+    let (aperf, mperf, tsc) = (delta(|at| at.aperf), delta(|at| at.mperf), delta(|at| at.tsc));
+    if aperf <= 0.0 || mperf <= 0.0 || tsc <= 0.0 || seconds <= 0.0 {
+        return Err(Unavailable::new("the counters of the clock stood still"));
+    }
+    Ok(Sourced::new(tsc / seconds * aperf / mperf, "perf, APERF by MPERF: the mean while not halted"))
+}
+
+/// What cpufreq says of each cpu now (Documentation/admin-guide/pm/cpufreq.rst, scaling_cur_freq, in kHz).
+fn sampled_hz(folders: &[PathBuf]) -> Reading<Sourced<f64>> {
+    let read = |folder: &PathBuf| {
+        let text = fs::read_to_string(folder.join("scaling_cur_freq")).ok()?;
+        text.trim().parse::<f64>().ok().filter(|kilohertz| *kilohertz > 0.0)
+    };
+    let all: Vec<f64> = folders.iter().filter_map(read).collect();
+    if all.is_empty() {
+        return Err(Unavailable::new("cpufreq tells no clock (scaling_cur_freq)"));
+    }
+    let mean = all.iter().sum::<f64>() / all.len() as f64;
+    Ok(Sourced::new(mean * 1e3, "cpufreq, once, at the end of the run: no mean"))
+}
+
+/// Why there is no clock to read, with the nominal one for who wants it.
+fn untold(cpuinfo: &str) -> Unavailable {
+    let nominal =
+        cpuinfo.lines().find_map(|line| line.strip_prefix("cpu MHz")?.split_once(':')?.1.trim().parse::<f64>().ok());
+    let nominal = nominal.map(|mhz| format!(" (nominal: {:.2} GHz)", mhz / 1e3)).unwrap_or_default();
+    let is_virtual = cpuinfo.split_whitespace().any(|word| word == "hypervisor");
+    let what = if is_virtual { "this virtual machine" } else { "this machine" };
+    Unavailable::new(format!("{what} does not tell its clock: no cpufreq, and no APERF that may be read{nominal}"))
+        .remedy("run as root on a machine, or load its cpufreq driver")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::fixture::Fixture;
+    use super::*;
+
+    #[test]
+    fn the_mean_is_weighted_by_what_each_cpu_worked() {
+        let at = Instant::now();
+        let from = Ticks { aperf: 0, mperf: 0, tsc: 0, cpus: 2, at };
+        // Two cpus of 2 GHz for half a second: one halted, one at 3 GHz for half of the time.
+        let to = Ticks {
+            aperf: 750_000_000,
+            mperf: 500_000_000,
+            tsc: 2_000_000_000,
+            cpus: 2,
+            at: at + Duration::from_millis(500),
+        };
+        let mean = mean_hz(from, to).unwrap();
+        assert!((mean.value - 3e9).abs() < 1.0, "{mean:?}");
+        assert!(mean.source.contains("APERF"));
+        assert!(mean_hz(from, Ticks { aperf: 0, ..to }).is_err());
+        assert!(mean_hz(from, from).is_err());
+    }
+
+    #[test]
+    fn cpufreq_is_asked_where_there_are_no_counters_and_is_called_a_sample() {
+        let fixture = Fixture::new("frequency-cpufreq");
+        fixture
+            .write("sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", "2000000\n")
+            .write("sys/devices/system/cpu/cpu1/cpufreq/scaling_cur_freq", "3000000\n");
+        let folders = [0, 1].map(|cpu| fixture.path(&format!("sys/devices/system/cpu/cpu{cpu}/cpufreq")));
+        let sampled = sampled_hz(&folders).unwrap();
+        assert_eq!(sampled.value, 2.5e9);
+        assert!(sampled.source.contains("no mean"), "{}", sampled.source);
+        assert!(sampled_hz(&[fixture.path("sys")]).is_err());
+    }
+
+    #[test]
+    fn a_nominal_clock_is_told_and_is_no_measurement() {
+        let fixture = Fixture::new("frequency-none");
+        fixture.write("proc/cpuinfo", "processor\t: 0\ncpu MHz\t\t: 2300.000\nflags\t\t: fpu hypervisor\n");
+        // A cpu that no machine has: whatever the counters of this one tell.
+        let mut frequency = Frequency::open(&[60_000], &fixture.path("sys"), &fixture.path("proc"));
+        let begun = frequency.ticks();
+        let unavailable = frequency.since(begun).unwrap_err();
+        assert!(unavailable.reason.starts_with("this virtual machine does not tell"), "{unavailable}");
+        assert!(unavailable.reason.contains("nominal: 2.30 GHz"), "{unavailable}");
+        assert!(untold("").reason.starts_with("this machine does not tell its clock: no cpufreq, and"));
+    }
+
+    #[test]
+    fn this_machine_tells_a_clock_that_can_be_or_says_why_not() {
+        let mut frequency = Frequency::open(&[0], Path::new("/sys"), Path::new("/proc"));
+        let begun = frequency.ticks();
+        std::hint::black_box((0..1_000_000u64).fold(1u64, |value, step| value.wrapping_mul(step | 1)));
+        match frequency.since(begun) {
+            Ok(clock) => assert!((1e8..1e10).contains(&clock.value), "{clock:?}"),
+            Err(unavailable) => assert!(!unavailable.remedy.is_empty() || unavailable.reason.contains("cpufreq")),
+        }
+    }
+}
