@@ -31,6 +31,8 @@ pub(crate) enum Command {
     Run(RunArguments),
     /// Measure every path and say which one to take, or run a published study and decide its claims
     Study(StudyArguments),
+    /// Write the page of a study's results, or write it again: the answer, the figures, the claims, how to repeat it
+    Report(ReportArguments),
     /// Compare the results of studies: machines, kernels, versions, settings
     Compare(CompareArguments),
     /// NVMe controllers: list them, take one from the kernel for user space, give it back
@@ -155,13 +157,23 @@ pub(crate) struct StudyArguments {
     pub(crate) targets: TargetArguments,
     #[command(flatten)]
     pub(crate) placement: PlacementArguments,
-    /// Folder for study.json and records.parquet, which replace those that are there; results/NAME or results/survey if not
+    /// Folder for report.html, study.json and records.parquet, which replace those that are there; results/NAME or results/survey if not
     /// given
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Output")]
     pub(crate) out: Option<PathBuf>,
     /// Write the results as JSON to this file too, `-` for standard output
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub(crate) json: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReportArguments {
+    /// A folder that `iolane study` wrote
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) folder: PathBuf,
+    /// Where to write the page; DIR/report.html if not given
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) out: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -429,6 +441,7 @@ pub(crate) fn command() -> clap::Command {
             study.after_help(format!("{}\n\n{exits}", studies_help())).mut_args(take_negative)
         })
         .mut_subcommand("probe", |probe| probe.after_help(exits))
+        .mut_subcommand("report", |report| report.after_help(format!("{REPORT_HELP}\n\n{exits}")))
         .mut_subcommand("compare", |compare| compare.after_help(format!("{COMPARE_HELP}\n\n{exits}")))
         .mut_subcommand("nvme", |nvme| {
             nvme.after_help(exits)
@@ -439,6 +452,13 @@ pub(crate) fn command() -> clap::Command {
                 .mut_subcommand("matrix", |matrix| matrix.after_help(LAB_MATRIX_HELP))
         })
 }
+
+const REPORT_HELP: &str = "\
+The page is one file that any browser opens, without a network: send it, or print it. A study writes
+it at its end; this makes it again from study.json and records.parquet, with this version's charts.
+
+  iolane report results/systor22
+  iolane report results/systor22 --out systor22-laptop.html";
 
 const COMPARE_HELP: &str = "\
 A ratio is that of the medians of an arm's repeats in DIR and in the first DIR, with the 95 %

@@ -71,8 +71,13 @@ fn counted(value: f64, things: &str) -> String {
     }
 }
 
+/// A number that may be large: `182 k`.
+pub(crate) fn count(value: f64) -> String {
+    counted(value, "").trim_end().into()
+}
+
 /// A value below 1000 and the prefix that makes it the one given.
-pub(crate) fn scale(value: f64) -> (f64, &'static str) {
+fn scale(value: f64) -> (f64, &'static str) {
     match value.abs() {
         // What would round to 1000 belongs to the next prefix.
         size if size >= 999.5e6 => (value / 1e9, "G"),
@@ -82,6 +87,7 @@ pub(crate) fn scale(value: f64) -> (f64, &'static str) {
     }
 }
 
+/// A time: `85.2 us`.
 pub(crate) fn time(nanoseconds: f64) -> String {
     match nanoseconds.abs() {
         size if size >= 999.5e6 => format!("{} s", number(nanoseconds / 1e9)),

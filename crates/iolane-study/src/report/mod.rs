@@ -9,6 +9,7 @@ mod figures;
 mod fixtures;
 mod load;
 pub mod look;
+mod page;
 
 use std::collections::HashMap;
 
@@ -27,6 +28,7 @@ pub use answer::{Answer, Choice, Goal, RunnerUp, answers, load as load_in_words,
 pub(crate) use answer::{REPEATS_FOR_ADVICE, load_of};
 pub use figures::{FigureReport, Point, Series};
 pub use load::{ClaimVerdict, Document, Loaded, RECORDS_FILE, REPORT_FILE, load};
+pub use page::{PAGE_FILE, page};
 
 /// The name and version of `study.json`'s form.
 pub const SCHEMA: &str = "iolane.study/1";
