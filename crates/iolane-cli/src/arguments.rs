@@ -171,9 +171,27 @@ pub(crate) struct ReportArguments {
     /// A folder that `iolane study` wrote
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) folder: PathBuf,
-    /// Where to write the page; DIR/report.html if not given
+    /// Where to write the page; DIR/report.html if nothing else is asked for
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) others: ReportOutputs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReportOutputs {
+    /// Write each chart as a picture of 1600 x 1000 pixels into this folder
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub(crate) png: Option<PathBuf>,
+    /// Write each chart as a drawing that scales
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub(crate) svg: Option<PathBuf>,
+    /// Write a digest in GitHub's Markdown, `-` for standard output
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) md: Option<PathBuf>,
+    /// Write every table as comma-separated values
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub(crate) csv: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
