@@ -77,9 +77,10 @@
     const isLog = axis.scale === "log";
     const usable = isLog ? values.filter((value) => value > 0) : values;
     const [low, high] = [Math.min(...usable), Math.max(...usable)];
-    const ends = isLog ? { min: low / 1.12, max: high * 1.12 } : axis.unit === "share" && high <= 1 ? { min: 0, max: 1 } : {};
+    const isPoint = axis.ticks.length === 1 && low === high;
+    const ends = isPoint && !isLog ? { min: low - 1, max: low + 1 } : isLog ? { min: low / 1.12, max: high * 1.12 } : axis.unit === "share" && high <= 1 ? { min: 0, max: 1 } : {};
     const ticks = axis.ticks.length ? axis.ticks.filter((tick) => !isLog || tick > 0) : isLog ? decades(ends.min, ends.max) : null;
-    const marks = ticks?.length > 1 ? { customValues: ticks } : {};
+    const marks = ticks?.length > 1 || isPoint ? { customValues: ticks } : {};
     return {
       type: isLog && usable.length ? "log" : "value",
       ...(usable.length ? ends : {}),
@@ -94,14 +95,21 @@
     };
   };
 
-  // The whisker of an interval, across bars or up and down at a point.
-  const whisker = (isAcross, color) => (_, api) => {
-    const [place, low, high] = [api.value(0), api.value(1), api.value(2)];
-    const [a, b] = isAcross ? [api.coord([low, place]), api.coord([high, place])] : [api.coord([place, low]), api.coord([place, high])];
-    const [x, y] = isAcross ? [0, 4] : [4, 0];
-    const stroke = { stroke: color, lineWidth: 1.2, opacity: 0.85 };
-    const line = (x1, y1, x2, y2) => ({ type: "line", shape: { x1, y1, x2, y2 }, style: stroke, silent: true });
-    return { type: "group", children: [line(...a, ...b), line(a[0] - x, a[1] - y, a[0] + x, a[1] + y), line(b[0] - x, b[1] - y, b[0] + x, b[1] + y)] };
+  // The whisker of an interval: up and down at a point, or across a bar, with the bar's value behind it.
+  const line = (from, to, color) => ({
+    type: "line", silent: true, shape: { x1: from[0], y1: from[1], x2: to[0], y2: to[1] }, style: { stroke: color, lineWidth: 1.2, opacity: 0.85 },
+  });
+  const whisker = (color) => (_, api) => {
+    const [a, b] = [1, 2].map((end) => api.coord([api.value(0), api.value(end)]));
+    const cap = ([x, y]) => line([x - 4, y], [x + 4, y], color);
+    return { type: "group", children: [line(a, b, color), cap(a), cap(b)] };
+  };
+  const whiskerOfBar = (axis, { ink, font }) => (_, api) => {
+    const [place, low, high, value] = [0, 1, 2, 3].map((at) => api.value(at));
+    const [a, b] = [low, high].map((end) => api.coord([end, place]));
+    const cap = ([x, y]) => line([x, y - 4], [x, y + 4], ink);
+    const text = { type: "text", silent: true, x: Math.max(b[0], api.coord([value, place])[0]) + 7, y: b[1], style: { text: shown(axis, value), fill: ink, font: `11px ${font}`, verticalAlign: "middle" } };
+    return { type: "group", children: low < high ? [line(a, b, ink), cap(a), cap(b), text] : [text] };
   };
   const hasInterval = ([, , low, high]) => low != null && low < high;
 
@@ -116,25 +124,28 @@
           id: `line ${at}`, type: "line", data: line.points, color, symbol: `path://${markers[look.marker]}`, symbolSize: isDense ? 5 : 8,
           showSymbol: !isDense, lineStyle: { color, width: 1.8, type: look.dash.length ? look.dash : "solid" }, emphasis: { disabled: true }, z: 3,
         },
-        { id: `interval ${at}`, type: "custom", silent: true, data: isDense ? [] : line.points.filter(hasInterval).map(([x, , low, high]) => [x, low, high]), renderItem: whisker(false, color), encode: { x: 0, y: [1, 2] }, z: 2 },
+        { id: `interval ${at}`, type: "custom", silent: true, data: isDense ? [] : line.points.filter(hasInterval).map(([x, , low, high]) => [x, low, high]), renderItem: whisker(color), encode: { x: 0, y: [1, 2] }, z: 2 },
         {
           id: `published ${at}`, type: "scatter", data: line.published, symbol: `path://${markers[look.marker]}`, symbolSize: 11,
           itemStyle: { color: paper, borderColor: color, borderWidth: 1.8 }, emphasis: { disabled: true }, z: 4,
         },
       ];
     });
-  const barsOf = (chart, hidden, { paper, ink, font }) =>
+  const barsOf = (chart, hidden, colors) =>
     chart.lines.flatMap((line, at) => {
       if (hidden.has(at)) return [];
       const look = looks[line.look];
       const color = colorOf(look);
-      const label = { show: true, position: "right", distance: 10, color: ink, fontFamily: font, fontSize: 11, formatter: ({ value }) => shown(chart.y, value[0]) };
       return [
-        { id: `line ${at}`, type: "bar", data: line.points.map(([place, value]) => [value, place]), color, barWidth: 13, barGap: "-100%", label, emphasis: { disabled: true } },
-        { id: `interval ${at}`, type: "custom", silent: true, data: line.points.filter(hasInterval).map(([place, , low, high]) => [place, low, high]), renderItem: whisker(true, ink), encode: { x: [1, 2], y: 0 }, z: 4 },
+        {
+          // On a scale of ratios a bar has no length that means anything.
+          id: `line ${at}`, ...(chart.y.scale === "log" ? { type: "scatter", symbol: `path://${markers[look.marker]}`, symbolSize: 10, z: 4 } : { type: "bar", barWidth: 13, barGap: "-100%" }),
+          data: line.points.map(([place, value]) => [value, place]), color, emphasis: { disabled: true },
+        },
+        { id: `interval ${at}`, type: "custom", silent: true, data: line.points.map(([place, value, low, high]) => [place, low ?? value, high ?? value, value]), renderItem: whiskerOfBar(chart.y, colors), encode: { x: [1, 2], y: 0 }, z: 4 },
         {
           id: `published ${at}`, type: "scatter", data: line.published.map(([place, value]) => [value, place]), symbol: `path://${markers[look.marker]}`, symbolSize: 11,
-          itemStyle: { color: paper, borderColor: color, borderWidth: 1.8 }, emphasis: { disabled: true }, z: 5,
+          itemStyle: { color: "transparent", borderColor: color, borderWidth: 1.8 }, emphasis: { disabled: true }, z: 5,
         },
       ];
     });
@@ -267,6 +278,10 @@
     before.opened.forEach((details) => details.setAttribute("open", ""));
     root.dataset.theme = "light";
     charts.forEach(draw);
+    // On paper a chart is as wide as the page, whatever the window was.
+    for (const svg of document.querySelectorAll(".plot svg")) {
+      svg.setAttribute("viewBox", `0 0 ${svg.getAttribute("width")} ${svg.getAttribute("height")}`);
+    }
   });
   addEventListener("afterprint", () => {
     if (!before) return;
@@ -274,6 +289,7 @@
     if (before.theme) root.dataset.theme = before.theme;
     else delete root.dataset.theme;
     before = null;
+    document.querySelectorAll(".plot svg").forEach((svg) => svg.removeAttribute("viewBox"));
     redraw();
   });
 })();

@@ -77,7 +77,7 @@ pub enum Section {
 pub enum Kind {
     /// Marks joined by lines, in the order of the points, which may go back along the axis.
     Lines,
-    /// A bar for each of the axis's names.
+    /// A bar for each of the axis's names; a mark where values are spaced by their ratios, on which no bar has a length.
     Bars,
 }
 
@@ -463,7 +463,7 @@ fn by_path(load: &Load, depth: u32, arms: &[&ArmResults], metric: Metric) -> Opt
             categories: series.iter().map(|line| line.name.clone()).collect(),
             ..axis("path", Unit::Number, Scale::Names)
         },
-        y,
+        y: Axis { scale: if metric == Metric::Iops { Scale::Linear } else { Scale::Log }, ..y },
         series,
         note: String::new(),
     })

@@ -101,7 +101,8 @@ pub(super) struct AnswerRow {
 /// What to take for a goal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AnswerCell {
-    pub(super) take: String,
+    /// The path's name, in pieces that a line may end between.
+    pub(super) take: Vec<String>,
     /// Where: `depth 16, 0.98 cores`.
     pub(super) at: String,
     /// The metric's value.
@@ -165,7 +166,7 @@ fn cell(answer: &Answer) -> AnswerCell {
     let prefix = if answer.goal == Goal::Latency { "p99 " } else { "" };
     let modelled = if answer.is_modelled() { ", modelled" } else { "" };
     AnswerCell {
-        take: take.path.clone(),
+        take: take.path.split_inclusive(['+', ',', ' ']).map(String::from).collect(),
         at: match take.cores {
             Some(cores) => format!("depth {}, {cores:.2} cores", take.depth),
             None => format!("depth {}", take.depth),
