@@ -32,6 +32,8 @@ pub(crate) enum Command {
     Run(RunArguments),
     /// Measure every path and say which one to take, or run a published study and decide its claims
     Study(StudyArguments),
+    /// Write the page of a study's results, or write it again: the answer, the figures, the claims, how to repeat it
+    Report(ReportArguments),
     /// Lay an external meter's file over a study that made load steps for it
     Energy(EnergyArguments),
     /// Compare the results of studies: machines, kernels, versions, settings
@@ -166,13 +168,41 @@ pub(crate) struct StudyArguments {
     /// `iolane energy` can lay an external meter's file over the results
     #[arg(long, help_heading = "Energy")]
     pub(crate) meter_steps: bool,
-    /// Folder for study.json and records.parquet, which replace those that are there; results/NAME or results/survey if not
+    /// Folder for report.html, study.json and records.parquet, which replace those that are there; results/NAME or results/survey if not
     /// given
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Output")]
     pub(crate) out: Option<PathBuf>,
     /// Write the results as JSON to this file too, `-` for standard output
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub(crate) json: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReportArguments {
+    /// A folder that `iolane study` wrote
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) folder: PathBuf,
+    /// Where to write the page; DIR/report.html if nothing else is asked for
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) others: ReportOutputs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReportOutputs {
+    /// Write each chart as a picture of 1600 x 1000 pixels into this folder
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub(crate) png: Option<PathBuf>,
+    /// Write each chart as a drawing that scales
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub(crate) svg: Option<PathBuf>,
+    /// Write a digest in GitHub's Markdown, `-` for standard output
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) md: Option<PathBuf>,
+    /// Write every table as comma-separated values
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub(crate) csv: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -483,6 +513,7 @@ pub(crate) fn command() -> clap::Command {
             study.after_help(format!("{}\n\n{exits}", studies_help())).mut_args(take_negative)
         })
         .mut_subcommand("probe", |probe| probe.after_help(exits))
+        .mut_subcommand("report", |report| report.after_help(format!("{REPORT_HELP}\n\n{exits}")))
         .mut_subcommand("energy", |energy| energy.after_help(format!("{ENERGY_HELP}\n\n{exits}")))
         .mut_subcommand("compare", |compare| compare.after_help(format!("{COMPARE_HELP}\n\n{exits}")))
         .mut_subcommand("nvme", |nvme| {
@@ -494,6 +525,13 @@ pub(crate) fn command() -> clap::Command {
                 .mut_subcommand("matrix", |matrix| matrix.after_help(LAB_MATRIX_HELP))
         })
 }
+
+const REPORT_HELP: &str = "\
+The page is one file that any browser opens, without a network: send it, or print it. A study writes
+it at its end; this makes it again from study.json and records.parquet, with this version's charts.
+
+  iolane report results/systor22
+  iolane report results/systor22 --out systor22-laptop.html";
 
 const ENERGY_HELP: &str = "\
 The meter stands between the machine and the wall and records on its own, with a clock that is

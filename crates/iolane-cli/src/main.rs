@@ -10,6 +10,7 @@ mod lab;
 mod nvme;
 mod output;
 mod probe;
+mod report;
 mod run;
 mod screen;
 mod study;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
             Command::Probe(arguments) => probe::probe(&arguments),
             Command::Run(arguments) => run::run(&arguments),
             Command::Study(arguments) => study::study(&arguments),
+            Command::Report(arguments) => report::report(&arguments),
             Command::Energy(arguments) => energy::energy(&arguments),
             Command::Compare(arguments) => compare::compare(&arguments),
             Command::Nvme(arguments) => nvme::nvme(&arguments.command),

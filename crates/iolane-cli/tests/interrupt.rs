@@ -126,7 +126,7 @@ fn an_interrupted_study_keeps_its_whole_repeats_and_says_so() {
     reader.join().unwrap().unwrap();
     assert_eq!(ended.code, Some(1), "{ended:#?}");
     assert!(ended.stdout.contains("note: interrupted"), "{ended:#?}");
-    assert!(ended.stdout.contains("Results: results/survey/study.json"), "{ended:#?}");
+    assert!(ended.stdout.contains("Results: results/survey/report.html, study.json"), "{ended:#?}");
     let text = fs::read_to_string(folder.join("results/survey/study.json")).unwrap();
     let study: Value = serde_json::from_str(&text).unwrap();
     assert_valid("study", &study);

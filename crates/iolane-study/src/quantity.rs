@@ -71,6 +71,11 @@ fn counted(value: f64, things: &str) -> String {
     }
 }
 
+/// A number that may be large: `182 k`.
+pub(crate) fn count(value: f64) -> String {
+    counted(value, "").trim_end().into()
+}
+
 /// A value below 1000 and the prefix that makes it the one given.
 fn scale(value: f64) -> (f64, &'static str) {
     match value.abs() {
@@ -82,7 +87,8 @@ fn scale(value: f64) -> (f64, &'static str) {
     }
 }
 
-fn time(nanoseconds: f64) -> String {
+/// A time: `85.2 us`.
+pub(crate) fn time(nanoseconds: f64) -> String {
     match nanoseconds.abs() {
         size if size >= 999.5e6 => format!("{} s", number(nanoseconds / 1e9)),
         size if size >= 999.5e3 => format!("{} ms", number(nanoseconds / 1e6)),

@@ -14,7 +14,7 @@ use iolane::{Error, ErrorKind};
 use iolane_study::fio;
 use iolane_study::plan::{self, Lengths, Scale, Study, Survey};
 use iolane_study::records::{journal, parquet};
-use iolane_study::report::{Asked, RECORDS_FILE, REPORT_FILE, RecordsFile, StudyReport};
+use iolane_study::report::{Asked, PAGE_FILE, RECORDS_FILE, REPORT_FILE, RecordsFile, StudyReport};
 use iolane_study::session::{Conditions, InstalledPeer, Measured, Session};
 use iolane_study::workload::Workload;
 
@@ -22,6 +22,7 @@ use crate::arguments::StudyArguments;
 use crate::energy;
 use crate::interrupt::STOP;
 use crate::output::{self, MadeFolders};
+use crate::report;
 use crate::study::live::Live;
 use crate::targets::{self, OpenTargets, Writing};
 use crate::{Outcome, arguments::TargetArguments};
@@ -146,7 +147,7 @@ fn prepare_output(arguments: &StudyArguments, results: Option<&Path>) -> anyhow:
     }
     let Some(folder) = results else { return Ok(None) };
     let made = MadeFolders::make(folder)?;
-    for file in [REPORT_FILE, RECORDS_FILE, journal::FILE] {
+    for file in [PAGE_FILE, REPORT_FILE, RECORDS_FILE, journal::FILE] {
         output::check_writable(&folder.join(file), &targets)?;
     }
     if !arguments.fresh {
@@ -267,6 +268,7 @@ fn keep(asked: &Asked, measured: Measured, folder: &Path) -> anyhow::Result<Stud
 }
 
 fn show(arguments: &StudyArguments, asked: &Asked, report: &StudyReport, folder: &Path) -> anyhow::Result<()> {
+    let page = report::page_of(folder);
     if !output::json_on_stdout(arguments.json.as_deref()) {
         let names: Vec<String> = asked.conditions.targets.iter().map(targets::describe).collect();
         output::print(&text::report(report, &names.join("\n")))?;
@@ -280,7 +282,11 @@ fn show(arguments: &StudyArguments, asked: &Asked, report: &StudyReport, folder:
                 output::print(&format!("{}\n", output::wrap(&hint, 6)))?;
             }
         }
-        output::print(&format!("Results: {}, {RECORDS_FILE}\n", folder.join(REPORT_FILE).display()))?;
+        let files = match page {
+            Some(page) => format!("{}, {REPORT_FILE}", page.display()),
+            None => folder.join(REPORT_FILE).display().to_string(),
+        };
+        output::print(&format!("Results: {files}, {RECORDS_FILE}\n"))?;
     }
     match &arguments.json {
         Some(json) => output::write_json(json, report),

@@ -4,11 +4,13 @@
 use std::collections::{HashMap, HashSet};
 
 use iolane::IoPath;
+use iolane::units::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::look::{self, Look, look};
 use super::{FigureReport, Loaded, Point, Series, arm_reports, load_in_words};
 use crate::plan::{Arm, AxisScale, Factor, Metric};
+use crate::quantity::{count, number, quantity, time};
 use crate::records::{ArmResults, Row, UNAVAILABLE};
 use crate::stats::{Estimate, estimate_median, median};
 
@@ -75,7 +77,7 @@ pub enum Section {
 pub enum Kind {
     /// Marks joined by lines, in the order of the points, which may go back along the axis.
     Lines,
-    /// A bar for each of the axis's names.
+    /// A bar for each of the axis's names; a mark where values are spaced by their ratios, on which no bar has a length.
     Bars,
 }
 
@@ -126,6 +128,22 @@ pub enum Unit {
     Share,
     /// Watts.
     Watts,
+}
+
+impl Unit {
+    /// A value as people read it.
+    pub fn shown(self, value: f64) -> String {
+        match self {
+            Self::Number => number(value),
+            Self::Count => count(value),
+            Self::Nanoseconds => time(value),
+            Self::Seconds => format!("{} s", number(value)),
+            Self::Bytes => Bytes(value.max(0.0) as u64).to_string(),
+            Self::BytesPerSecond => quantity(Metric::BytesPerS, value),
+            Self::Share => format!("{} %", number((value * 1e6).round() / 1e4)),
+            Self::Watts => quantity(Metric::Watts, value),
+        }
+    }
 }
 
 /// What is shown of one path.
@@ -190,6 +208,9 @@ impl Charts {
         let loads = loads(loaded);
         for load in &loads {
             charts.charts.extend(load.at_ends().filter_map(|(depth, arms)| latency(load, depth, &arms)));
+        }
+        if figures.is_empty() {
+            charts.charts.extend(loads.iter().flat_map(survey));
         }
         let began_unix_s = loaded.rows.iter().map(|row| row.started_unix_s).fold(f64::INFINITY, f64::min);
         for load in &loads {
@@ -412,6 +433,40 @@ fn line(arm: &Arm, points: Vec<Mark>) -> Line {
 
 fn plain(x: f64, y: f64) -> Mark {
     Mark { x, y, low: None, high: None, at: String::new() }
+}
+
+/// What a study that draws nothing itself is drawn as: rates and tails of each path, the best first.
+fn survey(load: &Load) -> Vec<Chart> {
+    let of = |(depth, arms): (u32, Vec<&ArmResults>)| {
+        [Metric::Iops, Metric::P99Ns].map(|metric| by_path(load, depth, &arms, metric)).into_iter().flatten()
+    };
+    load.at_ends().flat_map(of).collect()
+}
+
+fn by_path(load: &Load, depth: u32, arms: &[&ArmResults], metric: Metric) -> Option<Chart> {
+    let estimates = arms.iter().filter_map(|arm| Some((arm, estimate_median(&arm.values(metric)?))));
+    let mut estimates: Vec<_> = estimates.collect();
+    estimates.sort_by(|(_, a), (_, b)| match metric {
+        Metric::Iops => b.value.total_cmp(&a.value),
+        _ => a.value.total_cmp(&b.value),
+    });
+    let series = estimates.iter().enumerate();
+    let series: Vec<Line> = series.map(|(place, (arm, y))| line(&arm.arm, vec![marked(place as f64, *y)])).collect();
+    let y = axis_of(metric);
+    (!series.is_empty()).then(|| Chart {
+        id: format!("{}-depth-{depth}-{}", load.id("paths"), slug(&y.label)),
+        section: Section::Figures,
+        group: load.words.clone(),
+        title: format!("{} of {} at depth {depth}", capital(&y.label), load.words),
+        kind: Kind::Bars,
+        x: Axis {
+            categories: series.iter().map(|line| line.name.clone()).collect(),
+            ..axis("path", Unit::Number, Scale::Names)
+        },
+        y: Axis { scale: if metric == Metric::Iops { Scale::Linear } else { Scale::Log }, ..y },
+        series,
+        note: String::new(),
+    })
 }
 
 /// Shares of I/Os that a distribution is drawn at: evenly, and closer at its ends.

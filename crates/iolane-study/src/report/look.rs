@@ -138,13 +138,13 @@ pub fn look(path: &IoPath, peer: Option<&str>) -> Look {
         Some(_) => (Marker::Plus, &[1, 3]),
         None => (base.marker, dash(path)),
     };
-    let is_registered = path.options.fixed_buffers;
-    Look {
-        light: if is_registered { mixed(base.light, 0, 0.4) } else { base.light.into() },
-        dark: if is_registered { mixed(base.dark, 255, 0.45) } else { base.dark.into() },
-        marker,
-        dash,
-    }
+    // What a path's set-up adds or leaves out is a shade of its colour: further from the paper.
+    let shade = match (path.options.fixed_buffers, path.options.plain) {
+        (true, _) => 0.42,
+        (false, true) => 0.22,
+        (false, false) => 0.0,
+    };
+    Look { light: mixed(base.light, 0, shade), dark: mixed(base.dark, 255, shade), marker, dash }
 }
 
 fn dash(path: &IoPath) -> &'static [u8] {

@@ -3,12 +3,16 @@
 
 mod answer;
 pub mod charts;
+mod digest;
+pub mod drawing;
 mod figures;
 #[cfg(test)]
 mod fixtures;
 mod load;
 pub mod look;
+mod page;
 mod remake;
+mod tables;
 
 use std::collections::HashMap;
 
@@ -26,9 +30,12 @@ use crate::stats::{
 
 pub use answer::{Answer, Choice, Goal, RunnerUp, answers, load as load_in_words, sentences};
 pub(crate) use answer::{REPEATS_FOR_ADVICE, load_of};
+pub use digest::digest;
 pub use figures::{FigureReport, Point, Series};
 pub use load::{ClaimVerdict, Document, Loaded, RECORDS_FILE, REPORT_FILE, load};
+pub use page::{PAGE_FILE, page, provenance};
 pub use remake::{Remade, with_trace};
+pub use tables::{CsvFile, tables};
 
 /// The name and version of `study.json`'s form.
 pub const SCHEMA: &str = "iolane.study/1";
