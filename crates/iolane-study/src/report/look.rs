@@ -144,12 +144,7 @@ pub fn look(path: &IoPath, peer: Option<&str>) -> Look {
         (false, true) => 0.22,
         (false, false) => 0.0,
     };
-    Look {
-        light: mixed(base.light, 0, shade),
-        dark: mixed(base.dark, 255, shade),
-        marker,
-        dash,
-    }
+    Look { light: mixed(base.light, 0, shade), dark: mixed(base.dark, 255, shade), marker, dash }
 }
 
 fn dash(path: &IoPath) -> &'static [u8] {
