@@ -9,6 +9,7 @@ use iolane::nvme::Bdf;
 use iolane::units::{Bytes, CpuList, parse_duration};
 use iolane::{Error, IoPath, Pages};
 use iolane_lab::{Backing, KernelSource};
+use iolane_study::energy::{MeterSpec, PowerModel};
 use iolane_study::placement::Placement;
 use iolane_study::plan::{BUILT_IN, Study};
 use iolane_study::workload::{Access, BlockSizes, OffsetPattern, Workload};
@@ -33,6 +34,8 @@ pub(crate) enum Command {
     Study(StudyArguments),
     /// Write the page of a study's results, or write it again: the answer, the figures, the claims, how to repeat it
     Report(ReportArguments),
+    /// Lay an external meter's file over a study that made load steps for it
+    Energy(EnergyArguments),
     /// Compare the results of studies: machines, kernels, versions, settings
     Compare(CompareArguments),
     /// NVMe controllers: list them, take one from the kernel for user space, give it back
@@ -101,6 +104,8 @@ pub(crate) struct RunArguments {
     pub(crate) targets: TargetArguments,
     #[command(flatten)]
     pub(crate) placement: PlacementArguments,
+    #[command(flatten)]
+    pub(crate) meter: MeterArguments,
     /// Write the record as JSON to this file, `-` for standard output
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub(crate) json: Option<PathBuf>,
@@ -157,6 +162,12 @@ pub(crate) struct StudyArguments {
     pub(crate) targets: TargetArguments,
     #[command(flatten)]
     pub(crate) placement: PlacementArguments,
+    #[command(flatten)]
+    pub(crate) meter: MeterArguments,
+    /// Make every cpu busy and idle by turns, before and after the runs and every ten minutes (51 s each time), so that
+    /// `iolane energy` can lay an external meter's file over the results
+    #[arg(long, help_heading = "Energy")]
+    pub(crate) meter_steps: bool,
     /// Folder for report.html, study.json and records.parquet, which replace those that are there; results/NAME or results/survey if not
     /// given
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Output")]
@@ -171,9 +182,37 @@ pub(crate) struct ReportArguments {
     /// A folder that `iolane study` wrote
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) folder: PathBuf,
-    /// Where to write the page; DIR/report.html if not given
+    /// Where to write the page; DIR/report.html if nothing else is asked for
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) others: ReportOutputs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReportOutputs {
+    /// Write each chart as a picture of 1600 x 1000 pixels into this folder
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub(crate) png: Option<PathBuf>,
+    /// Write each chart as a drawing that scales
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub(crate) svg: Option<PathBuf>,
+    /// Write a digest in GitHub's Markdown, `-` for standard output
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) md: Option<PathBuf>,
+    /// Write every table as comma-separated values
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub(crate) csv: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EnergyArguments {
+    /// A folder that `iolane study --meter-steps` wrote; its results get joules
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) folder: PathBuf,
+    /// The meter's file: an export of HOBOware's, or `time,watts`
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) meter_csv: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -181,6 +220,9 @@ pub(crate) struct CompareArguments {
     /// Folders that `iolane study` wrote, two or more; the others are compared with the first
     #[arg(required = true, num_args = 2.., value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) folders: Vec<PathBuf>,
+    /// Write the comparison as a page with charts, which opens without a network
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) html: Option<PathBuf>,
     /// Write the comparison as JSON to this file, `-` for standard output
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) json: Option<PathBuf>,
@@ -417,6 +459,39 @@ impl PlacementArguments {
     }
 }
 
+/// What tells the joules.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Energy")]
+pub(crate) struct MeterArguments {
+    /// auto (the one of this machine's that sees most), none, rapl, perf, hwmon or ipmi
+    #[arg(long, default_value = "auto", value_name = "NAME")]
+    meter: MeterSpec,
+    /// A command that prints watts, a number a line: all the time, or once each time it is run, which it is once a second
+    #[arg(long, value_name = "CMD", conflicts_with_all = ["meter", "power_model"], value_parser = parse_command)]
+    meter_command: Option<String>,
+    /// No meter: work joules out, from the watts of the idle machine and those of each busy core; labelled modelled
+    #[arg(long, value_name = "idle=W,core=W", conflicts_with = "meter")]
+    power_model: Option<PowerModel>,
+}
+
+impl MeterArguments {
+    /// The one that was asked for.
+    pub(crate) fn spec(&self) -> MeterSpec {
+        match (&self.meter_command, self.power_model) {
+            (Some(command), _) => MeterSpec::Command(command.clone()),
+            (None, Some(model)) => MeterSpec::Model(model),
+            (None, None) => self.meter.clone(),
+        }
+    }
+}
+
+fn parse_command(text: &str) -> iolane::Result<String> {
+    match text.trim() {
+        "" => Err(Error::usage("the meter's command", "it is empty")),
+        command => Ok(command.into()),
+    }
+}
+
 impl RunArguments {
     pub(crate) fn pages(&self) -> Pages {
         if self.huge_pages { Pages::Huge } else { Pages::Base }
@@ -442,6 +517,7 @@ pub(crate) fn command() -> clap::Command {
         })
         .mut_subcommand("probe", |probe| probe.after_help(exits))
         .mut_subcommand("report", |report| report.after_help(format!("{REPORT_HELP}\n\n{exits}")))
+        .mut_subcommand("energy", |energy| energy.after_help(format!("{ENERGY_HELP}\n\n{exits}")))
         .mut_subcommand("compare", |compare| compare.after_help(format!("{COMPARE_HELP}\n\n{exits}")))
         .mut_subcommand("nvme", |nvme| {
             nvme.after_help(exits)
@@ -458,7 +534,18 @@ The page is one file that any browser opens, without a network: send it, or prin
 it at its end; this makes it again from study.json and records.parquet, with this version's charts.
 
   iolane report results/systor22
-  iolane report results/systor22 --out systor22-laptop.html";
+  iolane report results/systor22 --out systor22-laptop.html
+  iolane report results/systor22 --png figures --csv tables --md summary.md";
+
+const ENERGY_HELP: &str = "\
+The meter stands between the machine and the wall and records on its own, with a clock that is
+never quite right. The study makes load steps; by them its file is laid over the runs afterwards,
+offset and drift taken out. What cannot be laid is refused, and the results stay as they were.
+
+  iolane study hotstorage23 --target /dev/nvme0n1 --runtime 10s --meter-steps
+  iolane energy results/hotstorage23 --meter-csv hobo.csv
+
+Each run must be eight of the meter's samples long, or longer: 8s for one sample a second.";
 
 const COMPARE_HELP: &str = "\
 A ratio is that of the medians of an arm's repeats in DIR and in the first DIR, with the 95 %

@@ -11,14 +11,16 @@ use iolane::{Error, Target, guard};
 use iolane_study::fio::{self, Job, JobFile, Place};
 use iolane_study::record::{HostRecord, RunRecord};
 use iolane_study::run::{RunOutcome, RunPlan};
+use iolane_study::session::Metering;
+use iolane_study::telemetry::Unavailable;
 use serde::Serialize;
 
-use crate::Outcome;
 use crate::arguments::RunArguments;
 use crate::interrupt::STOP;
 use crate::output::{self, Bar};
 use crate::run::{outcome, text};
 use crate::targets::{self, Permits};
+use crate::{Outcome, energy};
 
 /// A job and the targets that were opened for it; none if it has scratch files, which are made when its turn comes.
 struct Prepared {
@@ -42,8 +44,9 @@ pub(crate) fn run(file: &Path, arguments: &RunArguments) -> anyhow::Result<Outco
     let mut permits = Permits::default();
     let prepare = |job| prepare(job, arguments, &mut permits);
     let prepared = jobs.into_iter().map(prepare).collect::<anyhow::Result<Vec<Prepared>>>()?;
+    let metering = energy::metering(&arguments.meter, false)?;
     let mut records = Vec::new();
-    let ran = run_in_order(&prepared, arguments, &mut records);
+    let ran = run_in_order(&prepared, arguments, &metering, &mut records);
     // What was measured is kept, also if a later job failed.
     if let Some(json) = &arguments.json {
         write_json(json, prepared.len(), &records)?;
@@ -111,13 +114,24 @@ fn missing(name: &OsString, arguments: &RunArguments, error: anyhow::Error) -> a
 }
 
 /// Runs the jobs; those without a stonewall between them at the same time.
-fn run_in_order(prepared: &[Prepared], arguments: &RunArguments, records: &mut Vec<RunRecord>) -> anyhow::Result<()> {
+fn run_in_order(
+    prepared: &[Prepared],
+    arguments: &RunArguments,
+    metering: &Metering,
+    records: &mut Vec<RunRecord>,
+) -> anyhow::Result<()> {
     for group in prepared.chunk_by(|_, next| !next.job.stonewall) {
         let plans = group.iter().map(|prepared| plan(prepared, arguments)).collect::<anyhow::Result<Vec<_>>>()?;
         let outcomes = measure(group, &plans, arguments.repeat)?;
         for ((prepared, plan), outcomes) in group.iter().zip(&plans).zip(outcomes) {
             let host = HostRecord::gather(plan.targets.first());
             let Some(mut record) = RunRecord::new(plan, &outcomes, host) else { continue };
+            match group.len() {
+                1 => energy::fill(&mut record, plan, &outcomes, metering),
+                _ => {
+                    record.set_no_energy(&Unavailable::new("it ran beside other jobs, whose joules are not told apart"))
+                }
+            }
             record.job = Some(prepared.job.name.clone());
             record.warnings.splice(0..0, prepared.job.notes.iter().cloned().chain(note_on_others(prepared, group)));
             if !output::json_on_stdout(arguments.json.as_deref()) {

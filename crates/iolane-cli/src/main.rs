@@ -3,6 +3,7 @@
 
 mod arguments;
 mod compare;
+mod energy;
 mod interrupt;
 mod jobs;
 mod lab;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
             Command::Run(arguments) => run::run(&arguments),
             Command::Study(arguments) => study::study(&arguments),
             Command::Report(arguments) => report::report(&arguments),
+            Command::Energy(arguments) => energy::energy(&arguments),
             Command::Compare(arguments) => compare::compare(&arguments),
             Command::Nvme(arguments) => nvme::nvme(&arguments.command),
             Command::Lab(arguments) => lab::lab(&arguments.command),

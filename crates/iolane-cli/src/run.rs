@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use iolane::Error;
+use iolane_study::energy::Source;
 use iolane_study::record::{HostRecord, RunRecord};
 use iolane_study::run::{RunOutcome, RunPlan};
 
@@ -11,7 +12,7 @@ use crate::arguments::RunArguments;
 use crate::interrupt::STOP;
 use crate::output::{self, Bar, count, or_unavailable, time};
 use crate::targets::{self, Writing};
-use crate::{Outcome, jobs};
+use crate::{Outcome, energy, jobs};
 
 pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
     if let Some(file) = &arguments.job_file {
@@ -39,12 +40,14 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Outcome> {
         watched: !arguments.unwatched,
     };
     plan.check()?;
+    let metering = energy::metering(&arguments.meter, false)?;
     let outcomes = measure(&plan, arguments.repeat)?;
     if STOP.load(Ordering::Relaxed) && outcomes.iter().all(|outcome| outcome.tally.ios == 0) {
         return Err(Error::failed("run", "interrupted before anything was measured").into());
     }
     let host = HostRecord::gather(plan.targets.first());
-    let Some(record) = RunRecord::new(&plan, &outcomes, host) else { return Ok(Outcome::Failed) };
+    let Some(mut record) = RunRecord::new(&plan, &outcomes, host) else { return Ok(Outcome::Failed) };
+    energy::fill(&mut record, &plan, &outcomes, &metering);
     if !output::json_on_stdout(arguments.json.as_deref()) {
         output::print(&text(&plan, &record))?;
     }
@@ -113,7 +116,12 @@ pub(crate) fn text(plan: &RunPlan, record: &RunRecord) -> String {
         workload.block_sizes,
         workload.depth
     );
-    for (name, value) in rows {
+    let energy = result.energy.as_ref().map(|energy| {
+        let Source { modelled, .. } = &energy.source;
+        let source = if *modelled { energy.source.to_string() } else { format!("by {}", energy.source) };
+        ("energy", format!("{:.1} W, {} I/Os per joule, {source}", energy.watts, count(energy.ios_per_joule)))
+    });
+    for (name, value) in rows.into_iter().chain(energy) {
         text.push_str(&format!("  {name:<13} {value}\n"));
     }
     if let Some(verified) = result.verified {

@@ -335,6 +335,51 @@ fn probe_without_json_names_every_path_within_100_columns() {
 }
 
 #[test]
+fn what_a_run_cost_has_a_value_and_its_source_or_null_and_why() {
+    let folder = Folder::new();
+    let record = run(&folder, &["--path", "psync", "--repeat", "2"]);
+    let telemetry = record["telemetry"].as_object().unwrap();
+    for (name, figure) in telemetry {
+        let told = if figure["value"].is_null() { &figure["unavailable"] } else { &figure["source"] };
+        assert!(told.as_str().is_some_and(|told| told.len() > 3), "{name}: {figure}");
+    }
+    for counted in ["cycles", "instructions", "cache_references", "cache_misses", "frequency_hz"] {
+        assert_ne!(telemetry[counted]["value"].as_f64(), Some(0.0), "{counted} cannot be 0: {telemetry:#?}");
+    }
+    let threads = telemetry["threads"]["value"].as_array().unwrap();
+    let worker = threads.iter().find(|thread| thread["name"] == "iolane-0").unwrap();
+    let (worker_s, all_s) = (worker["cpu_s"].as_f64().unwrap(), telemetry["cpu_s"]["value"].as_f64().unwrap());
+    assert!(worker_s > 0.0 && worker_s <= all_s + 0.005, "{worker_s} of {all_s}");
+    assert!(telemetry["memory_bytes"]["value"].as_u64().unwrap() > 1 << 20);
+    // What could not be had is told once, and not among the warnings.
+    let warnings = record["warnings"].as_array().unwrap();
+    assert!(!warnings.iter().any(|warning| warning.as_str().unwrap().contains("unavailable")), "{warnings:?}");
+
+    let record = run(&folder, &["--path", "psync", "--unwatched"]);
+    assert!(record["telemetry"]["memory_bytes"]["unavailable"].as_str().unwrap().contains("not watched"));
+    assert!(record["result"]["iops"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn the_machine_is_shown_within_100_columns_with_what_to_do_about_each_thing_that_distorts() {
+    let folder = Folder::new();
+    let ended = iolane(&folder, ["probe", "--host", "--json", "machine.json"]).done();
+    assert!(ended.stdout.lines().all(|line| line.chars().count() <= 100), "{}", ended.stdout);
+    let document = serde_json::from_str(&fs::read_to_string(folder.join("machine.json")).unwrap()).unwrap();
+    assert_valid("probe", &document);
+    let findings = document["findings"].as_array().unwrap();
+    assert!(findings.len() > 20, "{findings:#?}");
+    for finding in findings {
+        let fact = finding["fact"].as_str().unwrap();
+        assert!(ended.stdout.contains(fact), "{fact}: {}", ended.stdout);
+        let todo = format!("  {fact}: ");
+        assert_eq!(ended.stdout.contains(&todo), finding["remedy"].is_string(), "{fact}: {}", ended.stdout);
+    }
+    assert!(document["paths"].as_array().is_some_and(|paths| !paths.is_empty()));
+    assert!(iolane(&folder, ["probe", "null", "--json", "-"]).done().json()["findings"].is_null());
+}
+
+#[test]
 fn results_replace_results_and_go_through_symbolic_links_and_pipes() {
     let folder = Folder::new();
     folder.file("old.json", 10);

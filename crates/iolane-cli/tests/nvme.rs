@@ -331,3 +331,42 @@ fn the_list_of_this_machine_is_as_the_schema_says() {
         _ => assert!(listed.iter().all(|controller| text.contains(controller["address"].as_str().unwrap())), "{text}"),
     }
 }
+
+#[test]
+fn interrupts_of_a_device_are_counted_where_it_raises_them_and_stay_away_where_it_is_polled() {
+    guest_or_skip!("interrupts of a device");
+    let run_on = |target: &str, path: &str| {
+        let words = ["run", "--target", target, "--path", path, "--depth", "1", "--runtime", "300ms", "--json", "-"];
+        GuestCommand::new([&[PROGRAM][..], &words].concat())
+    };
+    let taken = format!("pci:{SECOND}");
+    let heard = run(
+        &[],
+        vec![
+            nvme(&["bind", SECOND]),
+            run_on("/dev/nvme0n1", "io_uring"),
+            run_on("/dev/nvme0n1", "io_uring+cpoll"),
+            run_on(&taken, "nvme+int"),
+            run_on(&taken, "nvme"),
+            run_on("/dev/nullb0", "psync"),
+        ],
+    );
+    let record = |command: usize| -> Value {
+        serde_json::from_str(heard.stdout(command)).unwrap_or_else(|error| panic!("{error}: {heard:#?}"))
+    };
+    let per_io = |command: usize| {
+        let record = record(command);
+        let interrupts = record["telemetry"]["device_interrupts"]["value"].as_f64();
+        interrupts.unwrap_or_else(|| panic!("{record:#}")) / record["result"]["ios"].as_f64().unwrap()
+    };
+    // At depth 1 each I/O ends by an interrupt of its own, or by none.
+    for (command, path) in [(1, "io_uring"), (3, "nvme+int")] {
+        assert!((0.9..1.2).contains(&per_io(command)), "{path}: {} {:#}", per_io(command), record(command));
+    }
+    for (command, path) in [(2, "io_uring+cpoll"), (4, "nvme")] {
+        assert!(per_io(command) < 0.01, "{path}: {} {:#}", per_io(command), record(command));
+    }
+    let made_up = record(5);
+    let why = made_up["telemetry"]["device_interrupts"]["unavailable"].as_str().unwrap();
+    assert!(why.contains("nullb0 is made by the kernel"), "{why}");
+}

@@ -6,6 +6,7 @@ pub mod claims;
 mod clock;
 pub mod compare;
 pub mod content;
+pub mod energy;
 mod engine;
 pub mod fio;
 pub mod gauge;

@@ -5,10 +5,11 @@ mod telemetry;
 
 use serde::Serialize;
 
+use crate::energy::Source;
 use crate::records::UNAVAILABLE;
 use crate::run::{RunOutcome, RunPlan};
 use crate::stats::{Estimate, estimate_median, median};
-use crate::telemetry::{DeviceHost, Host};
+use crate::telemetry::{DeviceHost, Host, Reading, Unavailable};
 
 pub use telemetry::TelemetryRecord;
 
@@ -126,8 +127,22 @@ pub struct ResultRecord {
     pub syscalls_per_io: Option<f64>,
     /// Voluntary and not, kernel threads left out.
     pub context_switches_per_io: Option<f64>,
-    /// No meter is read yet.
-    pub energy: Option<()>,
+    /// Joules, over all repeats; `None` if no meter could tell them.
+    pub energy: Option<EnergyRecord>,
+}
+
+/// Energy, over all repeats.
+#[derive(Debug, Clone, Serialize)]
+pub struct EnergyRecord {
+    /// Joules of all that the meter sees.
+    pub joules: f64,
+    /// Watts.
+    pub watts: f64,
+    /// I/Os per joule.
+    pub ios_per_joule: f64,
+    /// Who tells the joules, of what, and whether they are worked out.
+    #[serde(flatten)]
+    pub source: Source,
 }
 
 /// Latencies in nanoseconds; null if nothing ended well.
@@ -210,6 +225,28 @@ impl RunRecord {
             host,
             warnings: warnings(plan, outcomes),
         })
+    }
+}
+
+impl RunRecord {
+    /// Adds what a meter told of each repeat, or why it could not.
+    pub fn set_energy(&mut self, joules: &[Reading<f64>], source: &Source) {
+        let sum: Reading<f64> = joules.iter().map(|joules| joules.as_ref().map_err(Clone::clone)).sum();
+        match sum {
+            Ok(joules) if joules > 0.0 && self.result.elapsed_s > 0.0 => {
+                let (ios, elapsed_s) = (self.result.ios as f64, self.result.elapsed_s);
+                let (watts, ios_per_joule) = (joules / elapsed_s, ios / joules);
+                self.result.energy = Some(EnergyRecord { joules, watts, ios_per_joule, source: source.clone() });
+                self.telemetry.set_joules(Some(joules), source.to_string());
+            }
+            Ok(_) => self.set_no_energy(&Unavailable::new("nothing was measured")),
+            Err(why) => self.set_no_energy(&why),
+        }
+    }
+
+    /// Says why there is no energy.
+    pub fn set_no_energy(&mut self, why: &Unavailable) {
+        self.telemetry.set_joules(None, format!("{UNAVAILABLE}{why}"));
     }
 }
 

@@ -15,6 +15,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::clock::{Clock, RealClock, VirtualClock};
 use crate::content::Generations;
+use crate::energy::Span;
 use crate::engine::{Engine, Extent, Phase, Tally};
 use crate::gauge::{Gauge, Odometer, Sampler};
 use crate::placement::Placement;
@@ -55,6 +56,8 @@ pub struct RunOutcome {
     pub telemetry: RunTelemetry,
     /// I/Os per second of each tenth of a second of the measured phase; empty where time is not real.
     pub rates: Vec<f64>,
+    /// When it measured.
+    pub span: Span,
     /// Real seconds that the measured phase took (with a simulated target the tally's own time is virtual).
     pub wall_s: f64,
     /// How long handing a batch over took, in nanoseconds, from a slice of its own before the measured phase.
@@ -310,7 +313,7 @@ fn run_on<C: Clock>(
     // running threads, QEMU's translator has been seen to run the old code for ever.
     let tracepoint = SyscallCounter::open();
     let mut watch = plan.watched.then(|| Watch::open(&plan.targets, plan.cpus().as_ref()));
-    let (telemetry, wall_s, rates, outcomes) = std::thread::scope(|scope| {
+    let (telemetry, span, rates, outcomes) = std::thread::scope(|scope| {
         let spawned: io::Result<Vec<_>> = (0..plan.threads)
             .map(|thread| {
                 let (meeting, book, clock) = (&meeting, books[thread % books.len()].clone(), clock.clone());
@@ -336,10 +339,10 @@ fn run_on<C: Clock>(
         let telemetry =
             telemetry.unwrap_or_else(|| RunTelemetry::unavailable(&Unavailable::new("the run was not watched")));
         let rates = sampler.end(ended);
-        let wall_s = (ended - begun).as_secs_f64();
+        let span = Span { from: begun, to: ended };
         let panicked = |_| Err(Error::failed("a thread of the run", "it panicked, which is a bug in iolane"));
         let joined = threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked));
-        Ok::<_, Error>((telemetry, wall_s, rates, joined.collect::<Result<Vec<_>>>()?))
+        Ok::<_, Error>((telemetry, span, rates, joined.collect::<Result<Vec<_>>>()?))
     })?;
     let mut outcomes = outcomes.into_iter().flatten();
     let mut all = outcomes.next().ok_or_else(|| Error::usage("--threads 0", "a run needs one thread or more"))?;
@@ -352,7 +355,8 @@ fn run_on<C: Clock>(
         tally: all.measured,
         telemetry,
         rates,
-        wall_s,
+        span,
+        wall_s: span.seconds(),
         submit: all.submit,
         trace: all.trace,
         capabilities,

@@ -3,6 +3,7 @@
 
 mod page;
 
+use std::fmt;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -10,7 +11,7 @@ use iolane_core::units::Bytes;
 use iolane_lab::cache::Cache;
 use iolane_lab::{GuestCommand, Machine};
 
-use super::guest::{self, FIO, fio_command, fio_iops, iolane_command, iolane_iops, page_path};
+use super::guest::{self, FIO, fio_command, fio_iops, iolane_command, iolane_iops, page_path, telemetry_share};
 use crate::packages;
 use crate::table::{Style, Table, grouped};
 
@@ -48,6 +49,42 @@ pub(crate) const ARMS: [Arm; 7] = [
 /// A run that is slowed on purpose, by costly offsets: a gate that takes it for the real one measures nothing.
 const CONTROL: (&Arm, &[&str]) = (&ARMS[3], &["--offsets", "zipf:1.2"]);
 
+/// Arms that run without telemetry too: what reading it costs must not be seen in what is measured.
+const UNWATCHED: [&Arm; 2] = [&ARMS[3], &ARMS[6]];
+/// What telemetry may cost, as a share.
+const TELEMETRY_MAX: f64 = 0.01;
+
+/// What telemetry costs an arm.
+#[derive(Debug, Clone, PartialEq)]
+struct TelemetryCost {
+    path: String,
+    depth: u32,
+    /// Instructions per I/O with it and without.
+    watched: f64,
+    unwatched: f64,
+    /// Time of its readings, which are outside of what is measured, as a share of that.
+    reading_share: f64,
+}
+
+impl TelemetryCost {
+    fn share(&self) -> f64 {
+        self.watched / self.unwatched - 1.0
+    }
+
+    fn is_small(&self) -> bool {
+        self.share().max(self.reading_share) < TELEMETRY_MAX
+    }
+}
+
+impl fmt::Display for TelemetryCost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (watched, unwatched) = (grouped(self.watched), grouped(self.unwatched));
+        let (share, reading) = (self.share() * 100.0, self.reading_share * 100.0);
+        write!(f, "{} at depth {}: {watched} with telemetry, {unwatched} without", self.path, self.depth)?;
+        write!(f, " ({share:+.2} %); reading it takes {reading:.2} % of the time beside")
+    }
+}
+
 /// Instructions per I/O.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Figures {
@@ -77,6 +114,10 @@ pub(crate) fn run(iolane: &Path, check: bool, accept: bool) -> Result<bool> {
     let (noticed_words, instructions) = (if noticed { "noticed" } else { "NOT NOTICED" }, grouped(slowed));
     println!("control: {} at depth {}, slowed on purpose: {instructions}, {noticed_words}", arm.path, arm.depth);
     ensure!(noticed, "the gate does not notice a path that is slowed on purpose; it measures nothing");
+    for cost in &measured.telemetry {
+        println!("telemetry: {cost}{}", if cost.is_small() { "" } else { ", TOO MUCH" });
+    }
+    let telemetry_is_small = measured.telemetry.iter().all(TelemetryCost::is_small);
     if check {
         ensure!(!committed.is_empty(), "docs/performance.md has no figures; `cargo xtask bench --exact` writes them");
         println!(
@@ -84,13 +125,18 @@ pub(crate) fn run(iolane: &Path, check: bool, accept: bool) -> Result<bool> {
             if worse.is_empty() { "no path is worse than committed by more than 2 %" } else { "closed" }
         );
     } else if worse.is_empty() || accept {
-        let renewed = page::renewed(&text, &measured.description(), &measured.table(Style::Markdown))?;
+        let renewed = page::renewed(
+            &text,
+            &measured.description(),
+            &measured.table(Style::Markdown),
+            &measured.telemetry_text(),
+        )?;
         std::fs::write(page_path(), renewed).context("writing docs/performance.md")?;
         println!("written to docs/performance.md");
     } else {
         println!("docs/performance.md is left as it is; `--accept` writes figures that are worse");
     }
-    Ok(worse.is_empty() || accept)
+    Ok(telemetry_is_small && (worse.is_empty() || accept))
 }
 
 fn is_of(figures: &Figures, arm: &Arm) -> bool {
@@ -112,6 +158,7 @@ struct Measured {
     figures: Vec<Figures>,
     /// Of the run that is slowed on purpose.
     control: f64,
+    telemetry: Vec<TelemetryCost>,
     kernel: String,
     versions: String,
 }
@@ -140,6 +187,10 @@ impl Measured {
     fn description(&self) -> String {
         format!("Linux {}, {}", self.kernel, self.versions)
     }
+
+    fn telemetry_text(&self) -> String {
+        self.telemetry.iter().map(|cost| format!("- {cost}\n")).collect()
+    }
 }
 
 fn measure(iolane: &Path) -> Result<Measured> {
@@ -155,20 +206,40 @@ fn measure(iolane: &Path) -> Result<Measured> {
     }
     let slowed: Vec<&str> = RUNTIME.iter().chain(CONTROL.1).copied().collect();
     commands.push(iolane_command(DEVICE, CONTROL.0.path, CONTROL.0.depth, &slowed));
+    for arm in UNWATCHED {
+        let unwatched: Vec<&str> = RUNTIME.iter().chain(&["--unwatched"]).copied().collect();
+        commands.push(iolane_command(DEVICE, arm.path, arm.depth, &unwatched));
+    }
     commands.push(GuestCommand::new([FIO, "--version"]));
     let outputs = guest::outputs(&lab, commands)?;
     let mut outputs = outputs.iter();
-    let mut figures = Vec::new();
+    let (mut figures, mut reading_shares) = (Vec::new(), Vec::new());
     for arm in &ARMS {
         let mut next = || outputs.next().context("a command printed nothing");
-        let (iolane, fio) = (instructions(iolane_iops(next()?)?), instructions(fio_iops(next()?)?));
+        let record = next()?;
+        reading_shares.push(telemetry_share(record)?);
+        let (iolane, fio) = (instructions(iolane_iops(record)?), instructions(fio_iops(next()?)?));
         figures.push(Figures { path: arm.path.into(), depth: arm.depth, iolane, fio });
     }
     let control = instructions(iolane_iops(outputs.next().context("the control printed nothing")?)?);
+    let mut telemetry = Vec::new();
+    for arm in UNWATCHED {
+        let unwatched = instructions(iolane_iops(outputs.next().context("a run without telemetry printed nothing")?)?);
+        let of_arm = figures.iter().zip(&reading_shares).find(|(figures, _)| is_of(figures, arm));
+        let (watched, reading_share) = of_arm.context("an arm without telemetry is none of those with it")?;
+        telemetry.push(TelemetryCost {
+            path: arm.path.into(),
+            depth: arm.depth,
+            watched: watched.iolane,
+            unwatched,
+            reading_share: *reading_share,
+        });
+    }
     let fio_version = outputs.next().map_or("fio", |text| text.trim());
     Ok(Measured {
         figures,
         control,
+        telemetry,
         kernel: described,
         versions: format!("{fio_version}, {DEVICE}, 4 KiB random reads"),
     })
@@ -185,6 +256,23 @@ mod tests {
 
     fn figures(path: &str, iolane: f64) -> Figures {
         Figures { path: path.into(), depth: 1, iolane, fio: 6000.0 }
+    }
+
+    #[test]
+    fn the_gate_closes_for_telemetry_that_costs_a_hundredth() {
+        let cost = |watched, reading_share| TelemetryCost {
+            path: "psync".into(),
+            depth: 1,
+            watched,
+            unwatched: 5000.0,
+            reading_share,
+        };
+        assert!(cost(5049.0, 0.009).is_small() && cost(4990.0, 0.0).is_small());
+        assert!(!cost(5051.0, 0.0).is_small() && !cost(5000.0, 0.011).is_small());
+        let text = cost(5010.0, 0.004).to_string();
+        let expected = "psync at depth 1: 5,010 with telemetry, 5,000 without (+0.20 %); reading it takes 0.40 % of the \
+                        time beside";
+        assert_eq!(text, expected);
     }
 
     #[test]

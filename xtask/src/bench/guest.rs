@@ -43,6 +43,14 @@ pub(super) fn iolane_iops(output: &str) -> Result<f64> {
     record["result"]["iops"].as_f64().context("iolane's record has no IOPS")
 }
 
+/// How long the run's telemetry was read, as a share of the time that was measured.
+pub(super) fn telemetry_share(output: &str) -> Result<f64> {
+    let record: Value = serde_json::from_str(output).context("reading iolane's record")?;
+    let seconds = |value: &Value, what| value.as_f64().with_context(|| format!("iolane's record has no {what}"));
+    let cost_s = seconds(&record["telemetry"]["cost_s"]["value"], "cost of its telemetry")?;
+    Ok(cost_s / seconds(&record["result"]["elapsed_s"], "time")?)
+}
+
 /// The rate in fio's report.
 pub(super) fn fio_iops(output: &str) -> Result<f64> {
     // Notes may come before the document.
@@ -147,6 +155,9 @@ mod tests {
         assert_eq!(fio_iops("note\n{\"jobs\":[{\"read\":{\"iops\":100000.0}}]}").unwrap(), 100_000.0);
         assert!(fio_iops("{\"jobs\":[{\"read\":{\"iops\":0.0}}]}").is_err());
         assert!(iolane_iops("").is_err());
+        let record = r#"{"telemetry":{"cost_s":{"value":0.002}},"result":{"elapsed_s":0.5}}"#;
+        assert_eq!(telemetry_share(record).unwrap(), 0.004);
+        assert!(telemetry_share(r#"{"result":{"elapsed_s":0.5}}"#).is_err());
     }
 
     #[test]

@@ -130,6 +130,8 @@ fn line(progress: &Progress<'_>, left: Duration) -> String {
 fn doing(now: &Now<'_>) -> String {
     match now {
         Now::Preconditions(target) => format!("preconditioning {target}"),
+        Now::MeasuresIdle => "measuring what the idle machine takes".into(),
+        Now::MakesLoadSteps => "making load steps for the meter".into(),
         Now::Runs(arm) => arm.to_string(),
         Now::RunsAgain(arm) => format!("{arm} (again)"),
     }

@@ -19,6 +19,7 @@ use iolane_study::session::{Conditions, InstalledPeer, Measured, Session};
 use iolane_study::workload::Workload;
 
 use crate::arguments::StudyArguments;
+use crate::energy;
 use crate::interrupt::STOP;
 use crate::output::{self, MadeFolders};
 use crate::report;
@@ -177,6 +178,7 @@ fn session(arguments: &StudyArguments, named: Option<Study>, measures: bool) -> 
     if !measures && target_arguments.size.is_none() && targets::would_be_scratch(&target_arguments, only_path) {
         target_arguments.size = Some(DRY_SCRATCH);
     }
+    let metering = energy::metering(&arguments.meter, arguments.meter_steps)?;
     let open = targets::open(&target_arguments, writing, workload.seed, only_path)?;
     let scale = if arguments.full { Scale::Full } else { Scale::Scaled };
     let study = match named {
@@ -197,6 +199,7 @@ fn session(arguments: &StudyArguments, named: Option<Study>, measures: bool) -> 
         scale,
         lengths: lengths(arguments, study.lengths.at(scale)),
         peers: peers(&arguments.peer)?,
+        metering,
     };
     Ok((Session::new(study, conditions)?, open))
 }

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::finding::Finding;
-use crate::plan::{Arm, Factor, Metric, Operand, Selection, Take};
+use crate::energy::Source;
+use crate::plan::{Arm, Check, Factor, Metric, Operand, Rule, Selection, Take};
 use crate::quantity::place;
 use crate::records::{ArmResults, LeftOut, Results, UNAVAILABLE};
 use crate::stats::{largest_by_repeat, median, smallest_by_repeat};
@@ -49,6 +50,41 @@ impl<'a> Evidence<'a> {
         let measured = results.arms.iter().map(Candidate::Measured);
         let all = measured.chain(results.left_out.iter().map(Candidate::LeftOut));
         Self(all.filter(|candidate| candidate.arm().peer.is_none()).collect())
+    }
+
+    /// Who told the joules that a check is about: `joules by RAPL, processor packages only`, `joules modelled: idle=40,core=8`;
+    /// `None` where it is about something else.
+    pub(super) fn meter(&self, check: &Check) -> Option<String> {
+        let (metric, operands) = match &check.rule {
+            Rule::Ratio { metric, of, to, .. } | Rule::Crossing { metric, of, to, .. } => (metric, vec![of, to]),
+            Rule::Value { metric, of, .. } => (metric, vec![of]),
+            Rule::Order { metric, of, .. } => return self.meter_of(*metric, &[of]),
+        };
+        let selections: Vec<&Selection> = operands.iter().map(|operand| &operand.select).collect();
+        self.meter_of(*metric, &selections)
+    }
+
+    fn meter_of(&self, metric: Metric, selections: &[&Selection]) -> Option<String> {
+        use Metric::{IosPerJoule, IosPerJouleAboveIdle, Watts, WattsAboveIdle};
+        if !matches!(metric, IosPerJoule | IosPerJouleAboveIdle | Watts | WattsAboveIdle) {
+            return None;
+        }
+        let mut sources: Vec<&str> = Vec::new();
+        for candidate in selections.iter().flat_map(|selection| self.select(selection)) {
+            let Candidate::Measured(results) = candidate else { continue };
+            let with_joules = results.rows.iter().filter(|row| row.joules.is_some());
+            for source in with_joules.filter_map(|row| row.sources.get("joules")) {
+                if !sources.contains(&source.as_str()) {
+                    sources.push(source);
+                }
+            }
+        }
+        let in_words = |source: &&str| match Source::is_modelled(source) {
+            true => (*source).to_owned(),
+            false => format!("by {source}"),
+        };
+        (!sources.is_empty())
+            .then(|| format!("joules {}", sources.iter().map(in_words).collect::<Vec<_>>().join(" and ")))
     }
 
     pub(super) fn select(&self, selection: &Selection) -> Vec<Candidate<'a>> {

@@ -136,6 +136,14 @@ fn decide_claim(claim: &Claim, evidence: &Evidence<'_>) -> Decision {
 }
 
 fn find<'a>(check: &Check, evidence: &Evidence<'a>) -> Finding<'a> {
+    let mut finding = find_by_rule(check, evidence);
+    if let (Some(_), Some(meter)) = (&finding.figures, evidence.meter(check)) {
+        finding.why.push_str(&format!("; {meter}"));
+    }
+    finding
+}
+
+fn find_by_rule<'a>(check: &Check, evidence: &Evidence<'a>) -> Finding<'a> {
     match &check.rule {
         Rule::Ratio { metric, of, to, each, share } => {
             let one = |arms: &[Vec<_>]| ratio::find(check, *metric, [(of, &arms[0]), (to, &arms[1])]);

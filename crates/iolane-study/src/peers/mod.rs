@@ -4,7 +4,7 @@
 
 mod bdevperf;
 mod fio;
-mod process;
+pub(crate) mod process;
 mod spdk;
 mod spdk_nvme_perf;
 
@@ -260,7 +260,7 @@ fn not_understood(peer: &str, expected: &str, found: Option<&str>) -> Error {
 }
 
 /// A line of another program as it may stand in a message.
-fn shown(line: &str, characters_max: usize) -> String {
+pub(crate) fn shown(line: &str, characters_max: usize) -> String {
     line.trim().chars().take(characters_max).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 

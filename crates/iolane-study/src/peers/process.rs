@@ -1,4 +1,4 @@
-//! Runs a peer's program to its end, a stop or a time limit, and keeps what it printed. Called by `peers` alone.
+//! Runs a peer's program to its end, a stop or a time limit, and keeps what it printed. Called by `peers`, and by meters that are programs.
 //! Its process group does not outlive it, and it cannot make this program wait, run out of memory or miss a stop.
 
 use std::io::{ErrorKind, Read};
@@ -14,16 +14,16 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid};
 
 /// How long a program may take.
-pub(super) struct Limits {
+pub(crate) struct Limits {
     /// To its end.
-    pub(super) time: Duration,
+    pub(crate) time: Duration,
     /// From being told to end to its end, before it is killed.
-    pub(super) patience: Duration,
+    pub(crate) patience: Duration,
 }
 
 /// Why a program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
+pub(crate) enum End {
     /// By itself.
     Itself,
     /// It was stopped.
@@ -35,21 +35,21 @@ pub(super) enum End {
 }
 
 /// What a program left behind.
-pub(super) struct Finished {
-    pub(super) stdout: String,
+pub(crate) struct Finished {
+    pub(crate) stdout: String,
     /// The end of what it complained about.
     stderr: String,
-    pub(super) status: ExitStatus,
-    pub(super) end: End,
+    pub(crate) status: ExitStatus,
+    pub(crate) end: End,
 }
 
 impl Finished {
-    pub(super) fn succeeded(&self) -> bool {
+    pub(crate) fn succeeded(&self) -> bool {
         self.end == End::Itself && self.status.success()
     }
 
     /// Its last complaints as the tail of a message; of stdout where stderr is silent.
-    pub(super) fn complaints(&self) -> String {
+    pub(crate) fn complaints(&self) -> String {
         let of = |text: &str| {
             let lines = text.lines().map(|line| super::shown(line, 160)).filter(|line| !line.is_empty());
             let mut last: Vec<String> = lines.rev().take(3).collect();
@@ -74,7 +74,7 @@ const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 ///
 /// # Errors
 /// If it cannot be started or watched.
-pub(super) fn capture(command: &mut Command, limits: &Limits, stop: &AtomicBool) -> Result<Finished> {
+pub(crate) fn capture(command: &mut Command, limits: &Limits, stop: &AtomicBool) -> Result<Finished> {
     let program = command.get_program().display().to_string();
     let failed = |error: std::io::Error| Error::system(format!("running {program}"), error);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
@@ -112,7 +112,7 @@ pub(super) fn capture(command: &mut Command, limits: &Limits, stop: &AtomicBool)
 }
 
 /// Sleeps until there is something to read, the program has ended, or it is time to look for a stop.
-fn wait(group: &Group, stdout: &Pipe<impl Read + AsFd>, stderr: &Pipe<impl Read + AsFd>) {
+pub(crate) fn wait(group: &Group, stdout: &Pipe<impl Read + AsFd>, stderr: &Pipe<impl Read + AsFd>) {
     let open = [group.pidfd.as_ref().map(AsFd::as_fd), stdout.fd(), stderr.fd()];
     let mut watched: Vec<PollFd<'_>> =
         open.into_iter().flatten().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
@@ -121,8 +121,8 @@ fn wait(group: &Group, stdout: &Pipe<impl Read + AsFd>, stderr: &Pipe<impl Read 
 }
 
 /// A child and all that it starts in its process group; killed and waited for when dropped.
-struct Group {
-    child: Child,
+pub(crate) struct Group {
+    pub(crate) child: Child,
     id: Pid,
     /// Readable when the child has ended.
     pidfd: Option<OwnedFd>,
@@ -130,7 +130,7 @@ struct Group {
 }
 
 impl Group {
-    fn new(child: Child) -> Self {
+    pub(crate) fn new(child: Child) -> Self {
         let id = Pid::from_child(&child);
         // Without one the end is noticed at the next tick.
         Self { child, id, pidfd: pidfd_open(id, PidfdFlags::empty()).ok(), waited: false }
@@ -143,13 +143,13 @@ impl Group {
     }
 
     /// Whether the child has ended; it is still there to be waited for.
-    fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         !matches!(waitid(WaitId::Pid(self.id), options), Ok(None))
     }
 
     /// Kills what is left of it.
-    fn finish(&mut self) -> std::io::Result<ExitStatus> {
+    pub(crate) fn finish(&mut self) -> std::io::Result<ExitStatus> {
         if !std::mem::replace(&mut self.waited, true) {
             self.signal(Signal::KILL);
         }
@@ -164,17 +164,17 @@ impl Drop for Group {
 }
 
 /// What a child prints, read as it comes.
-struct Pipe<R> {
+pub(crate) struct Pipe<R> {
     /// `None` when the other end is closed.
     source: Option<R>,
-    kept: Vec<u8>,
+    pub(crate) kept: Vec<u8>,
 }
 
 impl<R: Read + AsFd> Pipe<R> {
     /// Much more than a pipe holds, so that one call empties it once nobody writes, and ends while somebody does.
     const BYTES_A_CALL: u64 = 4 << 20;
 
-    fn new(source: Option<R>) -> std::io::Result<Self> {
+    pub(crate) fn new(source: Option<R>) -> std::io::Result<Self> {
         if let Some(source) = &source {
             fcntl_setfl(source, fcntl_getfl(source)? | OFlags::NONBLOCK)?;
         }
@@ -186,7 +186,7 @@ impl<R: Read + AsFd> Pipe<R> {
     }
 
     /// Keeps what has come.
-    fn read(&mut self) {
+    pub(crate) fn read(&mut self) {
         let Some(source) = &mut self.source else { return };
         match source.take(Self::BYTES_A_CALL).read_to_end(&mut self.kept) {
             Ok(bytes) if bytes as u64 == Self::BYTES_A_CALL => {}
@@ -196,7 +196,7 @@ impl<R: Read + AsFd> Pipe<R> {
         }
     }
 
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.kept).into_owned()
     }
 }

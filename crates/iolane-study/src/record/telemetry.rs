@@ -88,6 +88,11 @@ impl TelemetryRecord {
         figures.insert("cost_s", FigureRecord::Had { value: json!(cost_s), source });
         Self(figures)
     }
+
+    /// Adds joules, with their source or why there are none.
+    pub(super) fn set_joules(&mut self, joules: Option<f64>, told: String) {
+        self.0.insert("joules", FigureRecord::new(joules.map(|joules| json!(joules)), [told].into_iter()));
+    }
 }
 
 /// The repeats of a run. A figure that one of them lacks cannot be had of all.

@@ -12,6 +12,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use super::{Preconditioned, Row};
+use crate::energy::EnergyNotes;
 
 /// Its name in the folder of results.
 pub const FILE: &str = "journal.jsonl";
@@ -28,11 +29,13 @@ struct Heading<S> {
 /// A line behind it.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Entry<R, P> {
+enum Entry<R, P, E> {
     /// A run has ended.
     Run(R),
     /// Targets have been made ready for writes.
     Preconditioned(P),
+    /// What is known of energy beside the runs; the last counts.
+    Energy(E),
 }
 
 /// A journal that is open; nobody else can write to it meanwhile.
@@ -51,6 +54,8 @@ pub struct Begun<S> {
     pub rows: Vec<Row>,
     /// What was done to targets before writes were measured, the last time.
     pub preconditioned: Vec<Preconditioned>,
+    /// What is known of energy beside the runs, if anything was noted.
+    pub energy: Option<EnergyNotes>,
 }
 
 impl Journal {
@@ -95,7 +100,7 @@ impl Journal {
     /// # Errors
     /// `Failed` if it cannot be written.
     pub fn append(&mut self, row: &Row) -> Result<()> {
-        self.line(&Entry::<_, ()>::Run(row))
+        self.line(&Entry::<_, (), ()>::Run(row))
     }
 
     /// Adds what was done to targets before writes are measured.
@@ -103,7 +108,15 @@ impl Journal {
     /// # Errors
     /// `Failed` if it cannot be written.
     pub fn note_preconditioning(&mut self, done: &[Preconditioned]) -> Result<()> {
-        self.line(&Entry::<(), _>::Preconditioned(done))
+        self.line(&Entry::<(), _, ()>::Preconditioned(done))
+    }
+
+    /// Adds what is known of energy beside the runs.
+    ///
+    /// # Errors
+    /// `Failed` if it cannot be written.
+    pub fn note_energy(&mut self, notes: &EnergyNotes) -> Result<()> {
+        self.line(&Entry::<(), (), _>::Energy(notes))
     }
 
     fn line(&mut self, value: &impl Serialize) -> Result<()> {
@@ -154,12 +167,13 @@ pub fn parse<S: for<'de> Deserialize<'de>>(mut lines: impl BufRead, path: &Path)
         match &mut begun {
             None => {
                 let setup = heading(&line, path)?;
-                begun = Some(Begun { setup, rows: Vec::new(), preconditioned: Vec::new() });
+                begun = Some(Begun { setup, rows: Vec::new(), preconditioned: Vec::new(), energy: None });
             }
-            Some(Begun { rows, preconditioned, .. }) => {
+            Some(Begun { rows, preconditioned, energy, .. }) => {
                 match serde_json::from_slice(&line).map_err(|error| bad_line(path, number, &error))? {
                     Entry::Run(row) => rows.push(row),
                     Entry::Preconditioned(done) => *preconditioned = done,
+                    Entry::Energy(notes) => *energy = Some(notes),
                 }
             }
         }

@@ -83,6 +83,14 @@ impl Loaded {
 /// `Usage` for a folder that holds no results; `Failed` for results that cannot be read, are not whole, or are of another
 /// version.
 pub fn load(folder: &Path) -> Result<Loaded> {
+    let mut loaded = load_begun(folder)?;
+    // An interrupted study has begun repeats beyond these.
+    loaded.rows.retain(|row| (row.repeat as usize) < loaded.document.repeats);
+    Ok(loaded)
+}
+
+/// Reads a study's folder, with the runs of repeats that are not whole.
+pub(super) fn load_begun(folder: &Path) -> Result<Loaded> {
     let json = read_report(folder)?;
     let file = folder.join(REPORT_FILE).display().to_string();
     check_schema(&json, &file)?;
@@ -90,8 +98,6 @@ pub fn load(folder: &Path) -> Result<Loaded> {
         .map_err(|error| Error::failed(file, error.to_string()).remedy("measure again with this version of iolane"))?;
     let records = folder.join(RECORDS_FILE);
     let rows = parquet::read(open(&records)?, &records.display().to_string(), document.records.crc32)?;
-    // An interrupted study has begun repeats beyond these.
-    let rows = rows.into_iter().filter(|row| (row.repeat as usize) < document.repeats).collect();
     Ok(Loaded { folder: folder.into(), document, json, rows })
 }
 

@@ -3,18 +3,23 @@
 
 mod answer;
 pub mod charts;
+mod digest;
+pub mod drawing;
 mod figures;
 #[cfg(test)]
 mod fixtures;
 mod load;
 pub mod look;
 mod page;
+mod remake;
+mod tables;
 
 use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::claims::{self, Decision};
+use crate::energy::EnergyNotes;
 use crate::plan::{Arm, Lengths, Metric, Scale, Study};
 use crate::record::{HostRecord, TargetRecord};
 use crate::records::{ArmResults, LeftOut, Preconditioned, Results, Row};
@@ -25,9 +30,12 @@ use crate::stats::{
 
 pub use answer::{Answer, Choice, Goal, RunnerUp, answers, load as load_in_words, sentences};
 pub(crate) use answer::{REPEATS_FOR_ADVICE, load_of};
+pub use digest::digest;
 pub use figures::{FigureReport, Point, Series};
 pub use load::{ClaimVerdict, Document, Loaded, RECORDS_FILE, REPORT_FILE, load};
-pub use page::{PAGE_FILE, page};
+pub use page::{PAGE_FILE, compare_page, page, provenance};
+pub use remake::{Remade, with_trace};
+pub use tables::{CsvFile, tables};
 
 /// The name and version of `study.json`'s form.
 pub const SCHEMA: &str = "iolane.study/1";
@@ -60,6 +68,8 @@ pub struct StudyReport {
     seed: u64,
     /// What was done to targets before writes were measured.
     pub preconditioned: Vec<Preconditioned>,
+    /// What tells the joules, and what the idle machine takes.
+    pub energy: EnergyNotes,
     /// Where the runs themselves are.
     pub records: RecordsFile,
     /// Each arm, those to be compared together, the best of them first.
@@ -116,6 +126,16 @@ pub struct ArmReport {
     pub cores_used: Option<f64>,
     /// System calls per I/O.
     pub syscalls_per_io: Option<f64>,
+    /// Watts of all that the meter sees.
+    pub watts: Option<Estimate>,
+    /// Watts beyond those of the idle machine.
+    pub watts_above_idle: Option<Estimate>,
+    /// I/Os per joule of all that the meter sees.
+    pub ios_per_joule: Option<Estimate>,
+    /// I/Os per joule beyond what the idle machine takes.
+    pub ios_per_joule_above_idle: Option<Estimate>,
+    /// Processor seconds per million I/Os: what stands in for energy where there is no meter.
+    pub cpu_s_per_million_ios: Option<Estimate>,
     /// How far repeats lie apart, as a share of their median (1.4826 times the median absolute deviation).
     pub noise: Option<f64>,
     /// Whether the repeats are of a steady state (SNIA PTS); `None` with fewer than five.
@@ -190,6 +210,7 @@ impl StudyReport {
             spoll_cpus: common(&kept, |row| row.spoll_cpus.as_ref().filter(|_| row.arm.cores.is_none())),
             seed: study.workload.seed,
             preconditioned: measured.preconditioned.clone(),
+            energy: measured.energy.clone(),
             records,
             skipped: skipped(&measured.left_out),
             figures: study.figures.iter().map(|figure| FigureReport::new(figure, &results)).collect(),
@@ -257,6 +278,7 @@ impl ArmReport {
     fn new(results: &ArmResults, rows: &[Row]) -> Self {
         let values = |metric| results.values(metric);
         let middle = |metric| values(metric).map(|values| median(&values));
+        let estimate = |metric| values(metric).map(|values| estimate_median(&values));
         let iops_repeats = values(Metric::Iops).unwrap_or_default();
         let latency = results.latency();
         let quantile = |at: f64| (!latency.is_empty()).then(|| latency.value_at_quantile(at));
@@ -272,6 +294,11 @@ impl ArmReport {
             submit_p50_ns: middle(Metric::SubmitP50Ns),
             cores_used: middle(Metric::Cores),
             syscalls_per_io: middle(Metric::SyscallsPerIo),
+            watts: estimate(Metric::Watts),
+            watts_above_idle: estimate(Metric::WattsAboveIdle),
+            ios_per_joule: estimate(Metric::IosPerJoule),
+            ios_per_joule_above_idle: estimate(Metric::IosPerJouleAboveIdle),
+            cpu_s_per_million_ios: estimate(Metric::CpuSPerMillionIos),
             noise: robust_variation(&iops_repeats),
             steady: window.map(steady_state),
             of_best: None,

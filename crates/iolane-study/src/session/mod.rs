@@ -2,6 +2,7 @@
 //! in an order of chance, each on the disk before the next begins. It says how far it is by a callback, and prints nothing.
 
 mod arms;
+pub(crate) mod energy;
 mod judge;
 mod peers;
 mod precondition;
@@ -10,12 +11,13 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use iolane::{Error, Result, Target};
 use rand_core::Rng;
 use serde::{Deserialize, Serialize};
 
+use crate::energy::{EnergyNotes, Span};
 use crate::fio::JobSpec;
 use crate::gauge::Gauge;
 use crate::placement::Placement;
@@ -25,9 +27,10 @@ use crate::records::journal::Journal;
 use crate::records::{LeftOut, Preconditioned, Row};
 use crate::run::{RunOutcome, RunPlan, run_seen};
 use crate::session::judge::Worth;
-use crate::telemetry::{RunTelemetry, Unavailable};
+use crate::telemetry::{Reading, RunTelemetry, Unavailable};
 use crate::workload::random_stream;
 
+pub use energy::Metering;
 pub use peers::InstalledPeer;
 
 /// What a study is run on.
@@ -47,6 +50,8 @@ pub struct Conditions {
     pub lengths: Lengths,
     /// Other tools that run the same arms.
     pub peers: Vec<InstalledPeer>,
+    /// What tells the joules of runs.
+    pub metering: Metering,
 }
 
 /// A study whose arms are known to be possible.
@@ -87,6 +92,10 @@ pub struct Progress<'a> {
 pub enum Now<'a> {
     /// It writes a target whole, and then at random until it is steady.
     Preconditions(&'a str),
+    /// It lets the machine rest, and measures what that takes.
+    MeasuresIdle,
+    /// It makes every cpu busy and idle by turns, for an external meter.
+    MakesLoadSteps,
     /// It runs an arm.
     Runs(&'a Arm),
     /// It runs an arm again, for the run before was worth nothing.
@@ -102,6 +111,8 @@ pub struct Measured {
     pub left_out: Vec<LeftOut>,
     /// What was done to targets before writes were measured.
     pub preconditioned: Vec<Preconditioned>,
+    /// What is known of energy beside the runs.
+    pub energy: EnergyNotes,
     /// Length of each run.
     pub runtime: Duration,
     /// Repeats in which every arm that was not given up has a run that counts.
@@ -125,6 +136,8 @@ struct Setup {
     asked_runtime_ns: Option<u64>,
     asked_time_ns: u64,
     arms: Vec<Arm>,
+    #[serde(default)]
+    meter: String,
     /// What `asked_time` came to; the one thing that is taken over and not compared.
     runtime_ns: u64,
 }
@@ -238,7 +251,9 @@ impl Session {
     /// How long they will take, about.
     pub fn estimated_time(&self) -> Duration {
         let each = self.runtime + self.conditions.lengths.warmup + OVERHEAD;
-        each.mul_f64(self.runs() as f64) + precondition::estimated_time(&self.planned, self.conditions.scale)
+        each.mul_f64(self.runs() as f64)
+            + precondition::estimated_time(&self.planned, self.conditions.scale)
+            + self.conditions.metering.estimated_time()
     }
 
     fn setup(&self) -> Setup {
@@ -255,6 +270,7 @@ impl Session {
             asked_runtime_ns: runtime.map(nanoseconds),
             asked_time_ns: nanoseconds(time),
             arms: self.arms().cloned().collect(),
+            meter: self.conditions.metering.spec.to_string(),
             runtime_ns: nanoseconds(self.runtime),
         }
     }
@@ -267,7 +283,7 @@ impl Session {
     pub fn run(mut self, folder: &Path, stop: &AtomicBool, mut progress: impl FnMut(Progress<'_>)) -> Result<Measured> {
         let (mut journal, begun) = Journal::open::<Setup>(folder)?;
         let mut setup = self.setup();
-        let (mut rows, mut preconditioned) = (Vec::new(), Vec::new());
+        let (mut rows, mut preconditioned, mut energy) = (Vec::new(), Vec::new(), None);
         match begun {
             None => journal.begin(&setup)?,
             Some(begun) => {
@@ -276,7 +292,7 @@ impl Session {
                     return Err(another_study(folder, &begun.setup, &setup));
                 }
                 self.set_runtime(Duration::from_nanos(setup.runtime_ns));
-                (rows, preconditioned) = (begun.rows, begun.preconditioned);
+                (rows, preconditioned, energy) = (begun.rows, begun.preconditioned, begun.energy);
             }
         }
         let mut runs = Runs::new(&self.planned, &rows);
@@ -292,16 +308,38 @@ impl Session {
                     preconditioned = done;
                 }
                 Err(_) if stop.load(Ordering::Relaxed) => {
-                    return Ok(self.measured(rows, preconditioned, true, journal));
+                    return Ok(self.measured(rows, preconditioned, energy.unwrap_or_default(), true, journal));
                 }
                 Err(error) => return Err(error),
             }
         }
+        let metering = self.conditions.metering.clone();
+        let first = order.iter().position(|(repeat, index)| runs.wants(*index, *repeat)).unwrap_or(order.len());
+        let mut at = |done, now| progress(Progress { done, total, now, rows: &rows });
+        if !metering.idle_time().is_zero() {
+            at(first, Now::MeasuresIdle);
+        }
+        let Some(mut energy) = metering.begin(energy.clone(), stop) else {
+            return Ok(self.measured(rows, preconditioned, energy.unwrap_or_default(), true, journal));
+        };
+        if metering.steps {
+            at(first, Now::MakesLoadSteps);
+            metering.make_steps(&mut energy, stop);
+        }
+        journal.note_energy(&energy)?;
+        let mut last_repeat = order.get(first).map_or(0, |(repeat, _)| *repeat);
         for (done, (repeat, index)) in order.into_iter().enumerate() {
             let planned = &self.planned[index];
+            if repeat > last_repeat && metering.steps_are_due(&energy) {
+                progress(Progress { done, total, now: Now::MakesLoadSteps, rows: &rows });
+                if metering.make_steps(&mut energy, stop) {
+                    journal.note_energy(&energy)?;
+                }
+            }
+            last_repeat = repeat;
             while runs.wants(index, repeat) {
                 if stop.load(Ordering::Relaxed) {
-                    return Ok(self.measured(rows, preconditioned, true, journal));
+                    return Ok(self.measured(rows, preconditioned, energy, true, journal));
                 }
                 let now = match runs.attempts(index, repeat) {
                     0 => Now::Runs(&planned.arm),
@@ -310,15 +348,22 @@ impl Session {
                 progress(Progress { done, total, now, rows: &rows });
                 let attempts = runs.attempts(index, repeat);
                 let watched = (stop, &*self.gauge);
-                let Some(row) = attempt(planned, repeat, attempts, runs.may_retry(total), watched) else {
-                    return Ok(self.measured(rows, preconditioned, true, journal));
+                let Some((mut row, span)) = attempt(planned, repeat, attempts, runs.may_retry(total), watched) else {
+                    return Ok(self.measured(rows, preconditioned, energy, true, journal));
                 };
+                metering.fill(&mut row, span, &energy);
                 journal.append(&row)?;
                 runs.note(index, &row);
                 rows.push(row);
             }
         }
-        Ok(self.measured(rows, preconditioned, false, journal))
+        if metering.steps {
+            progress(Progress { done: total, total, now: Now::MakesLoadSteps, rows: &rows });
+            if metering.make_steps(&mut energy, stop) {
+                journal.note_energy(&energy)?;
+            }
+        }
+        Ok(self.measured(rows, preconditioned, energy, false, journal))
     }
 
     /// Every run, repeat by repeat, the arms of each in an order of chance; the same each time for the same seed.
@@ -333,6 +378,7 @@ impl Session {
         mut self,
         rows: Vec<Row>,
         preconditioned: Vec<Preconditioned>,
+        energy: EnergyNotes,
         interrupted: bool,
         journal: Journal,
     ) -> Measured {
@@ -359,7 +405,7 @@ impl Session {
             self.left_out.push(LeftOut { arm: arm.clone(), reason, remedy: remedy.into(), failed });
         }
         let (left_out, runtime) = (self.left_out, self.runtime);
-        Measured { rows, left_out, preconditioned, runtime, whole_repeats, interrupted, journal }
+        Measured { rows, left_out, preconditioned, energy, runtime, whole_repeats, interrupted, journal }
     }
 }
 
@@ -367,13 +413,14 @@ impl Session {
 const ORDER_STREAM: u32 = 63;
 
 fn another_study(folder: &Path, begun: &Setup, asked: &Setup) -> Error {
-    let differences: [(&str, bool); 7] = [
+    let differences: [(&str, bool); 8] = [
         ("its name", begun.study != asked.study),
         ("its targets", begun.targets != asked.targets),
         ("the kernel", begun.kernel != asked.kernel),
         ("its workload", begun.workload != asked.workload),
         ("its placement", begun.placement != asked.placement),
         ("its arms", begun.arms != asked.arms),
+        ("its meter", begun.meter != asked.meter),
         ("its lengths or repeats", true),
     ];
     let differs = differences.iter().find(|(_, differs)| *differs).map_or("", |(what, _)| what);
@@ -382,14 +429,14 @@ fn another_study(folder: &Path, begun: &Setup, asked: &Setup) -> Error {
         .remedy("give the command that began it, use another --out, or begin anew with --fresh")
 }
 
-/// Runs an arm once; `None` if it was interrupted.
+/// Runs an arm once, and says when it measured; `None` if it was interrupted.
 fn attempt(
     planned: &Planned,
     repeat: u32,
     attempt: u32,
     may_retry: bool,
     (stop, gauge): (&AtomicBool, &Gauge),
-) -> Option<Row> {
+) -> Option<(Row, Reading<Span>)> {
     let Planned { arm, plan, peer } = planned;
     let started_unix_s = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64();
     let names: Vec<&str> = plan.targets.iter().map(Target::name).collect();
@@ -402,17 +449,21 @@ fn attempt(
         ..Row::new(arm.clone(), repeat)
     };
     if let Some(peer) = peer {
+        let from = Instant::now();
         return match peers::run(base.clone(), plan, peer, stop) {
-            Ok(row) => Some(row),
+            Ok(row) => {
+                let span = energy::peer_span(from, Instant::now(), plan.warmup, row.elapsed_s);
+                Some((row, span))
+            }
             Err(_) if stop.load(Ordering::Relaxed) => None,
-            Err(error) => Some(Row { worthless: Some(error.to_string()), ..base }),
+            Err(error) => Some(worthless(base, &error)),
         };
     }
     let outcome = match run_seen(plan, stop, gauge) {
         Ok(outcome) if outcome.interrupted => return None,
         Ok(outcome) => outcome,
         Err(_) if stop.load(Ordering::Relaxed) => return None,
-        Err(error) => return Some(Row { worthless: Some(error.to_string()), ..base }),
+        Err(error) => return Some(worthless(base, &error)),
     };
     let mut row = measured_row(base, plan, outcome.clone());
     match judge::worth(plan, &outcome) {
@@ -421,7 +472,15 @@ fn attempt(
         Worth::Disturbed(why) => row.warnings.push(format!("measured on a disturbed machine: {why}")),
         Worth::Invalid(why) => row.worthless = Some(why),
     }
-    Some(row)
+    let span = match judge::is_simulated(plan) {
+        false => Ok(outcome.span),
+        true => Err(Unavailable::new("the target is simulated, and its time is not the machine's")),
+    };
+    Some((row, span))
+}
+
+fn worthless(base: Row, error: &Error) -> (Row, Reading<Span>) {
+    (Row { worthless: Some(error.to_string()), ..base }, Err(Unavailable::new("the run failed")))
 }
 
 fn measured_row(base: Row, plan: &RunPlan, outcome: RunOutcome) -> Row {

@@ -173,13 +173,13 @@ fn origins_below(device: &Path) -> BTreeSet<Origin> {
     if let Some(origin) = device.ancestors().find_map(origin_at) {
         return BTreeSet::from([origin]);
     }
-    // A stacked device lists those below it, each a link to its folder; so does an NVMe namespace of several paths its
-    // controllers, in the folder of the subsystem.
-    let slaves = links_in(&device.join("slaves"));
-    let subsystem = device.parent().filter(|folder| name_of(folder).starts_with("nvme-subsys"));
+    // A stacked device, or the one that its partition is of, lists those below it, each a link to its folder. So does the
+    // subsystem of an NVMe namespace of several paths with its controllers.
+    let slaves = device.ancestors().take(2).flat_map(|folder| links_in(&folder.join("slaves")));
+    let subsystem = device.ancestors().find(|folder| name_of(folder).starts_with("nvme-subsys"));
     let controllers = subsystem.map(links_in).unwrap_or_default();
     let controllers = controllers.into_iter().filter(|folder| name_of(folder).starts_with("nvme"));
-    slaves.into_iter().chain(controllers).flat_map(|below| origins_below(&below)).collect()
+    slaves.chain(controllers).flat_map(|below| origins_below(&below)).collect()
 }
 
 /// The origin of the interrupts of what hangs on this folder, if it is that of a device which raises some.
@@ -301,15 +301,17 @@ mod tests {
         fixture
             .write(&format!("{controller}/msi_irqs/40"), "msix\n")
             .write(&format!("{controller}/nvme/nvme0/model"), "an SSD\n")
-            .write("sys/devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1/size", "1\n")
+            .write("sys/devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1/nvme0n1p2/partition", "2\n")
             .link(
                 "sys/devices/virtual/nvme-subsystem/nvme-subsys0/nvme0",
                 "../../../pci0000:00/0000:01:00.0/nvme/nvme0",
             )
             .link("sys/devices/virtual/block/dm-0/slaves/nvme0n1", "../../../nvme-subsystem/nvme-subsys0/nvme0n1");
-        for (number, device) in
-            [("259:0", "devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1"), ("252:0", "devices/virtual/block/dm-0")]
-        {
+        for (number, device) in [
+            ("259:0", "devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1"),
+            ("259:2", "devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1/nvme0n1p2"),
+            ("252:0", "devices/virtual/block/dm-0"),
+        ] {
             let interrupts = disk(&fixture, number, device);
             assert_eq!(interrupts.take().unwrap(), InterruptSnapshot { fired: 300, lines: 1 }, "{device}");
         }

@@ -20,9 +20,10 @@ fn row(line: &str) -> Option<Figures> {
     Some(Figures { path, depth: depth as u32, iolane, fio })
 }
 
-/// The page with another table, and what was measured said above it.
-pub(super) fn renewed(page: &str, description: &str, table: &str) -> Result<String> {
-    guest::renewed(page, NAME, &format!("{description}; instructions per I/O:\n\n{table}"))
+/// The page with another table, what was measured said above it, and what telemetry costs below.
+pub(super) fn renewed(page: &str, description: &str, table: &str, telemetry: &str) -> Result<String> {
+    let text = format!("{description}; instructions per I/O:\n\n{table}\nWhat telemetry costs:\n\n{telemetry}");
+    guest::renewed(page, NAME, &text)
 }
 
 #[cfg(test)]
@@ -46,7 +47,7 @@ after
         let psync = Figures { path: "psync".into(), depth: 1, iolane: 4545.0, fio: 6523.0 };
         assert_eq!(figures(PAGE), [psync]);
         let table = "| path | depth | iolane | fio |\n| - | -: | -: | -: |\n| libaio | 16 | 5,555 | 9,337 |\n";
-        let renewed = renewed(PAGE, "Linux 6.1", table).unwrap();
+        let renewed = renewed(PAGE, "Linux 6.1", table, "- nothing\n").unwrap();
         let libaio = Figures { path: "libaio".into(), depth: 16, iolane: 5555.0, fio: 9337.0 };
         assert_eq!(figures(&renewed), [libaio]);
         assert!(renewed.starts_with("# Performance\n") && renewed.ends_with("-->\nafter\n"), "{renewed}");
@@ -55,6 +56,6 @@ after
     #[test]
     fn a_page_without_marks_has_no_figures_and_is_not_written_over() {
         assert_eq!(figures("# Performance\n"), []);
-        assert!(renewed("# Performance\n", "", "").is_err());
+        assert!(renewed("# Performance\n", "", "", "").is_err());
     }
 }

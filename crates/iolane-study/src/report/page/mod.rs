@@ -2,6 +2,7 @@
 //! from a results folder; the command line writes it. Nothing is worked out here that study.json or the runs do not say.
 
 mod chart_tables;
+mod compare;
 mod embedded;
 mod load_tables;
 mod repeat;
@@ -15,8 +16,10 @@ use serde_json::Value;
 
 use super::charts::{Charts, NotDrawn, Section};
 use super::{Loaded, Skipped};
+pub use compare::compare_page;
 use load_tables::LoadDetail;
-use repeat::Repeat;
+pub(super) use repeat::Repeat;
+pub(super) use sections::facts;
 use sections::{AnswerTable, Claims, Fact, Figure};
 
 /// The page, in a study's folder.
@@ -86,6 +89,14 @@ pub fn page(loaded: &Loaded) -> Result<String> {
         repeat: Repeat::new(loaded),
     };
     page.render().map_err(|error| Error::failed(PAGE_FILE, error.to_string()))
+}
+
+/// Where a study's figures are from, in a line: study, machine, day, repeats, version.
+pub fn provenance(loaded: &Loaded) -> String {
+    let version = text(&loaded.json["host"], "iolane_version");
+    let facts = sections::facts(loaded).into_iter().map(|fact| fact.value);
+    let study = format!("iolane {version} study {}", loaded.document.name);
+    [study].into_iter().chain(facts).collect::<Vec<_>>().join(" · ")
 }
 
 /// A value of study.json that is text; empty if it is not there.

@@ -10,22 +10,22 @@ use crate::records::Row;
 
 /// What someone needs to do the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Repeat {
+pub(in crate::report) struct Repeat {
     /// The command line, each word as a shell takes it; empty if nobody wrote it down.
-    pub(super) command: String,
+    pub(in crate::report) command: String,
     /// iolane's version.
-    pub(super) version: String,
+    pub(in crate::report) version: String,
     /// The seed of its random choices.
-    pub(super) seed: String,
+    pub(in crate::report) seed: String,
     /// The study's file; empty for a survey, which has none.
-    pub(super) study_file: String,
+    pub(in crate::report) study_file: String,
     /// The arms as a job file.
-    pub(super) fio_jobs: String,
+    pub(in crate::report) fio_jobs: String,
 }
 
 impl Repeat {
     /// What a folder says of it.
-    pub(super) fn new(loaded: &Loaded) -> Self {
+    pub(in crate::report) fn new(loaded: &Loaded) -> Self {
         let host = &loaded.json["host"];
         let words = host["command_line"].as_array().into_iter().flatten().filter_map(|word| word.as_str());
         let words: Vec<String> = words.map(quoted).collect();

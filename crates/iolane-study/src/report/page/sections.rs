@@ -10,9 +10,9 @@ use crate::quantity::{quantity, range};
 
 /// A line of a list of facts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Fact {
-    pub(super) label: String,
-    pub(super) value: String,
+pub(in crate::report) struct Fact {
+    pub(in crate::report) label: String,
+    pub(in crate::report) value: String,
 }
 
 fn fact(label: &str, value: impl Into<String>) -> Fact {
@@ -20,7 +20,7 @@ fn fact(label: &str, value: impl Into<String>) -> Fact {
 }
 
 /// What was measured, where, when and how often.
-pub(super) fn facts(loaded: &Loaded) -> Vec<Fact> {
+pub(in crate::report) fn facts(loaded: &Loaded) -> Vec<Fact> {
     let json = &loaded.json;
     let targets: Vec<String> = json["targets"].as_array().into_iter().flatten().map(target).collect();
     let host = &json["host"];

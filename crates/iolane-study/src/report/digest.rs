@@ -1,0 +1,205 @@
+//! A study's results as GitHub's Markdown, for a pull request or a note: the answer, the best of each load, the claims,
+//! what was skipped, where and how. `iolane report --md` writes it. Names from anywhere stand in it as text.
+
+use std::fmt::Write;
+
+use super::page::{Repeat, facts};
+use super::{ArmReport, Loaded, answers, arm_reports, load_in_words, sentences};
+use crate::claims::Verdict;
+use crate::plan::Metric;
+use crate::quantity::{number, quantity, range, time};
+
+/// More loads than this nobody reads in a digest; they are counted.
+const ROWS_MAX: usize = 40;
+
+/// The digest of a study's results.
+pub fn digest(loaded: &Loaded) -> String {
+    let mut text = format!("### iolane study {}: {}\n\n", plain(&loaded.document.name), plain(&loaded.document.title));
+    for sentence in sentences(&answers(&loaded.results())) {
+        let _ = writeln!(text, "- {}", plain(&sentence));
+    }
+    text.push('\n');
+    text.push_str(&best_arms(loaded));
+    text.push_str(&claims(loaded));
+    text.push_str(&skipped(loaded));
+    for fact in facts(loaded) {
+        let _ = writeln!(text, "**{}:** {}<br>", fact.label, plain(&fact.value));
+    }
+    let Repeat { command, version, seed, .. } = Repeat::new(loaded);
+    let _ = writeln!(text, "**iolane:** {}, seed {}", plain(&version), plain(&seed));
+    if !command.is_empty() {
+        let fence = fence(&command);
+        let _ = write!(text, "\nRepeat it with\n\n{fence}sh\n{}\n{fence}\n", one_line(&command));
+    }
+    text
+}
+
+/// For each load and depth the best arm and the one behind it.
+fn best_arms(loaded: &Loaded) -> String {
+    let reports = arm_reports(&loaded.results(), &loaded.rows);
+    let groups: Vec<&[ArmReport]> =
+        reports.chunk_by(|a, b| load_in_words(&a.arm) == load_in_words(&b.arm) && a.arm.depth == b.arm.depth).collect();
+    let headings = ["load", "depth", "best path", "IOPS", "95 % interval", "p99", "cores", "next"];
+    let mut text = format!("| {} |\n|{}\n", headings.join(" | "), " --- |".repeat(headings.len()));
+    for arms in groups.iter().take(ROWS_MAX) {
+        if let Some(best) = arms.iter().find(|arm| arm.of_best.is_none()) {
+            let _ = writeln!(text, "| {} |", row(best, arms).map(|cell| plain(&cell)).join(" | "));
+        }
+    }
+    if groups.len() > ROWS_MAX {
+        let _ = writeln!(text, "\nand {} more in the page.", groups.len() - ROWS_MAX);
+    }
+    text.push('\n');
+    text
+}
+
+fn row(best: &ArmReport, arms: &[ArmReport]) -> [String; 8] {
+    let iops = |value| quantity(Metric::Iops, value).replace(" IOPS", "");
+    let next = arms.iter().filter_map(|arm| Some((arm, arm.of_best?)));
+    let next = next.max_by(|(_, a), (_, b)| a.value.total_cmp(&b.value)).map(|(arm, ratio)| {
+        let no_difference = if ratio.shows_difference() { "" } else { ", no difference shown" };
+        format!("{} {}x ({}){no_difference}", arm.arm.label(), number(ratio.value), {
+            range(&number(ratio.low), &number(ratio.high))
+        })
+    });
+    [
+        load_in_words(&best.arm),
+        best.arm.depth.to_string(),
+        best.arm.label(),
+        iops(best.iops.value),
+        range(&iops(best.iops.low), &iops(best.iops.high)),
+        best.p99_ns.map_or("unavailable".into(), |ns| time(ns as f64)),
+        best.cores_used.map_or("unavailable".into(), number),
+        next.unwrap_or_default(),
+    ]
+}
+
+fn claims(loaded: &Loaded) -> String {
+    let claims = &loaded.document.claims;
+    if claims.is_empty() {
+        return String::new();
+    }
+    let counts = Verdict::ALL.map(Verdict::name).map(|name| {
+        let count = claims.iter().filter(|claim| claim.verdict == name).count();
+        (count > 0).then(|| format!("{count} {name}"))
+    });
+    let counts = counts.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let mut rows = String::new();
+    for claim in loaded.json["claims"].as_array().into_iter().flatten() {
+        let cell = |key: &str| plain(claim[key].as_str().unwrap_or_default());
+        let cells = ["id", "says", "verdict", "published", "measured"].map(cell);
+        let _ = writeln!(rows, "| {} |", cells.join(" | "));
+    }
+    let head = "| claim | says | verdict | published | here |\n| --- | --- | --- | --- | --- |";
+    folded(&format!("{} published claims: {counts}", claims.len()), &format!("{head}\n{rows}"))
+}
+
+fn skipped(loaded: &Loaded) -> String {
+    let skipped = &loaded.document.skipped;
+    if skipped.is_empty() {
+        return String::new();
+    }
+    let arms: usize = skipped.iter().map(|skipped| skipped.arms).sum();
+    let mut rows = String::new();
+    for skipped in skipped {
+        let remedy = if skipped.remedy.is_empty() { String::new() } else { format!("; {}", plain(&skipped.remedy)) };
+        let what = plain(&skipped.path);
+        let _ = writeln!(rows, "- {what}, {} arms: {}{remedy}", skipped.arms, plain(&skipped.reason));
+    }
+    folded(&format!("{arms} arms were not measured"), &rows)
+}
+
+/// What is seen once it is asked for.
+fn folded(summary: &str, body: &str) -> String {
+    format!("<details><summary>{summary}</summary>\n\n{body}\n</details>\n\n")
+}
+
+/// Text that is text in a line and in a table's cell: no markup, no link to a person, nothing that turns it around.
+fn plain(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    let text = one_line(text);
+    let mut before = None;
+    let mut letters = text.chars().peekable();
+    while let Some(c) = letters.next() {
+        let is_within_word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            // Nobody is to be told of it: the space has no width.
+            '@' => escaped.push_str("@\u{200b}"),
+            // Within a word it is itself.
+            '_' if is_within_word(before) && is_within_word(letters.peek().copied()) => escaped.push('_'),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '$' | '#' => escaped.extend(['\\', c]),
+            _ => escaped.push(c),
+        }
+        before = Some(c);
+    }
+    escaped
+}
+
+fn one_line(text: &str) -> String {
+    let is_bidirectional =
+        |c| matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    text.chars().map(|c| if c.is_control() || is_bidirectional(c) { ' ' } else { c }).collect()
+}
+
+/// What stands around a block of code that may hold backticks itself.
+fn fence(code: &str) -> String {
+    let longest = code.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    "`".repeat(longest.max(2) + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::fixtures::built_in_study;
+    use super::*;
+    use crate::plan::Scale;
+
+    #[test]
+    fn a_digest_answers_first_and_says_what_was_measured_where() {
+        let loaded = built_in_study("hotstorage23", Scale::Scaled);
+        let text = digest(&loaded);
+        let answer = text.find("for latency take ").unwrap();
+        let table = text.find("| load | depth |").unwrap();
+        assert!(answer < table && table < text.find(" published claims: ").unwrap(), "{text}");
+        assert!(text.contains("no controller is bound; iolane nvme bind"), "{text}");
+        let rows: Vec<&str> = text.lines().filter(|line| line.starts_with('|')).collect();
+        assert!(rows.len() > 10);
+    }
+
+    #[test]
+    fn every_row_of_a_table_has_its_cells_whatever_names_are_in_it() {
+        let mut loaded = built_in_study("hotstorage23", Scale::Scaled);
+        let name = "a|b <script>`x` @someone\n_c_ \u{202e}".to_owned() + &"x".repeat(300);
+        loaded.rows.iter_mut().for_each(|row| row.arm.name.clone_from(&name));
+        loaded.document.skipped[0].reason.clone_from(&name);
+        loaded.json["claims"][0]["says"] = json!(name);
+        loaded.json["host"]["command_line"] = json!(["iolane", "```\n# heading"]);
+        let text = digest(&loaded);
+        let (mut cells, mut seen) = (0, 0);
+        for line in text.lines() {
+            let count = line.replace(r"\|", "").matches('|').count();
+            if line.starts_with("| load |") || line.starts_with("| claim |") {
+                cells = count;
+            }
+            if line.starts_with('|') {
+                assert_eq!(count, cells, "{line}");
+                seen += 1;
+            }
+        }
+        assert!(seen > 6, "{text}");
+        for hostile in ["<script>", "`x`", "@someone", "\n_c_", "\u{202e}", "\n# heading"] {
+            assert!(!text.replace("\\`", "").contains(hostile), "{hostile:?} in {text}");
+        }
+        assert!(text.contains("````sh"), "{text}");
+    }
+
+    #[test]
+    fn names_of_paths_stay_as_they_are() {
+        assert_eq!(plain("io_uring+spoll,fixedbufs 95 % (1.2x)"), "io_uring+spoll,fixedbufs 95 % (1.2x)");
+        assert_eq!(plain("_a_ ~1.0x"), r"\_a\_ \~1.0x");
+    }
+}
