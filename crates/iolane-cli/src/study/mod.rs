@@ -147,7 +147,7 @@ fn prepare_output(arguments: &StudyArguments, results: Option<&Path>) -> anyhow:
     }
     let Some(folder) = results else { return Ok(None) };
     let made = MadeFolders::make(folder)?;
-    for file in [PAGE_FILE, REPORT_FILE, RECORDS_FILE, journal::FILE] {
+    for file in [REPORT_FILE, RECORDS_FILE, journal::FILE, PAGE_FILE] {
         output::check_writable(&folder.join(file), &targets)?;
     }
     if !arguments.fresh {
