@@ -220,6 +220,9 @@ pub(crate) struct CompareArguments {
     /// Folders that `iolane study` wrote, two or more; the others are compared with the first
     #[arg(required = true, num_args = 2.., value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) folders: Vec<PathBuf>,
+    /// Write the comparison as a page with charts, which opens without a network
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) html: Option<PathBuf>,
     /// Write the comparison as JSON to this file, `-` for standard output
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) json: Option<PathBuf>,
@@ -531,7 +534,8 @@ The page is one file that any browser opens, without a network: send it, or prin
 it at its end; this makes it again from study.json and records.parquet, with this version's charts.
 
   iolane report results/systor22
-  iolane report results/systor22 --out systor22-laptop.html";
+  iolane report results/systor22 --out systor22-laptop.html
+  iolane report results/systor22 --png figures --csv tables --md summary.md";
 
 const ENERGY_HELP: &str = "\
 The meter stands between the machine and the wall and records on its own, with a clock that is

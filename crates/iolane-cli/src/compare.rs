@@ -1,27 +1,47 @@
 //! `iolane compare`: results of several folders beside each other, as a page for people or as JSON. The library decides what
 //! is faster; this shows it.
 
+use std::ffi::OsString;
 use std::path::Path;
 
+use iolane::Error;
 use iolane_study::compare::{ArmComparison, Cell, ClaimComparison, Comparison, Ratio};
-use iolane_study::report;
+use iolane_study::report::{self as results, Loaded};
 
 use crate::Outcome;
 use crate::arguments::CompareArguments;
 use crate::output::{self, CellAlignment, count};
+use crate::report;
 
 pub(crate) fn compare(arguments: &CompareArguments) -> anyhow::Result<Outcome> {
-    let loaded = arguments.folders.iter().map(|folder| report::load(folder)).collect::<Result<Vec<_>, _>>()?;
+    let loaded = arguments.folders.iter().map(|folder| results::load(folder)).collect::<Result<Vec<_>, _>>()?;
     let comparison = Comparison::new(&loaded)?;
+    if let Some(file) = &arguments.html {
+        write_page(file, &loaded, &comparison)?;
+    }
     say(&comparison, arguments.json.as_deref())?;
+    if let Some(file) = arguments.html.as_ref().filter(|_| !output::json_on_stdout(arguments.json.as_deref())) {
+        output::print(&format!("\nPage: {}\n", output::shown(file)))?;
+    }
     Ok(Outcome::Done)
+}
+
+/// Writes the comparison as a page; never over what was measured.
+fn write_page(file: &Path, loaded: &[Loaded], comparison: &Comparison) -> anyhow::Result<()> {
+    if output::json_on_stdout(Some(file)) {
+        let cause = "the comparison itself goes to standard output";
+        return Err(Error::usage("--html -", cause).remedy("name a file").into());
+    }
+    let targets: Vec<OsString> = loaded.iter().flat_map(report::targets).collect();
+    output::check_writable(file, &targets)?;
+    output::write_file(file, results::compare_page(loaded, comparison)?.as_bytes())
 }
 
 /// Prints a comparison, or writes it as JSON, or both.
 pub(crate) fn say(comparison: &Comparison, json: Option<&Path>) -> anyhow::Result<()> {
     if !output::json_on_stdout(json) {
         // Results come from anywhere: no name in them may speak to the terminal.
-        output::print(&page(comparison).replace(|c: char| c.is_control() && c != '\n', "?"))?;
+        output::print(&in_words(comparison).replace(|c: char| c.is_control() && c != '\n', "?"))?;
     }
     match json {
         Some(file) => output::write_json(file, comparison),
@@ -29,7 +49,7 @@ pub(crate) fn say(comparison: &Comparison, json: Option<&Path>) -> anyhow::Resul
     }
 }
 
-fn page(comparison: &Comparison) -> String {
+fn in_words(comparison: &Comparison) -> String {
     let mut text = String::new();
     for folder in &comparison.folders {
         let (arms, repeats) = (folder.arms, folder.repeats);
@@ -42,7 +62,7 @@ fn page(comparison: &Comparison) -> String {
         text.push_str(&format!("{}\n", output::wrap(summary, 2)));
     }
     text.push_str(&format!("\n{}\n", differences(comparison)));
-    for arms in comparison.arms.chunk_by(|a, b| report::load_in_words(&a.arm) == report::load_in_words(&b.arm)) {
+    for arms in comparison.arms.chunk_by(|a, b| results::load_in_words(&a.arm) == results::load_in_words(&b.arm)) {
         text.push_str(&format!("{}\n", arms_of_a_load(comparison, arms)));
     }
     text.push_str(&format!("{}\n", output::wrap(&legend(comparison), 0)));
@@ -71,7 +91,7 @@ fn differences(comparison: &Comparison) -> String {
 
 /// Arms that differ in path and depth alone: two folders in detail, more of them in a column each.
 fn arms_of_a_load(comparison: &Comparison, arms: &[ArmComparison]) -> String {
-    let load = report::load_in_words(&arms[0].arm);
+    let load = results::load_in_words(&arms[0].arm);
     let name = |arm: &ArmComparison| format!("{} depth {}", arm.arm.label(), arm.arm.depth);
     match comparison.folders.len() {
         2 => {

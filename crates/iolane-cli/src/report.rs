@@ -55,7 +55,7 @@ fn pictures(loaded: &Loaded, asked: &ReportOutputs, made: &mut Made) -> anyhow::
 }
 
 /// What was measured, where it is still there; no report may take its place.
-fn targets(loaded: &Loaded) -> Vec<OsString> {
+pub(crate) fn targets(loaded: &Loaded) -> Vec<OsString> {
     let targets = loaded.json["targets"].as_array().into_iter().flatten();
     targets.filter_map(|target| target["name"].as_str()).map(OsString::from).collect()
 }

@@ -1,6 +1,8 @@
 //! Every chart of a study as plain data: axes, lines, points with their intervals, published points beside them. Made from
 //! a results folder by whoever draws: the page, the static figures. Nothing here draws.
 
+mod compared;
+
 use std::collections::{HashMap, HashSet};
 
 use iolane::IoPath;
@@ -13,6 +15,8 @@ use crate::plan::{Arm, AxisScale, Factor, Metric};
 use crate::quantity::{count, number, quantity, time};
 use crate::records::{ArmResults, Row, UNAVAILABLE};
 use crate::stats::{Estimate, estimate_median, median};
+
+pub use compared::compared;
 
 /// Every chart of a study, and those that there is nothing to draw in.
 #[derive(Debug, Clone, Default, Serialize)]

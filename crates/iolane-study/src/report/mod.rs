@@ -33,7 +33,7 @@ pub(crate) use answer::{REPEATS_FOR_ADVICE, load_of};
 pub use digest::digest;
 pub use figures::{FigureReport, Point, Series};
 pub use load::{ClaimVerdict, Document, Loaded, RECORDS_FILE, REPORT_FILE, load};
-pub use page::{PAGE_FILE, page, provenance};
+pub use page::{PAGE_FILE, compare_page, page, provenance};
 pub use remake::{Remade, with_trace};
 pub use tables::{CsvFile, tables};
 

@@ -2,6 +2,7 @@
 //! from a results folder; the command line writes it. Nothing is worked out here that study.json or the runs do not say.
 
 mod chart_tables;
+mod compare;
 mod embedded;
 mod load_tables;
 mod repeat;
@@ -15,6 +16,7 @@ use serde_json::Value;
 
 use super::charts::{Charts, NotDrawn, Section};
 use super::{Loaded, Skipped};
+pub use compare::compare_page;
 use load_tables::LoadDetail;
 pub(super) use repeat::Repeat;
 pub(super) use sections::facts;

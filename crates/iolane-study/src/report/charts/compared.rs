@@ -1,0 +1,122 @@
+//! Charts of several folders of results in one another: a line for each path and folder, in the path's colour and with
+//! the folder's dashes. The page of a comparison shows them.
+
+use super::{Chart, Charts, Kind, Line, Section, cost, loads};
+use crate::plan::Metric;
+use crate::report::Loaded;
+
+/// Lengths of dashes and gaps, by folder; the first folder's lines are whole.
+const DASHES: [&[u8]; 5] = [&[], &[7, 4], &[2, 3], &[9, 3, 2, 3], &[12, 6]];
+
+/// What shows a difference between folders at a glance, beside the publication's figures.
+const METRICS: [Metric; 3] = [Metric::Iops, Metric::P99Ns, Metric::Cores];
+
+/// The charts that two folders or more have; `labels` are the folders' names.
+pub fn compared(loaded: &[Loaded], labels: &[&str]) -> Vec<Chart> {
+    let of_folders: Vec<Vec<Chart>> = loaded.iter().map(comparable).collect();
+    let mut known: Vec<&str> = Vec::new();
+    let mut charts = Vec::new();
+    for chart in of_folders.iter().flatten() {
+        if known.contains(&chart.id.as_str()) {
+            continue;
+        }
+        known.push(&chart.id);
+        let same = of_folders.iter().enumerate().filter_map(|(folder, charts)| {
+            Some((folder, charts.iter().find(|other| other.id == chart.id && other.kind == chart.kind)?))
+        });
+        let same: Vec<(usize, &Chart)> = same.collect();
+        if same.len() > 1 {
+            charts.push(merged(&same, labels));
+        }
+    }
+    charts
+}
+
+/// The charts of a folder that can be laid over those of another.
+fn comparable(loaded: &Loaded) -> Vec<Chart> {
+    let own = Charts::new(loaded).charts.into_iter();
+    let mut charts: Vec<Chart> = own.filter(|chart| chart.section == Section::Figures).collect();
+    for load in loads(loaded) {
+        charts.extend(METRICS.iter().filter_map(|metric| cost(&load, *metric)));
+    }
+    charts
+}
+
+fn merged(charts: &[(usize, &Chart)], labels: &[&str]) -> Chart {
+    let mut names: Vec<&str> = Vec::new();
+    for line in charts.iter().flat_map(|(_, chart)| &chart.series) {
+        if !names.contains(&line.name.as_str()) {
+            names.push(&line.name);
+        }
+    }
+    let (first, base) = charts[0];
+    let mut series: Vec<Line> = Vec::new();
+    for name in names {
+        for (folder, chart) in charts {
+            let lines = chart.series.iter().filter(|line| line.name == name);
+            series.extend(lines.map(|line| {
+                let mut line = line.clone();
+                line.name = format!("{name} ({})", labels.get(*folder).unwrap_or(&""));
+                line.look.dash = DASHES[folder % DASHES.len()];
+                // What was published is one and the same.
+                if *folder != first {
+                    line.published.clear();
+                }
+                line
+            }));
+        }
+    }
+    series.retain(|line| !line.points.is_empty() || !line.published.is_empty());
+    let mut x = base.x.clone();
+    let places = charts.iter().flat_map(|(_, chart)| &chart.x.ticks).copied();
+    x.ticks = places.collect();
+    x.ticks.sort_by(f64::total_cmp);
+    x.ticks.dedup();
+    if base.kind == Kind::Bars {
+        x.categories = series.iter().map(|line| line.name.clone()).collect();
+        for (place, line) in series.iter_mut().enumerate() {
+            line.points.iter_mut().for_each(|mark| mark.x = place as f64);
+            line.published.iter_mut().for_each(|point| point.x = place as f64);
+        }
+    }
+    Chart { x, series, ..base.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::fixtures::built_in_study;
+    use super::*;
+    use crate::plan::Scale;
+
+    #[test]
+    fn a_path_has_a_line_of_its_color_for_each_folder_and_is_published_once() {
+        let before = built_in_study("systor22", Scale::Scaled);
+        let mut after = before.clone();
+        after.rows.iter_mut().for_each(|row| row.ios *= 2);
+        let charts = compared(&[before.clone(), after], &["before", "after"]);
+        let chart = charts.iter().find(|chart| chart.id == "figure-2d").unwrap();
+        let lines: Vec<&Line> = chart.series.iter().filter(|line| line.name.starts_with("iou+k (")).collect();
+        assert_eq!(
+            lines.iter().map(|line| line.name.as_str()).collect::<Vec<_>>(),
+            ["iou+k (before)", "iou+k (after)"]
+        );
+        assert!(lines[0].look.light == lines[1].look.light && lines[0].look.dash != lines[1].look.dash);
+        let published =
+            chart.series.iter().filter(|line| line.name.ends_with("(after)")).map(|line| line.published.len());
+        assert_eq!(published.sum::<usize>(), 0);
+        let iops = charts.iter().find(|chart| chart.id == "cost-randread-4k-1-core-iops").unwrap();
+        let of = |name: &str| iops.series.iter().find(|line| line.name == name).unwrap().points[0].y;
+        assert_eq!(of("libaio (after)"), 2.0 * of("libaio (before)"));
+    }
+
+    #[test]
+    fn bars_stand_beside_each_other_by_path() {
+        let loaded = built_in_study("hotstorage23", Scale::Scaled);
+        let charts = compared(&[loaded.clone(), loaded], &["a", "b"]);
+        let chart = charts.iter().find(|chart| chart.id == "figure-table-2-read-p50").unwrap();
+        assert_eq!(chart.x.categories[..2], ["posix-sio (a)", "posix-sio (b)"]);
+        assert!(
+            chart.series.iter().enumerate().all(|(place, line)| line.points.iter().all(|mark| mark.x == place as f64))
+        );
+    }
+}
