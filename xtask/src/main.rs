@@ -1,6 +1,7 @@
 //! `cargo xtask COMMAND`: what people type to work on iolane. One file per command; this one only chooses.
 //! Nothing of iolane itself lives here, and nothing here is shipped.
 
+mod assets;
 mod bench;
 mod capture;
 mod child;
@@ -45,6 +46,7 @@ Usage: cargo xtask COMMAND
   gallery [PLACE...]
                     run the four studies in the lab (linux-6.1, linux-7.2) and on a scratch file (scratch), and keep their
                     pages and pictures in docs/gallery; takes half an hour on a quiet machine
+  assets            bundle the chart library of report.html anew from npm, with its licences; for a new version of it
   help              this text
 
 Before you send a change: cargo xtask fmt && cargo xtask test && cargo xtask lint
@@ -66,6 +68,7 @@ fn main() -> ExitCode {
         "fuzz" => fuzz::run(rest),
         "bench" => bench::run(rest),
         "capture" => capture::run(rest),
+        "assets" => assets::run(rest),
         "gallery" => gallery::run(rest),
         "help" => {
             print!("{HELP}");

@@ -39,6 +39,10 @@ pub(crate) const QEMU: Package =
 pub(crate) const CHROMIUM: Package =
     Package { name: "chromium", program: "chromium", needed_by: "tests of reports in a browser" };
 
+/// What fetches the chart library and the checker of pages.
+pub(crate) const NPM: Package =
+    Package { name: "npm", program: "npm", needed_by: "the check of reports for accessibility" };
+
 /// How this user may run apt-get.
 enum Installer {
     Root,

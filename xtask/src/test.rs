@@ -9,12 +9,15 @@ use anyhow::{Context, Result};
 
 use crate::child::{cannot_start, cargo, root, shown, succeeds};
 use crate::tally::Tally;
-use crate::{guests, packages};
+use crate::{assets, guests, packages};
 
 /// Runs every test, or those whose name holds one of the filters; `Ok(false)` if one failed.
 pub(crate) fn run(filters: &[String]) -> Result<bool> {
     for package in packages::install(&packages::FOR_TESTS) {
         println!("Without {}: {} will be skipped", package.name, package.needed_by);
+    }
+    if let Err(error) = assets::fetch_checker() {
+        println!("Without {}: pages will not be checked for accessibility: {error:#}", assets::CHECKER);
     }
     // Built first, so that a build that fails is not taken for a test that fails.
     if !succeeds(&mut cargo(&["build", "--workspace", "--all-targets"]))? {

@@ -13,6 +13,8 @@ fn every_help_text_is_as_it_was_and_fits_100_columns() {
         ("probe", &["probe", "--help"]),
         ("run", &["run", "--help"]),
         ("study", &["study", "--help"]),
+        ("energy", &["energy", "--help"]),
+        ("report", &["report", "--help"]),
         ("compare", &["compare", "--help"]),
         ("lab_run", &["lab", "run", "--help"]),
         ("lab_matrix", &["lab", "matrix", "--help"]),
@@ -40,7 +42,7 @@ fn the_manual_page_and_the_completions_name_every_command() {
         texts.push(iolane(&folder, ["completions", shell]).done().stdout);
     }
     for text in texts {
-        for command in ["probe", "run", "study", "compare", "nvme", "lab", "completions"] {
+        for command in ["probe", "run", "study", "energy", "compare", "nvme", "lab", "completions"] {
             assert!(text.contains(command), "{command}: {text}");
         }
     }

@@ -236,7 +236,8 @@
       event.preventDefault();
       const count = chart.lines[lineAt].points.length;
       at = Math.max(0, Math.min(count - 1, at + (event.key === "ArrowRight" ? 1 : -1)));
-      instance.dispatchAction({ type: "showTip", seriesId: `line ${lineAt}`, dataIndex: at });
+      const seriesIndex = instance.getOption().series.findIndex(({ id }) => id === `line ${lineAt}`);
+      instance.dispatchAction({ type: "showTip", seriesIndex, dataIndex: at });
     });
   };
 

@@ -2,6 +2,7 @@
 //! Nothing here sleeps and hopes: whatever is waited for is looked at again and again, a bounded number of times.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
+pub(crate) mod browser;
 pub(crate) mod guest;
 
 use std::collections::BTreeMap;

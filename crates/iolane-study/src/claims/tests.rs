@@ -726,3 +726,24 @@ fn a_decision_is_written_with_the_words_of_its_verdict() {
         ["holds", "does not hold", "inconclusive", "not testable here"]
     );
 }
+
+#[test]
+fn a_claim_of_energy_says_who_told_the_joules() {
+    let energy = check(&format!("{} at_least = 1.5", A_OVER_B_AT_16.replace("iops", "ios_per_joule")));
+    let by = |source: &str| {
+        decided(&energy, 5, &|row| {
+            plain(row)?;
+            row.joules = Some(10.0);
+            row.sources.insert("joules".into(), source.into());
+            Ok(())
+        })
+    };
+    let measured = by("RAPL, processor packages only");
+    assert_eq!(measured.verdict, Verdict::Holds);
+    let why = "2x (95 %: 2x to 2x) where at least 1.5x was asked; joules by RAPL, processor packages only";
+    assert_eq!((measured.why.as_str(), measured.checks[0].why.as_str()), (why, why));
+    let modelled = by("modelled: idle=40,core=8").why;
+    assert!(modelled.ends_with("asked; joules modelled: idle=40,core=8"), "{modelled}");
+    let iops = decided(&check(&format!("{A_OVER_B_AT_16} at_least = 1.5")), 5, &plain);
+    assert!(!iops.why.contains("joules"), "{}", iops.why);
+}

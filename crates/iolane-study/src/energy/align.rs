@@ -46,6 +46,9 @@ const PLACES_MAX: usize = 300;
 /// Samples that a digit must have on the average.
 const SAMPLES_A_DIGIT_MIN: f64 = 1.5;
 
+/// More of them no trace has: 100 days of a study's.
+const DIGITS_MAX: f64 = 3e6;
+
 const OF_THIS_STUDY: &str =
     "give the file of the meter that this machine is plugged to, recorded from before the study to its end";
 
@@ -61,6 +64,11 @@ pub fn align(samples: &Samples, steps: &[LoadSteps]) -> Reading<Aligned> {
         })
         .remedy("measure again with --meter-steps, to the end"));
     };
+    if !steps.iter().all(|one| one.is_sound() && one.is_like(first))
+        || steps.windows(2).any(|pair| pair[1].started_unix_s < pair[0].ended_unix_s())
+    {
+        return Err(Unavailable::new("the load steps in study.json are not as a study makes them"));
+    }
     let mut raw = Curve::new(Kind::Gauge);
     samples.iter().for_each(|(at_s, watts)| raw.note_watts(*at_s, *watts));
     let Some((interval_s, (begin_s, end_s))) = raw.interval_s().zip(raw.span_s()) else {
@@ -70,6 +78,10 @@ pub fn align(samples: &Samples, steps: &[LoadSteps]) -> Reading<Aligned> {
         let cause =
             format!("the meter tells power every {interval_s:.1} s, too seldom for load steps of {} s", first.chip_s);
         return Err(Unavailable::new(cause).remedy("let it tell power once a second"));
+    }
+    if end_s - begin_s > DIGITS_MAX * first.chip_s {
+        return Err(Unavailable::new(format!("the trace is {:.0} days long", (end_s - begin_s) / 86_400.0))
+            .remedy("cut the file to the time of this study"));
     }
     let study_s = last.ended_unix_s() - first.started_unix_s;
     if (end_s - begin_s) * (1.0 + DRIFT_MAX) + 2.0 * interval_s < study_s {
@@ -251,7 +263,10 @@ impl Fine<'_> {
             .map(|(steps, (_, shift_s))| ((steps.started_unix_s - offset_s) / rate + shift_s, steps.started_unix_s))
             .collect();
         let (offset_s, rate) = line(&points);
-        if !((rate - 1.0).abs() <= DRIFT_MAX) {
+        // Where steps are is known to about half an interval, which is much of a short study.
+        let apart_s = self.steps[self.steps.len() - 1].started_unix_s - self.steps[0].started_unix_s;
+        let drift_max = DRIFT_MAX + self.interval_s / apart_s.max(self.interval_s);
+        if rate.is_nan() || (rate - 1.0).abs() > drift_max {
             let cause = format!("the meter's clock would be off by {:.2} %", (rate - 1.0) * 100.0);
             return Err(Unavailable::new(cause).remedy(OF_THIS_STUDY));
         }
@@ -565,6 +580,27 @@ mod tests {
         let samples: Samples = made.samples().into_iter().map(set).collect();
         let why = align(&samples, &made.steps()).unwrap_err().to_string();
         assert!(why.contains("does not run evenly") || why.contains("not those of this study"), "{why}");
+    }
+
+    #[test]
+    fn load_steps_that_no_study_makes_are_refused() {
+        let made = Made::new();
+        let [first, _, last] = <[LoadSteps; 3]>::try_from(made.steps()).unwrap();
+        let with = |change: fn(&mut LoadSteps)| {
+            let mut changed = last.clone();
+            change(&mut changed);
+            align(&made.samples(), &[first.clone(), changed]).unwrap_err().reason
+        };
+        for change in [
+            (|steps| steps.chip_s = 0.0) as fn(&mut LoadSteps),
+            |steps| steps.chip_s = f64::NAN,
+            |steps| steps.chip_s = 2.0,
+            |steps| steps.code = "1111".into(),
+            |steps| steps.started_unix_s -= 1e6,
+            |steps| steps.started_unix_s = f64::INFINITY,
+        ] {
+            assert_eq!(with(change), "the load steps in study.json are not as a study makes them");
+        }
     }
 
     #[test]

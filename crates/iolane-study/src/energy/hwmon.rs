@@ -21,6 +21,9 @@ struct Sensor {
     kind: Kind,
 }
 
+/// Whether a sensor is one of a meter's.
+type Belongs = fn(&Sensor) -> bool;
+
 /// Sensors that are counted together.
 #[derive(Debug)]
 struct Sensors {
@@ -41,7 +44,7 @@ const PERIOD: Duration = Duration::from_millis(250);
 pub(super) fn candidates(root: &Path) -> Reading<Vec<Candidate>> {
     let sensors = sensors(root);
     let mut found = Vec::new();
-    let groups: [(&str, fn(&Sensor) -> bool, &'static str); 4] = [
+    let groups: [(&str, Belongs, &str); 4] = [
         ("the ACPI power meter", |sensor| sensor.chip == "power_meter", WHOLE_MACHINE),
         ("the power supplies' input", |sensor| sensor.kind == Kind::Gauge && is_input(&sensor.label), WHOLE_MACHINE),
         (

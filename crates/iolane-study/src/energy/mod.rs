@@ -84,7 +84,7 @@ impl Source {
 
     /// A model.
     pub fn modelled(model: &PowerModel) -> Self {
-        Self { name: model.to_string(), covers: WHOLE_MACHINE.into(), modelled: true }
+        Self { name: format!("{MODELLED}{model}"), covers: WHOLE_MACHINE.into(), modelled: true }
     }
 
     /// Whether a source of a row's joules, as it is written there, is a model.
@@ -97,7 +97,7 @@ impl Source {
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.modelled {
-            true => write!(f, "{MODELLED}{}", self.name),
+            true => f.write_str(&self.name),
             false => write!(f, "{}, {}", self.name, self.covers),
         }
     }

@@ -77,7 +77,7 @@ fn candidates_by(root: &Path, open: Open<'_>) -> Reading<Vec<Candidate>> {
         (vec!["energy-pkg"], PACKAGES),
     ];
     let (mut found, mut trouble) = (Vec::new(), None);
-    for (events, covers) in groups.into_iter().filter(|(events, _)| events.iter().all(|event| has(&event))) {
+    for (events, covers) in groups.into_iter().filter(|(events, _)| events.iter().all(has)) {
         match open_all(root, &events, open) {
             Ok(events) => {
                 let source = Source::measured("perf's power PMU", covers);

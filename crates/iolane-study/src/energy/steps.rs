@@ -30,6 +30,21 @@ impl LoadSteps {
         Self { started_unix_s, chip_s: CHIP_S, code: CODE.into() }
     }
 
+    /// Whether it can be: what a file says need not.
+    pub(super) fn is_sound(&self) -> bool {
+        let is_code = self.code.len() <= 1000 && self.code.bytes().all(|digit| [b'0', b'1'].contains(&digit));
+        is_code
+            && self.code.contains('0')
+            && self.code.contains('1')
+            && self.chip_s > 0.0
+            && self.ended_unix_s().is_finite()
+    }
+
+    /// Whether both are of one pattern.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        self.chip_s == other.chip_s && self.code == other.code
+    }
+
     /// Its length.
     pub fn seconds(&self) -> f64 {
         self.chip_s * self.code.len() as f64

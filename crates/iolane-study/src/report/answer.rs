@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::energy::Source;
 use crate::plan::{Arm, Metric};
 use crate::quantity::{number, quantity};
 use crate::records::{ArmResults, Results};
@@ -257,7 +258,7 @@ impl Answer {
 
     /// Whether its joules were made up by a model.
     pub fn is_modelled(&self) -> bool {
-        self.joules_from.as_ref().is_some_and(|source| source.contains("modelled"))
+        self.joules_from.as_ref().is_some_and(|source| Source::is_modelled(source))
     }
 }
 
@@ -334,7 +335,7 @@ mod tests {
         let mut rows = [rows("a", &[30.0; 3], 1.0), rows("b", &[20.0; 3], 1.0)].concat();
         rows.iter_mut().for_each(|row| {
             row.joules = Some(10.0);
-            row.sources.insert("joules".into(), "modelled: 5 W idle, 5 W a core".into());
+            row.sources.insert("joules".into(), "modelled: idle=5,core=5".into());
         });
         let answers = answers(&Results::new(&rows, Vec::new()));
         let energy = answers.last().unwrap();

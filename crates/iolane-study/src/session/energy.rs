@@ -32,10 +32,14 @@ impl Metering {
         Self { meter: Meter::open(&spec).map(Arc::new), spec, steps }
     }
 
+    /// How long the machine rests first.
+    pub(super) fn idle_time(&self) -> Duration {
+        self.meter.as_ref().map_or(Duration::ZERO, |meter| meter.idle_time())
+    }
+
     /// What it adds to a study's time: idle power, and load steps at both ends.
     pub(super) fn estimated_time(&self) -> Duration {
-        let idle = self.meter.as_ref().map_or(Duration::ZERO, |meter| meter.idle_time());
-        idle + if self.steps { steps::duration() * 2 } else { Duration::ZERO }
+        self.idle_time() + if self.steps { steps::duration() * 2 } else { Duration::ZERO }
     }
 
     /// Finds out what the idle machine takes, unless an earlier part of the study did; `None` if it was stopped.
@@ -123,8 +127,8 @@ fn unix_s(moment: Instant) -> f64 {
 /// When a peer measured for sure: its program took a while to begin and to end, which nobody tells apart.
 pub(super) fn peer_span(from: Instant, to: Instant, warmup: Duration, elapsed_s: f64) -> Reading<Span> {
     let beside_s = (to - from).as_secs_f64() - warmup.as_secs_f64() - elapsed_s;
-    let beside = Duration::from_secs_f64(beside_s.clamp(0.0, elapsed_s.max(0.0)));
-    let (from, to) = (from + warmup + beside, to - beside);
+    let beside = Duration::from_secs_f64(beside_s.clamp(0.0, 1e6));
+    let (from, to) = (from + warmup + beside, to.checked_sub(beside).unwrap_or(from));
     let is_enough = to.saturating_duration_since(from).as_secs_f64() * 2.0 >= elapsed_s && elapsed_s > 0.0;
     let cannot = "the peer took as long to begin and to end as to measure";
     is_enough.then_some(Span { from, to }).ok_or_else(|| Unavailable::new(cannot).remedy("a longer --runtime"))

@@ -316,7 +316,9 @@ impl Session {
         let metering = self.conditions.metering.clone();
         let first = order.iter().position(|(repeat, index)| runs.wants(*index, *repeat)).unwrap_or(order.len());
         let mut at = |done, now| progress(Progress { done, total, now, rows: &rows });
-        at(first, Now::MeasuresIdle);
+        if !metering.idle_time().is_zero() {
+            at(first, Now::MeasuresIdle);
+        }
         let Some(mut energy) = metering.begin(energy.clone(), stop) else {
             return Ok(self.measured(rows, preconditioned, energy.unwrap_or_default(), true, journal));
         };

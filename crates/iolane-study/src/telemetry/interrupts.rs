@@ -173,8 +173,8 @@ fn origins_below(device: &Path) -> BTreeSet<Origin> {
     if let Some(origin) = device.ancestors().find_map(origin_at) {
         return BTreeSet::from([origin]);
     }
-    // A stacked device, or the disk of its partition, lists those below it, each a link to its folder; so does an NVMe namespace of several paths its
-    // controllers, in the folder of the subsystem.
+    // A stacked device, or the one that its partition is of, lists those below it, each a link to its folder. So does the
+    // subsystem of an NVMe namespace of several paths with its controllers.
     let slaves = device.ancestors().take(2).flat_map(|folder| links_in(&folder.join("slaves")));
     let subsystem = device.ancestors().find(|folder| name_of(folder).starts_with("nvme-subsys"));
     let controllers = subsystem.map(links_in).unwrap_or_default();

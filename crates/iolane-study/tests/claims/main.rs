@@ -11,7 +11,7 @@ use iolane_study::claims::{Decision, Verdict, decide, lint};
 use iolane_study::plan::{Arm, BUILT_IN, Claim, Rule, Scale, Selection, Study};
 use iolane_study::records::Results;
 
-use model::{Figures, Model, NOISE, Spread, left_out, measured};
+use model::{Figures, METER, Model, NOISE, Spread, left_out, measured};
 use models::MODELS;
 
 const SCALES: [Scale; 2] = [Scale::Scaled, Scale::Full];
@@ -168,6 +168,18 @@ fn without_a_meter_the_claims_about_energy_are_not_testable_and_the_others_hold(
         } else {
             assert_eq!(decision.verdict, Verdict::Holds, "{}: {}", case.name(), decision.why);
         }
+    }
+}
+
+#[test]
+fn with_a_meter_the_claims_about_energy_are_decided_and_say_which() {
+    for case in cases().filter(|case| case.study.name == "hotstorage23") {
+        let decision = case.decide(&case.published());
+        if !["E2", "E3", "E4", "E7", "E8"].contains(&decision.id.as_str()) {
+            continue;
+        }
+        assert_eq!(decision.verdict, Verdict::Holds, "{}: {}", case.name(), decision.why);
+        assert!(decision.why.contains(&format!("; joules by {METER}")), "{}", decision.why);
     }
 }
 

@@ -36,6 +36,9 @@ pub(crate) struct Distortion {
     pub(crate) distort: fn(&Arm, &mut Figures),
 }
 
+/// Who told the joules.
+pub(crate) const METER: &str = "RAPL, processor packages and memory only";
+
 /// The share by which runs of one arm differ from its figures, at most.
 pub(crate) const NOISE: f64 = 0.02;
 
@@ -91,6 +94,9 @@ fn row(arm: &Arm, repeat: u32, figures: &Figures, mut noise: impl FnMut() -> f64
     row.cache_misses = figures.cache_miss_rate.map(|rate| (rate * noise() * REFERENCES) as u64);
     row.cycles = figures.cycles_per_io.map(|cycles| (cycles * noise() * row.ios as f64) as u64);
     row.joules = figures.ios_per_joule.map(|per_joule| row.ios as f64 / (per_joule * noise()));
+    if row.joules.is_some() {
+        row.sources.insert("joules".into(), METER.into());
+    }
     row
 }
 

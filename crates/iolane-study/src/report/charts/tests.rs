@@ -1,12 +1,19 @@
 //! Charts of made-up results, beside what the runs say.
 
+use std::sync::OnceLock;
+
 use super::super::fixtures::{REPEATS, built_in_study};
 use super::*;
 use crate::plan::Scale as StudyScale;
 
-fn charts(study: &str) -> Charts {
-    Charts::new(&built_in_study(study, StudyScale::Scaled))
+/// The charts of a built-in study, made once for all tests.
+fn charts(study: &'static str) -> &'static Charts {
+    static MADE: [OnceLock<Charts>; STUDIES.len()] = [const { OnceLock::new() }; STUDIES.len()];
+    let at = STUDIES.iter().position(|name| *name == study).unwrap();
+    MADE[at].get_or_init(|| Charts::new(&built_in_study(study, StudyScale::Scaled)))
 }
+
+const STUDIES: [&str; 4] = ["systor22", "ijraset24", "hotstorage23", "floe26"];
 
 fn chart<'a>(charts: &'a Charts, id: &str) -> &'a Chart {
     charts.charts.iter().find(|chart| chart.id == id).unwrap_or_else(|| panic!("no chart {id}"))
@@ -31,7 +38,7 @@ fn a_figure_shows_the_medians_of_runs_with_their_intervals_at_the_depths_that_we
 #[test]
 fn a_figure_of_latency_against_iops_goes_by_rising_depth_and_hooks_back_where_rates_fall() {
     let charts = charts("systor22");
-    let chart = chart(&charts, "figure-2d");
+    let chart = chart(charts, "figure-2d");
     assert_eq!((chart.x.label.as_str(), chart.x.unit, chart.y.unit), ("IOPS", Unit::Count, Unit::Nanoseconds));
     let line = chart.series.iter().find(|line| line.name == "iou").unwrap();
     let depths: Vec<&str> = line.points.iter().map(|mark| mark.at.as_str()).collect();
@@ -42,7 +49,7 @@ fn a_figure_of_latency_against_iops_goes_by_rising_depth_and_hooks_back_where_ra
 #[test]
 fn a_path_of_which_points_were_published_alone_is_there_with_its_look() {
     let charts = charts("hotstorage23");
-    let chart = chart(&charts, "figure-table-2-read-p50");
+    let chart = chart(charts, "figure-table-2-read-p50");
     assert_eq!(chart.kind, Kind::Bars);
     let place = chart.series.iter().position(|line| line.name == "spdk").unwrap();
     let line = &chart.series[place];
@@ -84,7 +91,7 @@ fn a_distribution_rises_from_the_shortest_to_the_longest_latency_of_all_repeats(
 #[test]
 fn a_path_looks_the_same_in_every_chart_of_every_study() {
     let mut known: HashMap<String, Look> = HashMap::new();
-    for study in ["systor22", "ijraset24", "hotstorage23", "floe26"] {
+    for study in STUDIES {
         for line in charts(study).charts.iter().flat_map(|chart| &chart.series) {
             let path = line.path.clone();
             assert!(!path.is_empty(), "{study}: {}", line.name);
@@ -96,8 +103,8 @@ fn a_path_looks_the_same_in_every_chart_of_every_study() {
 
 #[test]
 fn no_two_charts_have_one_name() {
-    for study in ["systor22", "ijraset24", "hotstorage23", "floe26"] {
-        let charts = charts(study).charts;
+    for study in STUDIES {
+        let charts = &charts(study).charts;
         let ids: HashSet<&str> = charts.iter().map(|chart| chart.id.as_str()).collect();
         assert_eq!(ids.len(), charts.len());
         let is_name = |id: &&str| id.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');

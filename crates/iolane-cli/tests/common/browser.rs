@@ -1,0 +1,128 @@
+//! A headless Chromium that tests of pages talk to over its DevTools protocol, through two pipes
+//! (<https://chromedevtools.github.io/devtools-protocol/>). It reaches no network. A page's events are kept, so that a test
+//! can ask what the page has said and fetched.
+
+use std::io::{BufRead, BufReader, PipeWriter, Write};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use command_fds::{CommandFdExt, FdMapping};
+use serde_json::{Value, json};
+
+use super::{Folder, has, wait_until};
+
+/// What has not been answered by then will not be.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A browser with one page.
+pub(crate) struct Browser {
+    child: Child,
+    commands: PipeWriter,
+    messages: mpsc::Receiver<Value>,
+    session: Option<String>,
+    sent: u64,
+    /// What the page has told by itself.
+    pub(crate) events: Vec<Value>,
+    _profile: Folder,
+}
+
+impl Browser {
+    /// Starts one; `None` where Chromium is not installed.
+    pub(crate) fn start() -> Option<Self> {
+        if !has("chromium") {
+            return None;
+        }
+        let profile = Folder::new();
+        let (from_us, commands) = std::io::pipe().unwrap();
+        let (answers, to_us) = std::io::pipe().unwrap();
+        let mut command = Command::new("chromium");
+        command
+            .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--remote-debugging-pipe"])
+            .args(["--no-first-run", "--disable-background-networking", "--disable-component-update"])
+            .args(["--disable-dev-shm-usage", "--host-resolver-rules=MAP * ~NOTFOUND"])
+            .arg(format!("--user-data-dir={}", profile.path().display()))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let mappings = [(OwnedFd::from(from_us), 3), (OwnedFd::from(to_us), 4)];
+        let mappings = mappings.map(|(parent_fd, child_fd)| FdMapping { parent_fd, child_fd });
+        command.fd_mappings(mappings.into()).unwrap();
+        let child = command.spawn().unwrap();
+        // Its ends of the pipes close with it.
+        drop(command);
+        let (sender, messages) = mpsc::channel();
+        std::thread::spawn(move || {
+            let lines = BufReader::new(answers).split(0);
+            lines.map_while(Result::ok).try_for_each(|line| sender.send(serde_json::from_slice(&line).unwrap()))
+        });
+        let mut browser =
+            Self { child, commands, messages, session: None, sent: 0, events: Vec::new(), _profile: profile };
+        let target = browser.ask("Target.createTarget", json!({"url": "about:blank"}))["targetId"].clone();
+        let attached = browser.ask("Target.attachToTarget", json!({"targetId": target, "flatten": true}));
+        browser.session = attached["sessionId"].as_str().map(str::to_owned);
+        for domain in ["Page", "Runtime", "Log", "Network"] {
+            browser.ask(&format!("{domain}.enable"), json!({}));
+        }
+        Some(browser)
+    }
+
+    /// Gives a command and waits for its answer.
+    #[track_caller]
+    pub(crate) fn ask(&mut self, method: &str, parameters: Value) -> Value {
+        self.sent += 1;
+        let mut message = json!({"id": self.sent, "method": method, "params": parameters});
+        if let Some(session) = &self.session {
+            message["sessionId"] = session.as_str().into();
+        }
+        self.commands.write_all(format!("{message}\0").as_bytes()).unwrap();
+        loop {
+            let message = self.messages.recv_timeout(LIMIT).unwrap_or_else(|_| panic!("no answer to {method}"));
+            if message["id"] == self.sent {
+                assert!(message["error"].is_null(), "{method}: {message}");
+                return message["result"].clone();
+            }
+            self.events.push(message);
+        }
+    }
+
+    /// The value of an expression in the page; of a promise, what it comes to.
+    #[track_caller]
+    pub(crate) fn evaluate(&mut self, expression: &str) -> Value {
+        let parameters = json!({"expression": expression, "awaitPromise": true, "returnByValue": true});
+        let answer = self.ask("Runtime.evaluate", parameters);
+        assert!(answer["exceptionDetails"].is_null(), "{expression}: {answer:#}");
+        answer["result"]["value"].clone()
+    }
+
+    /// A window of so many pixels, in a scheme of colours: `light` or `dark`.
+    pub(crate) fn show_as(&mut self, width: u32, height: u32, scheme: &str) {
+        let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600});
+        self.ask("Emulation.setDeviceMetricsOverride", size);
+        let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
+        self.ask("Emulation.setEmulatedMedia", json!({"features": features}));
+    }
+
+    /// Opens a file and waits until it is there with all that it loads.
+    pub(crate) fn open(&mut self, page: &Path) {
+        self.events.clear();
+        self.ask("Page.navigate", json!({"url": format!("file://{}", page.display())}));
+        self.evaluate(
+            "new Promise(done => document.readyState == 'complete' ? done() : addEventListener('load', done))",
+        );
+    }
+
+    /// The events of one kind so far.
+    pub(crate) fn heard(&self, method: &str) -> Vec<&Value> {
+        self.events.iter().filter(|event| event["method"] == method).map(|event| &event["params"]).collect()
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
