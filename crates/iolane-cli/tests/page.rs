@@ -101,7 +101,7 @@ fn open(test: &str, width: u32, scheme: &str) -> Option<Browser> {
 
 /// Opens all that is closed and goes by every chart, until each is drawn; gives their number.
 fn draw_all(browser: &mut Browser) -> u64 {
-    let drawn = browser.evaluate(
+    let drawn = browser.promised(
         "(async () => {
             document.querySelectorAll('details').forEach(details => details.open = true);
             const plots = [...document.querySelectorAll('.plot')];
@@ -258,7 +258,7 @@ fn an_accessibility_checker_finds_nothing_serious() {
         let Some(mut browser) = open("an_accessibility_checker_finds_nothing_serious", width, scheme) else { return };
         draw_all(&mut browser);
         browser.evaluate(&format!("{checker}; 0"));
-        let found = browser.evaluate(
+        let found = browser.promised(
             "axe.run().then(({ violations }) => violations.filter(({ impact }) => ['serious', 'critical'].includes(impact))
                 .map(({ id, nodes }) => `${id}: ${nodes.slice(0, 3).map(node => node.html + node.failureSummary)}`))",
         );

@@ -88,12 +88,22 @@ impl Browser {
         }
     }
 
-    /// The value of an expression in the page; of a promise, what it comes to.
+    /// The value of an expression in the page.
     #[track_caller]
     pub(crate) fn evaluate(&mut self, expression: &str) -> Value {
-        let parameters = json!({"expression": expression, "awaitPromise": true, "returnByValue": true});
+        self.ask_value(json!({"expression": expression, "returnByValue": true}))
+    }
+
+    /// What the promise that an expression makes comes to; none is kept where scripts are switched off.
+    #[track_caller]
+    pub(crate) fn promised(&mut self, expression: &str) -> Value {
+        self.ask_value(json!({"expression": expression, "returnByValue": true, "awaitPromise": true}))
+    }
+
+    #[track_caller]
+    fn ask_value(&mut self, parameters: Value) -> Value {
         let answer = self.ask("Runtime.evaluate", parameters);
-        assert!(answer["exceptionDetails"].is_null(), "{expression}: {answer:#}");
+        assert!(answer["exceptionDetails"].is_null(), "{answer:#}");
         answer["result"]["value"].clone()
     }
 
@@ -109,9 +119,9 @@ impl Browser {
     pub(crate) fn open(&mut self, page: &Path) {
         self.events.clear();
         self.ask("Page.navigate", json!({"url": format!("file://{}", page.display())}));
-        self.evaluate(
-            "new Promise(done => document.readyState == 'complete' ? done() : addEventListener('load', done))",
-        );
+        wait_until("the page is there", || {
+            self.evaluate("location.protocol == 'file:' && document.readyState == 'complete'") == true
+        });
     }
 
     /// The events of one kind so far.

@@ -204,7 +204,7 @@ impl Charts {
                 Ok(chart) => charts.charts.push(chart),
                 Err(why) => charts.not_drawn.push(NotDrawn {
                     section: Section::Figures,
-                    title: format!("Figure {}: {}", figure.id, figure.title),
+                    title: title_of(figure),
                     why: why.into(),
                 }),
             }
@@ -229,6 +229,14 @@ impl Charts {
         charts.not_drawn.extend(COSTS.iter().filter_map(|metric| not_counted(*metric, &loaded.rows)));
         make_distinct(&mut charts.charts);
         charts
+    }
+}
+
+/// `Figure 2a: ...`; what is called otherwise where it was published keeps that name: `Table 2, ...`.
+fn title_of(figure: &FigureReport) -> String {
+    match figure.id.starts_with(|first: char| first.is_ascii_digit()) {
+        true => format!("Figure {}: {}", figure.id, figure.title),
+        false => format!("{}: {}", capital(&figure.id), figure.title),
     }
 }
 
@@ -275,7 +283,7 @@ fn of_figure(figure: &FigureReport, arms: &HashMap<String, &Arm>) -> Result<Char
         id: format!("figure-{}", slug(&figure.id)),
         section: Section::Figures,
         group: String::new(),
-        title: format!("Figure {}: {}", figure.id, figure.title),
+        title: title_of(figure),
         kind,
         x,
         y,
@@ -583,7 +591,11 @@ fn cost(load: &Load, metric: Metric) -> Option<Chart> {
             None => series.push(line(&arm.arm, vec![mark])),
         }
     }
-    let y = axis_of(metric);
+    let mut y = axis_of(metric);
+    if metric == Metric::CpuSPerMillionIos {
+        // Paths are orders of magnitude apart.
+        y.scale = Scale::Log;
+    }
     let mut x = along(Factor::Depth, Scale::Log, &series);
     let kind = match x.ticks.len() {
         0 => return None,
