@@ -40,6 +40,23 @@ fn refused(ended: Ended, code: i32, says: &[&str]) {
 }
 
 #[test]
+fn a_comparison_becomes_a_page_which_takes_no_targets_place() {
+    let folder = Folder::new();
+    let target = folder.file("target", common::ODD_BYTES);
+    for out in ["a", "b"] {
+        study(&folder, out, &["--path", "psync", "--depth", "1", "--repeat", "3", "--target", "target"]);
+    }
+    let ended = iolane(&folder, ["compare", "a", "b", "--html", "page.html"]).done();
+    assert!(ended.stdout.ends_with("Page: page.html\n"), "{}", ended.stdout);
+    let page = fs::read_to_string(folder.join("page.html")).unwrap();
+    assert!(page.contains("b against a: of 1 arms") && page.contains("psync (b)"), "it says what it shows");
+    let before = fs::read(&target).unwrap();
+    refused(iolane(&folder, ["compare", "a", "b", "--html", "target"]), 2, &["it is a target"]);
+    refused(iolane(&folder, ["compare", "a", "b", "--html", "-"]), 2, &["standard output"]);
+    assert!(fs::read(&target).unwrap() == before, "it is what it was");
+}
+
+#[test]
 fn a_study_beside_itself_shows_no_difference_and_beside_another_what_differs() {
     let folder = Folder::new();
     study(&folder, "a", &["--path", "null", "--depth", "1,4", "--repeat", "3"]);

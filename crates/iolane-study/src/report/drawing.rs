@@ -129,7 +129,7 @@ where
         let (columns, rows) = (PIXELS.0 as i32, PIXELS.1 as i32);
         self.area.fill(&WHITE)?;
         let title = match self.chart.group.as_str() {
-            "" => self.chart.title.clone(),
+            group if self.chart.title.contains(group) => self.chart.title.clone(),
             group => format!("{}, {group}", self.chart.title),
         };
         self.write(&self.fit(&title, TITLE, columns - 2 * MARGIN), (MARGIN, MARGIN - 8), TITLE, INK)?;
@@ -188,6 +188,9 @@ where
             let (color, middle) = (color(&line.look.light), y + ROW / 2);
             match (self.chart.kind, line.points.is_empty()) {
                 (_, true) => {}
+                (Kind::Bars, false) if self.chart.y.scale == Scale::Log => {
+                    self.mark(self.at(x + SAMPLE / 2, middle), line.look.marker, color.filled())?;
+                }
                 (Kind::Bars, false) => {
                     let corners = [self.at(x, middle - 9), self.at(x + SAMPLE, middle + 9)];
                     self.area.draw(&Rectangle::new(corners, color.filled()))?;
@@ -324,9 +327,16 @@ where
                 let begin = place as f64 - BAR / 2.0 + width * index as f64;
                 let (middle, color) = (begin + width / 2.0, color(&line.look.light));
                 for mark in line.points.iter().filter(|mark| is_here(mark.x)) {
-                    let (low, high) = (plane.pixel_at(begin, plane.y.low), plane.pixel(begin + width, mark.y));
-                    let Some((pixel, high)) = plane.pixel(middle, mark.y).zip(high) else { continue };
-                    self.area.draw(&Rectangle::new([low, high], color.filled()))?;
+                    let Some(pixel) = plane.pixel(middle, mark.y) else { continue };
+                    if self.chart.y.scale == Scale::Log {
+                        // A length says nothing where there is no zero to begin at.
+                        self.interval(plane, mark, pixel, color)?;
+                        self.mark(pixel, line.look.marker, color.filled())?;
+                        continue;
+                    }
+                    let floor = plane.pixel_at(begin, plane.y.low);
+                    let (right, _) = plane.pixel_at(begin + width, plane.y.low);
+                    self.area.draw(&Rectangle::new([floor, (right, pixel.1)], color.filled()))?;
                     self.interval(plane, mark, pixel, INK)?;
                 }
                 for point in line.published.iter().filter(|point| is_here(point.x)) {
@@ -517,7 +527,14 @@ impl Spread {
     fn decades(self, most: usize) -> Vec<f64> {
         let decades = self.low.floor() as i32..=self.high.ceil() as i32;
         let factors: &[f64] = if (self.high - self.low) * 3.0 <= most as f64 { &[1.0, 2.0, 5.0] } else { &[1.0] };
-        decades.flat_map(|decade| factors.iter().map(move |factor| factor.log10() + f64::from(decade))).collect()
+        let ticks: Vec<f64> =
+            decades.flat_map(|decade| factors.iter().map(move |factor| factor.log10() + f64::from(decade))).collect();
+        if ticks.iter().filter(|tick| (self.low..=self.high).contains(*tick)).count() > 2 {
+            return ticks;
+        }
+        // Values that are close to each other have none of these between them.
+        let close = Self { scale: Scale::Linear, low: self.value(self.low), high: self.value(self.high) };
+        close.steps(most).into_iter().filter_map(|value| self.place(value)).collect()
     }
 
     /// Steps of 1, 2 or 5 times a power of ten.
@@ -670,7 +687,7 @@ mod tests {
 
     #[test]
     fn a_png_has_its_size_and_something_in_it() {
-        let charts = Charts::new(&built_in_study("systor22", StudyScale::Scaled));
+        let charts = Charts::new(&built_in_study("ijraset24", StudyScale::Scaled));
         let bytes = png(&charts.charts[0], "Linux 6.1").unwrap();
         let mut reader = png::Decoder::new(std::io::Cursor::new(&bytes)).read_info().unwrap();
         let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
@@ -682,7 +699,7 @@ mod tests {
 
     #[test]
     fn hostile_names_stay_text() {
-        let mut charts = Charts::new(&built_in_study("systor22", StudyScale::Scaled));
+        let mut charts = Charts::new(&built_in_study("ijraset24", StudyScale::Scaled));
         let chart = &mut charts.charts[0];
         chart.title = format!("<script>alert(1)</script>{}", "x".repeat(300));
         chart.series[0].name = "a\u{202e}b&\"<c>\n".repeat(40);
@@ -720,6 +737,8 @@ mod tests {
         let shown: Vec<String> =
             log.ticks(10, &axis).iter().map(|tick| written(Unit::Nanoseconds, log.value(*tick))).collect();
         assert_eq!(shown, ["100 us", "200 us", "500 us", "1 ms", "2 ms"]);
+        let close = Spread::of(Scale::Log, [0.00053, 0.0009].into_iter());
+        assert!((3..=8).contains(&close.ticks(10, &axis).len()), "{:?}", close.ticks(10, &axis));
         let own = Axis { ticks: vec![1.0, 4.0, 16.0, 128.0], ..axis };
         let linear = Spread::of(Scale::Linear, [1.0, 128.0].into_iter());
         assert_eq!(linear.ticks(20, &own), [1.0, 16.0, 128.0]);
