@@ -58,7 +58,8 @@ pub(crate) fn energy(arguments: &EnergyArguments) -> anyhow::Result<Outcome> {
         return Err(error);
     }
     output::print(&page(&remade))?;
-    output::print(&format!("Results: {}, {RECORDS_FILE}\n", report.display()))?;
+    let page = crate::report::page_of(folder).map_or_else(String::new, |page| format!("{}, ", page.display()));
+    output::print(&format!("Results: {page}{}, {RECORDS_FILE}\n", report.display()))?;
     Ok(Outcome::Done)
 }
 

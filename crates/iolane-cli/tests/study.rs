@@ -270,8 +270,8 @@ fn a_damaged_journal_is_refused_with_its_line_and_stays_as_it_is() {
     let text = fs::read_to_string(results.join("journal.jsonl")).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     for (damaged, words) in [
-        (text.replace("\"repeat\":0", "\"repeat\":x"), ["journal.jsonl line 2", "column"]),
-        (text.replace("\"repeat\":0", "\"repeat\":-1"), ["journal.jsonl line 2", "-1"]),
+        (text.replace("\"repeat\":0", "\"repeat\":x"), ["journal.jsonl line 3", "column"]),
+        (text.replace("\"repeat\":0", "\"repeat\":-1"), ["journal.jsonl line 3", "-1"]),
         (text.replace(lines[2], ""), ["journal.jsonl line 3", "EOF"]),
         (text.replace(lines[0], "{}"), ["journal.jsonl line 1", "schema"]),
         (text.replace("iolane.journal/2", "iolane.journal/1"), ["journal.jsonl line 1", "iolane.journal/1"]),

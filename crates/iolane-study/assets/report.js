@@ -139,13 +139,13 @@
       return [
         {
           // On a scale of ratios a bar has no length that means anything.
-          id: `line ${at}`, ...(chart.y.scale === "log" ? { type: "scatter", symbol: `path://${markers[look.marker]}`, symbolSize: 10, z: 4 } : { type: "bar", barWidth: 13, barGap: "-100%" }),
+          id: `line ${at}`, ...(chart.y.scale === "log" ? { type: "scatter", symbol: `path://${markers[look.marker]}`, symbolSize: 10, z: 5 } : { type: "bar", barWidth: 13, barGap: "-100%" }),
           data: line.points.map(([place, value]) => [value, place]), color, emphasis: { disabled: true },
         },
         { id: `interval ${at}`, type: "custom", silent: true, data: line.points.map(([place, value, low, high]) => [place, low ?? value, high ?? value, value]), renderItem: whiskerOfBar(chart.y, colors), encode: { x: [1, 2], y: 0 }, z: 4 },
         {
           id: `published ${at}`, type: "scatter", data: line.published.map(([place, value]) => [value, place]), symbol: `path://${markers[look.marker]}`, symbolSize: 11,
-          itemStyle: { color: "transparent", borderColor: color, borderWidth: 1.8 }, emphasis: { disabled: true }, z: 5,
+          itemStyle: { color: "transparent", borderColor: color, borderWidth: 1.8 }, emphasis: { disabled: true }, z: 6,
         },
       ];
     });

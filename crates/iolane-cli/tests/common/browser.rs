@@ -12,7 +12,7 @@ use std::time::Duration;
 use command_fds::{CommandFdExt, FdMapping};
 use serde_json::{Value, json};
 
-use super::{Folder, has};
+use super::{Folder, has, wait_until};
 
 /// What has not been answered by then will not be.
 const LIMIT: Duration = Duration::from_secs(60);

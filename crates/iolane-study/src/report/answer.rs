@@ -128,14 +128,11 @@ pub(crate) const REPEATS_FOR_ADVICE: usize = 3;
 /// A path below this share of the best is not called its equal, however wide the interval: it was too noisy to tell.
 const CLOSE_TO_BEST: f64 = 0.9;
 
-/// The answers for each kind of load; none where there are too few repeats to tell chance from difference.
+/// The answers for each kind of load, among the arms with enough repeats to tell chance from difference; none without such.
 pub fn answers(results: &Results) -> Vec<Answer> {
     let own = results.arms.iter().filter(|arm| arm.arm.peer.is_none());
     let mut loads: BTreeMap<_, Vec<&ArmResults>> = BTreeMap::new();
-    for arm in own {
-        if arm.rows.len() < REPEATS_FOR_ADVICE {
-            return Vec::new();
-        }
+    for arm in own.filter(|arm| arm.rows.len() >= REPEATS_FOR_ADVICE) {
         loads.entry(load_of(&arm.arm)).or_default().push(arm);
     }
     let goals = |arms: &Vec<&ArmResults>| {
@@ -344,6 +341,12 @@ mod tests {
             energy.words(),
             "per joule take a (3 I/Os per joule, modelled, depth 1), 1.5x better than b (1.5x to 1.5x)"
         );
+    }
+
+    #[test]
+    fn an_arm_with_too_few_repeats_is_no_choice_and_keeps_the_others_from_none() {
+        let text = throughput(&[("a", &[20.0, 21.0, 22.0], 1.0), ("b", &[90.0, 90.0], 1.0), ("c", &[10.0; 3], 1.0)]);
+        assert!(text.starts_with("for throughput take a ") && text.contains(" better than c "), "{text}");
     }
 
     #[test]
