@@ -28,14 +28,21 @@ pub const PIXELS: (u32, u32) = (1600, 1000);
 /// A PNG is drawn that many times as large, and each square of that many pixels becomes one: what makes edges smooth.
 const OVERSAMPLING: u32 = 2;
 
+/// An SVG is drawn that many times as large and shown in its own size: the drawing library knows whole pixels alone, and the
+/// dashes of a line would not be in one line.
+const FINENESS: u32 = 8;
+
 /// A chart as an SVG document; `footer` says where its figures are from.
 ///
 /// # Errors
 /// `Failed` if the drawing library fails.
 pub fn svg(chart: &Chart, footer: &str) -> Result<String> {
     let mut text = String::new();
-    draw(SVGBackend::with_string(&mut text, PIXELS), chart, footer, 1)?;
-    Ok(text)
+    let (columns, rows) = (PIXELS.0 * FINENESS, PIXELS.1 * FINENESS);
+    draw(SVGBackend::with_string(&mut text, (columns, rows)), chart, footer, FINENESS)?;
+    let [drawn, shown] =
+        [(columns, rows), PIXELS].map(|(width, height)| format!(r#"width="{width}" height="{height}""#));
+    Ok(text.replacen(&drawn, &shown, 1))
 }
 
 /// A chart as a PNG file's bytes; `footer` says where its figures are from.
@@ -673,7 +680,12 @@ mod tests {
             for id in ids {
                 let chart = charts.iter().find(|chart| chart.id == *id).unwrap();
                 let text = svg(chart, "Linux 6.1").unwrap();
-                assert!(text.starts_with("<svg") && text.trim_end().ends_with("</svg>"), "{}", chart.id);
+                assert!(
+                    text.starts_with(r#"<svg width="1600" height="1000" viewBox="0 0 12800 8000""#),
+                    "{}",
+                    chart.id
+                );
+                assert!(text.trim_end().ends_with("</svg>"), "{}", chart.id);
                 for part in ["Linux 6.1", &chart.x.label, &chart.y.label] {
                     assert!(text.contains(part), "{}: no {part}", chart.id);
                 }
