@@ -31,19 +31,19 @@ const PLACES: [Place; 3] = [
         name: "linux-6.1",
         title: "In the lab: Linux 6.1, two emulated NVMe drives",
         words: &["lab", "run", "--kernel", "6.1", "--nvme", "2", "--cpus", "2", "--"],
-        options: &["--time", "2m"],
+        options: &["--time", "90s"],
     },
     Place {
         name: "linux-7.2",
         title: "In the lab: Linux 7.2, two emulated NVMe drives",
         words: &["lab", "run", "--kernel", "7.2", "--nvme", "2", "--cpus", "2", "--"],
-        options: &["--time", "2m"],
+        options: &["--time", "90s"],
     },
     Place {
         name: "scratch",
         title: "On a scratch file, with a model of the machine's power",
         words: &[],
-        options: &["--time", "1m", "--power-model", "idle=40W,core=15W"],
+        options: &["--time", "45s", "--power-model", "idle=40W,core=15W"],
     },
 ];
 
@@ -149,7 +149,7 @@ mod tests {
     fn a_command_is_what_a_person_would_type() {
         assert_eq!(
             command(&PLACES[0], "floe26").join(" "),
-            "lab run --kernel 6.1 --nvme 2 --cpus 2 -- study floe26 --time 2m"
+            "lab run --kernel 6.1 --nvme 2 --cpus 2 -- study floe26 --time 90s"
         );
     }
 }

@@ -94,7 +94,8 @@ mod tests {
         let mut after = before.clone();
         after.rows.iter_mut().for_each(|row| row.ios *= 2);
         let charts = compared(&[before, after], &["before", "after"]);
-        let chart = charts.iter().find(|chart| chart.section == Section::Figures).unwrap();
+        let chart = charts.iter().find(|chart| chart.id == "figure-2").unwrap();
+        assert!(chart.series.iter().any(|line| !line.published.is_empty()));
         for pair in chart.series.chunks(2) {
             let [before, after] = pair else { panic!("{pair:?}") };
             assert_eq!(before.name.replace("(before)", "(after)"), after.name);
