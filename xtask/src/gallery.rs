@@ -48,7 +48,7 @@ const PLACES: [Place; 3] = [
 ];
 
 /// A picture of a page: its name, and the window's size in pixels.
-const PICTURES: [(&str, &str); 2] = [("wide", "1280,1600"), ("narrow", "500,1600")];
+const PICTURES: [(&str, &str); 2] = [("wide", "1280,1600"), ("narrow", "500,2000")];
 
 pub(crate) fn run(names: &[String]) -> Result<bool> {
     let is_wanted = |place: &&Place| names.is_empty() || names.iter().any(|name| name == place.name);
@@ -102,7 +102,7 @@ fn photograph(page: &Path, picture: &Path, size: &str) -> Result<()> {
     let profile = tempfile::tempdir()?;
     let mut browser = program("chromium");
     browser
-        .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=4000"])
+        .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--timeout=8000"])
         .arg(format!("--user-data-dir={}", profile.path().display()))
         .arg(format!("--window-size={size}"))
         .arg(format!("--screenshot={}", picture.display()))

@@ -103,8 +103,8 @@ fn skipped(loaded: &Loaded) -> String {
     let mut rows = String::new();
     for skipped in skipped {
         let remedy = if skipped.remedy.is_empty() { String::new() } else { format!("; {}", plain(&skipped.remedy)) };
-        let what = plain(&skipped.path);
-        let _ = writeln!(rows, "- {what}, {} arms: {}{remedy}", skipped.arms, plain(&skipped.reason));
+        let (what, plural) = (plain(&skipped.path), if skipped.arms == 1 { "" } else { "s" });
+        let _ = writeln!(rows, "- {what}, {} arm{plural}: {}{remedy}", skipped.arms, plain(&skipped.reason));
     }
     folded(&format!("{arms} arms were not measured"), &rows)
 }
