@@ -37,24 +37,28 @@ const PLACES: [Place; 3] = [
         name: "linux-7.2",
         title: "In the lab: Linux 7.2, two emulated NVMe drives",
         words: &["lab", "run", "--kernel", "7.2", "--nvme", "2", "--cpus", "2", "--"],
-        options: &["--time", "90s"],
+        options: &["--time", "60s", "--repeat", "3"],
     },
     Place {
         name: "scratch",
         title: "On a scratch file, with a model of the machine's power",
         words: &[],
-        options: &["--time", "45s", "--power-model", "idle=40W,core=15W"],
+        options: &["--time", "45s", "--repeat", "3", "--power-model", "idle=40W,core=15W"],
     },
 ];
+
+/// What stands for the gallery's first page alone.
+const INDEX: &str = "index";
 
 /// A picture of a page: its name, and the window's size in pixels.
 const PICTURES: [(&str, &str); 2] = [("wide", "1280,1600"), ("narrow", "500,2000")];
 
 pub(crate) fn run(names: &[String]) -> Result<bool> {
     let is_wanted = |place: &&Place| names.is_empty() || names.iter().any(|name| name == place.name);
-    if let Some(unknown) = names.iter().find(|name| PLACES.iter().all(|place| place.name != **name)) {
+    let is_known = |name: &&String| *name == INDEX || PLACES.iter().any(|place| place.name == **name);
+    if let Some(unknown) = names.iter().find(|name| !is_known(name)) {
         let known = PLACES.map(|place| place.name).join(", ");
-        bail!("there is no place `{unknown}`; there are {known}");
+        bail!("there is no place `{unknown}`; there are {known}, and {INDEX}");
     }
     let packages = [CHROMIUM, QEMU];
     if let Some(missing) = packages::install(&packages).first() {
@@ -138,6 +142,10 @@ fn index() -> Result<String> {
             )?;
         }
     }
+    text.push_str(
+        "\n## While a study runs\n\nA screen that follows the terminal's size: [wide](live-wide.txt), [narrow](live-narrow.txt); captured by \
+         `IOLANE_GALLERY=$PWD/docs/gallery cargo test -p iolane-cli --test live`.\n",
+    );
     Ok(text)
 }
 

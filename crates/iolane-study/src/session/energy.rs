@@ -43,20 +43,19 @@ impl Metering {
     }
 
     /// Finds out what the idle machine takes, unless an earlier part of the study did; `None` if it was stopped.
-    pub(super) fn begin(&self, earlier: Option<EnergyNotes>, stop: &AtomicBool) -> Option<EnergyNotes> {
-        let earlier = earlier.unwrap_or_default();
+    pub(super) fn begin(&self, earlier: &EnergyNotes, stop: &AtomicBool) -> Option<EnergyNotes> {
         let meter = match &self.meter {
             Ok(meter) => meter,
             Err(why) => {
                 return Some(EnergyNotes {
                     unavailable: Some(why.to_string()),
-                    load_steps: earlier.load_steps,
+                    load_steps: earlier.load_steps.clone(),
                     ..EnergyNotes::default()
                 });
             }
         };
         if earlier.source.as_ref() == Some(meter.source()) && earlier.idle_watts.is_some() {
-            return Some(earlier);
+            return Some(earlier.clone());
         }
         let from = Instant::now();
         while from.elapsed() < meter.idle_time() {
@@ -70,7 +69,7 @@ impl Metering {
             source: Some(meter.source().clone()),
             unavailable: None,
             idle_watts: idle.ok(),
-            load_steps: earlier.load_steps,
+            load_steps: earlier.load_steps.clone(),
             alignment: None,
         })
     }
@@ -156,7 +155,7 @@ mod tests {
     #[test]
     fn a_modelled_run_has_joules_above_idle_too_and_says_modelled() {
         let metering = modelled();
-        let notes = metering.begin(None, &AtomicBool::new(false)).unwrap();
+        let notes = metering.begin(&EnergyNotes::default(), &AtomicBool::new(false)).unwrap();
         assert_eq!(notes.idle_watts, Some(40.0));
         let mut row = row();
         metering.fill(&mut row, Ok(now()), &notes);
@@ -169,7 +168,7 @@ mod tests {
     #[test]
     fn without_a_meter_every_run_says_why() {
         let metering = Metering::open(MeterSpec::None, false);
-        let notes = metering.begin(None, &AtomicBool::new(false)).unwrap();
+        let notes = metering.begin(&EnergyNotes::default(), &AtomicBool::new(false)).unwrap();
         assert_eq!(notes.unavailable.as_deref(), Some("no meter was asked for (--meter none)"));
         let mut row = row();
         metering.fill(&mut row, Ok(now()), &notes);
@@ -183,12 +182,12 @@ mod tests {
     #[test]
     fn a_study_that_goes_on_has_the_idle_power_of_its_first_part() {
         let metering = modelled();
-        let mut earlier = metering.begin(None, &AtomicBool::new(false)).unwrap();
+        let mut earlier = metering.begin(&EnergyNotes::default(), &AtomicBool::new(false)).unwrap();
         earlier.idle_watts = Some(39.0);
         earlier.load_steps = vec![steps::LoadSteps::at(5.0)];
-        assert_eq!(metering.begin(Some(earlier.clone()), &AtomicBool::new(false)).unwrap(), earlier);
+        assert_eq!(metering.begin(&earlier, &AtomicBool::new(false)).unwrap(), earlier);
         let other = Metering::open(MeterSpec::Model("idle=41,core=8".parse().unwrap()), false);
-        let notes = other.begin(Some(earlier), &AtomicBool::new(false)).unwrap();
+        let notes = other.begin(&earlier, &AtomicBool::new(false)).unwrap();
         assert_eq!((notes.idle_watts, notes.load_steps.len()), (Some(41.0), 1));
     }
 

@@ -123,6 +123,15 @@ pub struct Measured {
     pub journal: Journal,
 }
 
+/// What there is of a study so far, and where it is kept.
+#[derive(Debug)]
+struct Kept {
+    rows: Vec<Row>,
+    preconditioned: Vec<Preconditioned>,
+    energy: EnergyNotes,
+    journal: Journal,
+}
+
 /// What has to be the same for an interrupted study to go on, and the length of its runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Setup {
@@ -281,89 +290,120 @@ impl Session {
     /// # Errors
     /// `Failed` if the journal cannot be written, or is another study's.
     pub fn run(mut self, folder: &Path, stop: &AtomicBool, mut progress: impl FnMut(Progress<'_>)) -> Result<Measured> {
+        let mut kept = self.open(folder)?;
+        let mut runs = Runs::new(&self.planned, &kept.rows);
+        let order = self.order();
+        let is_whole = self.prepare(&order, &runs, &mut kept, stop, &mut progress)?
+            && self.run_wanted(&order, &mut runs, &mut kept, stop, &mut progress)?;
+        Ok(self.measured(kept, !is_whole))
+    }
+
+    /// Opens the journal, and takes over what an interrupted study of the same set-up left in it.
+    fn open(&mut self, folder: &Path) -> Result<Kept> {
         let (mut journal, begun) = Journal::open::<Setup>(folder)?;
         let mut setup = self.setup();
-        let (mut rows, mut preconditioned, mut energy) = (Vec::new(), Vec::new(), None);
-        match begun {
-            None => journal.begin(&setup)?,
-            Some(begun) => {
-                setup.runtime_ns = begun.setup.runtime_ns;
-                if begun.setup != setup {
-                    return Err(another_study(folder, &begun.setup, &setup));
-                }
-                self.set_runtime(Duration::from_nanos(setup.runtime_ns));
-                (rows, preconditioned, energy) = (begun.rows, begun.preconditioned, begun.energy);
-            }
+        let Some(begun) = begun else {
+            journal.begin(&setup)?;
+            return Ok(Kept { rows: Vec::new(), preconditioned: Vec::new(), energy: EnergyNotes::default(), journal });
+        };
+        setup.runtime_ns = begun.setup.runtime_ns;
+        if begun.setup != setup {
+            return Err(another_study(folder, &begun.setup, &setup));
         }
-        let mut runs = Runs::new(&self.planned, &rows);
-        let (total, order) = (self.runs(), self.order());
-        let writes =
-            |(repeat, index): &(u32, usize)| self.planned[*index].arm.rw.writes() && runs.wants(*index, *repeat);
-        if order.iter().any(writes) {
-            let done = order.iter().filter(|(repeat, index)| !runs.wants(*index, *repeat)).count();
-            let tell = |target: &str| progress(Progress { done, total, now: Now::Preconditions(target), rows: &rows });
+        self.set_runtime(Duration::from_nanos(setup.runtime_ns));
+        let energy = begun.energy.unwrap_or_default();
+        Ok(Kept { rows: begun.rows, preconditioned: begun.preconditioned, energy, journal })
+    }
+
+    /// What comes before the first run: targets that are to be written, idle power, load steps. `false` if it was stopped.
+    fn prepare(
+        &self,
+        order: &[(u32, usize)],
+        runs: &Runs,
+        kept: &mut Kept,
+        stop: &AtomicBool,
+        progress: &mut impl FnMut(Progress<'_>),
+    ) -> Result<bool> {
+        let is_wanted = |(repeat, index): &&(u32, usize)| runs.wants(*index, *repeat);
+        let done = order.len() - order.iter().filter(is_wanted).count();
+        let total = self.runs();
+        if order.iter().filter(is_wanted).any(|(_, index)| self.planned[*index].arm.rw.writes()) {
+            let rows = &kept.rows;
+            let tell = |target: &str| progress(Progress { done, total, now: Now::Preconditions(target), rows });
             match precondition::precondition(&self.planned, &self.conditions, (stop, &self.gauge), tell) {
-                Ok(done) => {
-                    journal.note_preconditioning(&done)?;
-                    preconditioned = done;
-                }
-                Err(_) if stop.load(Ordering::Relaxed) => {
-                    return Ok(self.measured(rows, preconditioned, energy.unwrap_or_default(), true, journal));
-                }
+                Ok(preconditioned) => kept.preconditioned = preconditioned,
+                Err(_) if stop.load(Ordering::Relaxed) => return Ok(false),
                 Err(error) => return Err(error),
             }
+            kept.journal.note_preconditioning(&kept.preconditioned)?;
         }
-        let metering = self.conditions.metering.clone();
-        let first = order.iter().position(|(repeat, index)| runs.wants(*index, *repeat)).unwrap_or(order.len());
-        let mut at = |done, now| progress(Progress { done, total, now, rows: &rows });
+        let metering = &self.conditions.metering;
         if !metering.idle_time().is_zero() {
-            at(first, Now::MeasuresIdle);
+            progress(Progress { done, total, now: Now::MeasuresIdle, rows: &kept.rows });
         }
-        let Some(mut energy) = metering.begin(energy.clone(), stop) else {
-            return Ok(self.measured(rows, preconditioned, energy.unwrap_or_default(), true, journal));
-        };
-        if metering.steps {
-            at(first, Now::MakesLoadSteps);
-            metering.make_steps(&mut energy, stop);
-        }
-        journal.note_energy(&energy)?;
-        let mut last_repeat = order.get(first).map_or(0, |(repeat, _)| *repeat);
-        for (done, (repeat, index)) in order.into_iter().enumerate() {
+        let Some(energy) = metering.begin(&kept.energy, stop) else { return Ok(false) };
+        kept.energy = energy;
+        kept.journal.note_energy(&kept.energy)?;
+        self.make_load_steps(done, kept, stop, progress)?;
+        Ok(true)
+    }
+
+    /// Makes the runs that are wanted still, in that order. `false` if it was stopped.
+    fn run_wanted(
+        &self,
+        order: &[(u32, usize)],
+        runs: &mut Runs,
+        kept: &mut Kept,
+        stop: &AtomicBool,
+        progress: &mut impl FnMut(Progress<'_>),
+    ) -> Result<bool> {
+        let (total, metering) = (self.runs(), &self.conditions.metering);
+        let mut last_repeat = None;
+        for (done, &(repeat, index)) in order.iter().enumerate() {
             let planned = &self.planned[index];
-            if repeat > last_repeat && metering.steps_are_due(&energy) {
-                progress(Progress { done, total, now: Now::MakesLoadSteps, rows: &rows });
-                if metering.make_steps(&mut energy, stop) {
-                    journal.note_energy(&energy)?;
+            if runs.wants(index, repeat) {
+                if last_repeat.is_some_and(|last| last < repeat) && metering.steps_are_due(&kept.energy) {
+                    self.make_load_steps(done, kept, stop, progress)?;
                 }
+                last_repeat = Some(repeat);
             }
-            last_repeat = repeat;
             while runs.wants(index, repeat) {
                 if stop.load(Ordering::Relaxed) {
-                    return Ok(self.measured(rows, preconditioned, energy, true, journal));
+                    return Ok(false);
                 }
-                let now = match runs.attempts(index, repeat) {
-                    0 => Now::Runs(&planned.arm),
-                    _ => Now::RunsAgain(&planned.arm),
-                };
-                progress(Progress { done, total, now, rows: &rows });
                 let attempts = runs.attempts(index, repeat);
+                let now = if attempts == 0 { Now::Runs(&planned.arm) } else { Now::RunsAgain(&planned.arm) };
+                progress(Progress { done, total, now, rows: &kept.rows });
                 let watched = (stop, &*self.gauge);
                 let Some((mut row, span)) = attempt(planned, repeat, attempts, runs.may_retry(total), watched) else {
-                    return Ok(self.measured(rows, preconditioned, energy, true, journal));
+                    return Ok(false);
                 };
-                metering.fill(&mut row, span, &energy);
-                journal.append(&row)?;
+                metering.fill(&mut row, span, &kept.energy);
+                kept.journal.append(&row)?;
                 runs.note(index, &row);
-                rows.push(row);
+                kept.rows.push(row);
             }
         }
-        if metering.steps {
-            progress(Progress { done: total, total, now: Now::MakesLoadSteps, rows: &rows });
-            if metering.make_steps(&mut energy, stop) {
-                journal.note_energy(&energy)?;
-            }
+        self.make_load_steps(total, kept, stop, progress)?;
+        Ok(true)
+    }
+
+    /// Makes load steps, where an external meter is to find them.
+    fn make_load_steps(
+        &self,
+        done: usize,
+        kept: &mut Kept,
+        stop: &AtomicBool,
+        progress: &mut impl FnMut(Progress<'_>),
+    ) -> Result<()> {
+        if !self.conditions.metering.steps {
+            return Ok(());
         }
-        Ok(self.measured(rows, preconditioned, energy, false, journal))
+        progress(Progress { done, total: self.runs(), now: Now::MakesLoadSteps, rows: &kept.rows });
+        if self.conditions.metering.make_steps(&mut kept.energy, stop) {
+            kept.journal.note_energy(&kept.energy)?;
+        }
+        Ok(())
     }
 
     /// Every run, repeat by repeat, the arms of each in an order of chance; the same each time for the same seed.
@@ -374,14 +414,8 @@ impl Session {
         repeats.flat_map(|repeat| shuffled(arms, &mut random).into_iter().map(move |arm| (repeat, arm))).collect()
     }
 
-    fn measured(
-        mut self,
-        rows: Vec<Row>,
-        preconditioned: Vec<Preconditioned>,
-        energy: EnergyNotes,
-        interrupted: bool,
-        journal: Journal,
-    ) -> Measured {
+    fn measured(mut self, kept: Kept, interrupted: bool) -> Measured {
+        let Kept { rows, preconditioned, energy, journal } = kept;
         let runs = Runs::new(&self.planned, &rows);
         let mut whole_repeats = self.conditions.lengths.repeats;
         for (index, Planned { arm, .. }) in self.planned.iter().enumerate() {
