@@ -84,11 +84,14 @@ fn command(place: &Place, study: &str) -> Vec<String> {
 fn show(place: &Place, study: &str) -> Result<()> {
     let kept = root().join(FOLDER).join(place.name).join(study);
     let work = tempfile::tempdir()?;
-    let iolane = root().join("target/release/iolane").display().to_string();
+    // Pages tell the command: with the name by which a person calls the program.
+    let folders = std::env::var("PATH").unwrap_or_default();
+    let path = format!("{}:{folders}", root().join("target/release").display());
     let words = command(place, study);
     eprintln!("$ iolane {}", words.join(" "));
-    let output =
-        program(&iolane).args(&words).current_dir(work.path()).stderr(std::process::Stdio::inherit()).output()?;
+    let mut iolane = program("iolane");
+    iolane.env("PATH", &path).args(&words).current_dir(work.path()).stderr(std::process::Stdio::inherit());
+    let output = iolane.output()?;
     // 1 is a study that gave up an arm: the page says so.
     ensure!(matches!(output.status.code(), Some(0 | 1)), "it ended with {}", output.status);
     let results = work.path().join("results").join(study);
@@ -97,7 +100,10 @@ fn show(place: &Place, study: &str) -> Result<()> {
     std::fs::create_dir_all(&kept)?;
     std::fs::write(kept.join("terminal.txt"), &output.stdout)?;
     let report = [results.display().to_string(), "--md".into(), digest, "--out".into(), page.display().to_string()];
-    ensure!(succeeds(program(&iolane).arg("report").args(report))?, "no report could be made: see above");
+    ensure!(
+        succeeds(program("iolane").env("PATH", &path).arg("report").args(report))?,
+        "no report could be made: see above"
+    );
     PICTURES.iter().try_for_each(|(name, size)| photograph(&page, &kept.join(format!("{name}.png")), size))
 }
 

@@ -16,6 +16,7 @@ use iolane_lab::{
 };
 
 use iolane_study::session::InstalledPeer;
+use iolane_study::telemetry::{COMMAND_LINE_VARIABLE, command_line};
 
 use crate::arguments::{self, Accel, Cli, Command, GuestArguments, LabCommand, LabRunArguments};
 use crate::interrupt::STOP;
@@ -70,7 +71,8 @@ fn in_guest(
         kernel,
     };
     let words = [PROGRAM].into_iter().chain(words.iter().map(String::as_str));
-    let job = Job { commands: vec![GuestCommand::new(words)], folder, returns };
+    let command = GuestCommand::new(words).with(COMMAND_LINE_VARIABLE, serde_json::to_string(&command_line())?);
+    let job = Job { commands: vec![command], folder, returns };
     let mut events = Shown { lab: &lab, output, ended: None };
     lab.run(&job, &mut events, &STOP)?;
     Ok(match events.ended {

@@ -14,7 +14,7 @@ use serde::{Serialize, Serializer};
 pub struct Host {
     /// The version of iolane.
     pub iolane_version: &'static str,
-    /// The command line, the program first; what is not UTF-8 in it is replaced.
+    /// The command line, the program first; what is not UTF-8 in it is replaced. In the lab it is that of the lab.
     pub command_line: Vec<String>,
     /// The architecture in the kernel's word, uname(2).
     pub arch: String,
@@ -47,6 +47,10 @@ pub struct Host {
     /// The number of groups the IOMMU makes; 0 is no IOMMU in use.
     pub iommu_groups: Option<usize>,
 }
+
+/// Names the variable in which a guest of the lab finds the command that made it, as a JSON array of words: that is the
+/// one to give again.
+pub const COMMAND_LINE_VARIABLE: &str = "IOLANE_COMMAND_LINE";
 
 /// How the kernel handles the processor's vulnerabilities: how many of those it knows are in which state.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -104,7 +108,7 @@ impl Host {
         let meminfo = read("/proc/meminfo").unwrap_or_default();
         Self {
             iolane_version: env!("CARGO_PKG_VERSION"),
-            command_line: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
+            command_line: command_line(),
             arch: uname.machine().to_string_lossy().into_owned(),
             kernel_release: uname.release().to_string_lossy().into_owned(),
             kernel_version: uname.version().to_string_lossy().into_owned(),
@@ -211,6 +215,17 @@ pub(super) fn read(path: impl AsRef<Path>) -> Option<String> {
 
 fn file_name(path: &Path) -> Option<String> {
     Some(path.file_name()?.to_str()?.to_owned())
+}
+
+/// The words to give again: this program's, or in the lab those of the lab; what is not UTF-8 in them is replaced.
+pub fn command_line() -> Vec<String> {
+    handed_over(std::env::var(COMMAND_LINE_VARIABLE).ok().as_deref())
+}
+
+fn handed_over(words: Option<&str>) -> Vec<String> {
+    words
+        .and_then(|words| serde_json::from_str(words).ok())
+        .unwrap_or_else(|| std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect())
 }
 
 fn governors() -> impl Iterator<Item = String> {
@@ -494,6 +509,13 @@ mod tests {
             .write("kernel/config/nullb/nullb1/poll_queues", "2\n");
         assert_eq!((poll_queues(&sys.path(""), "nullb0"), poll_queues(&sys.path(""), "nullb1")), (Some(1), Some(2)));
         assert_eq!(poll_queues(&sys.path(""), "sda"), None);
+    }
+
+    #[test]
+    fn in_the_lab_the_command_line_is_that_of_the_lab() {
+        let outer = r#"["iolane", "lab", "run", "--", "study", "a b"]"#;
+        assert_eq!(handed_over(Some(outer)).join(" "), "iolane lab run -- study a b");
+        assert_eq!(handed_over(None), handed_over(Some("no JSON")));
     }
 
     #[test]

@@ -27,7 +27,7 @@ mod watch;
 pub use cpu::{CpuSnapshot, CpuUse};
 pub use facts::{Facts, InterruptSpread, Turbo};
 pub use findings::{Finding, findings};
-pub use host::{DeviceHost, FileSystem, Host, HugePages, Limit, Mitigations};
+pub use host::{COMMAND_LINE_VARIABLE, DeviceHost, FileSystem, Host, HugePages, Limit, Mitigations, command_line};
 pub use machine::{MachineSnapshot, MachineUse};
 pub use syscalls::SyscallCounter;
 pub use watch::{RunTelemetry, Watch};
