@@ -1,8 +1,10 @@
 //! `cargo xtask gallery [PLACE...]`: runs the four studies in the lab and on a scratch file, and keeps what they made in
 //! docs/gallery: each page, its digest, pictures of it, what the terminal showed, and the command. Nothing there is typed.
+//! The runs stay in target/gallery, from which `cargo xtask gallery pages` makes everything but the terminal's text again.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -13,6 +15,12 @@ const STUDIES: [&str; 4] = ["systor22", "ijraset24", "hotstorage23", "floe26"];
 
 /// Where the gallery is, from the repository's root.
 const FOLDER: &str = "docs/gallery";
+
+/// Where the runs stay that it was made from.
+const RUNS: &str = "target/gallery";
+
+/// The study that is shown on two kernels beside each other, and the places it is compared between.
+const COMPARED: (&str, [&str; 2]) = ("systor22", ["linux-6.1", "linux-7.2"]);
 
 /// Where the studies are run.
 struct Place {
@@ -37,7 +45,7 @@ const PLACES: [Place; 3] = [
         name: "linux-7.2",
         title: "In the lab: Linux 7.2, two emulated NVMe drives",
         words: &["lab", "run", "--kernel", "7.2", "--nvme", "2", "--cpus", "2", "--"],
-        options: &["--time", "60s", "--repeat", "3"],
+        options: &["--time", "90s"],
     },
     Place {
         name: "scratch",
@@ -47,29 +55,35 @@ const PLACES: [Place; 3] = [
     },
 ];
 
-/// What stands for the gallery's first page alone.
-const INDEX: &str = "index";
+/// What stands for every page again, without a run.
+const PAGES: &str = "pages";
 
 /// A picture of a page: its name, and the window's size in pixels.
 const PICTURES: [(&str, &str); 2] = [("wide", "1280,1600"), ("narrow", "500,2000")];
 
 pub(crate) fn run(names: &[String]) -> Result<bool> {
-    let is_wanted = |place: &&Place| names.is_empty() || names.iter().any(|name| name == place.name);
-    let is_known = |name: &&String| *name == INDEX || PLACES.iter().any(|place| place.name == **name);
+    let is_known = |name: &&String| *name == PAGES || PLACES.iter().any(|place| place.name == **name);
     if let Some(unknown) = names.iter().find(|name| !is_known(name)) {
         let known = PLACES.map(|place| place.name).join(", ");
-        bail!("there is no place `{unknown}`; there are {known}, and {INDEX}");
+        bail!("there is no place `{unknown}`; there are {known}, and {PAGES}");
     }
     let packages = [CHROMIUM, QEMU];
     if let Some(missing) = packages::install(&packages).first() {
         bail!("the gallery needs the Debian package {}", missing.name);
     }
     ensure!(succeeds(&mut cargo(&["build", "--release", "-q"]))?, "the program could not be built: see above");
+    let is_wanted = |place: &&Place| names.is_empty() || names.iter().any(|name| name == place.name);
     for place in PLACES.iter().filter(is_wanted) {
         for study in STUDIES {
+            measure(place, study).with_context(|| format!("{study}, {}", place.name))?;
+        }
+    }
+    for place in &PLACES {
+        for study in STUDIES.iter().filter(|study| results(place.name, study).exists()) {
             show(place, study).with_context(|| format!("{study}, {}", place.name))?;
         }
     }
+    compare()?;
     std::fs::write(root().join(FOLDER).join("README.md"), index()?)?;
     Ok(true)
 }
@@ -80,30 +94,68 @@ fn command(place: &Place, study: &str) -> Vec<String> {
     words.map(str::to_owned).collect()
 }
 
-/// Runs one study and keeps what it made.
-fn show(place: &Place, study: &str) -> Result<()> {
-    let kept = root().join(FOLDER).join(place.name).join(study);
-    let work = tempfile::tempdir()?;
-    // Pages tell the command: with the name by which a person calls the program.
+/// Where a study's results stay: in `results`, where they go by themselves.
+fn results(place: &str, study: &str) -> PathBuf {
+    root().join(RUNS).join(place).join("results").join(study)
+}
+
+/// The program under the name by which a person calls it, since pages tell the command.
+fn iolane() -> Command {
     let folders = std::env::var("PATH").unwrap_or_default();
-    let path = format!("{}:{folders}", root().join("target/release").display());
+    let mut iolane = program("iolane");
+    iolane.env("PATH", format!("{}:{folders}", root().join("target/release").display()));
+    iolane
+}
+
+/// Runs one study; its results and what the terminal showed stay.
+fn measure(place: &Place, study: &str) -> Result<()> {
+    let (work, old) = (root().join(RUNS).join(place.name), results(place.name, study));
+    std::fs::create_dir_all(&work)?;
+    if old.exists() {
+        std::fs::remove_dir_all(&old)?;
+    }
     let words = command(place, study);
     eprintln!("$ iolane {}", words.join(" "));
-    let mut iolane = program("iolane");
-    iolane.env("PATH", &path).args(&words).current_dir(work.path()).stderr(std::process::Stdio::inherit());
-    let output = iolane.output()?;
+    let output = iolane().args(&words).current_dir(&work).stderr(Stdio::inherit()).output()?;
     // 1 is a study that gave up an arm: the page says so.
     ensure!(matches!(output.status.code(), Some(0 | 1)), "it ended with {}", output.status);
-    let results = work.path().join("results").join(study);
-    let digest = kept.join("summary.md").display().to_string();
-    let page = kept.join("report.html");
+    let kept = root().join(FOLDER).join(place.name).join(study);
     std::fs::create_dir_all(&kept)?;
     std::fs::write(kept.join("terminal.txt"), &output.stdout)?;
-    let report = [results.display().to_string(), "--md".into(), digest, "--out".into(), page.display().to_string()];
-    ensure!(
-        succeeds(program("iolane").env("PATH", &path).arg("report").args(report))?,
-        "no report could be made: see above"
-    );
+    Ok(())
+}
+
+/// The page of a study's results, its digest, and pictures of it.
+fn show(place: &Place, study: &str) -> Result<()> {
+    let kept = root().join(FOLDER).join(place.name).join(study);
+    std::fs::create_dir_all(&kept)?;
+    let page = kept.join("report.html");
+    let mut report = iolane();
+    report.arg("report").arg(results(place.name, study)).arg("--md").arg(kept.join("summary.md"));
+    ensure!(succeeds(report.arg("--out").arg(&page))?, "no report could be made: see above");
+    PICTURES.iter().try_for_each(|(name, size)| photograph(&page, &kept.join(format!("{name}.png")), size))
+}
+
+/// The command that compares, as a person types it.
+fn comparison() -> Vec<String> {
+    let (study, places) = COMPARED;
+    let [before, after] = places.map(|place| format!("{place}/results/{study}"));
+    ["compare".into(), before, after, "--html".into(), "compare.html".into()].into()
+}
+
+/// One study on two kernels, on one page.
+fn compare() -> Result<()> {
+    let (study, places) = COMPARED;
+    if !places.iter().all(|place| results(place, study).exists()) {
+        return Ok(());
+    }
+    let (work, kept) = (root().join(RUNS), root().join(FOLDER).join("compare"));
+    let output = iolane().current_dir(&work).args(comparison()).stderr(Stdio::inherit()).output()?;
+    ensure!(matches!(output.status.code(), Some(0 | 1)), "the comparison ended with {}", output.status);
+    std::fs::create_dir_all(&kept)?;
+    std::fs::write(kept.join("terminal.txt"), &output.stdout)?;
+    let page = kept.join("compare.html");
+    std::fs::copy(work.join("compare.html"), &page)?;
     PICTURES.iter().try_for_each(|(name, size)| photograph(&page, &kept.join(format!("{name}.png")), size))
 }
 
@@ -117,7 +169,7 @@ fn photograph(page: &Path, picture: &Path, size: &str) -> Result<()> {
         .arg(format!("--window-size={size}"))
         .arg(format!("--screenshot={}", picture.display()))
         .arg(format!("file://{}", page.display()))
-        .stderr(std::process::Stdio::null());
+        .stderr(Stdio::null());
     ensure!(succeeds(&mut browser)? && picture.exists(), "chromium made no picture of {}", page.display());
     Ok(())
 }
@@ -147,6 +199,15 @@ fn index() -> Result<String> {
                  ![The page of {study}: the answer and the first figures]({folder}/wide.png)\n"
             )?;
         }
+    }
+    if root().join(FOLDER).join("compare/compare.html").exists() {
+        let (study, command) = (COMPARED.0, comparison().join(" "));
+        write!(
+            text,
+            "\n## {study} on both kernels\n\n```\niolane {command}\n```\n\n\
+             [page](compare/compare.html) · [terminal](compare/terminal.txt) · [on a narrow screen](compare/narrow.png)\n\n\
+             ![The page of a comparison: what changed, what differs, figures](compare/wide.png)\n"
+        )?;
     }
     text.push_str(
         "\n## While a study runs\n\nA screen that follows the terminal's size: [wide](live-wide.txt), [narrow](live-narrow.txt); captured by \
