@@ -10,16 +10,9 @@ use iolane::{Buffer, Completion, Error, IoError, Operations, Pool, Queue, Reques
 
 use crate::clock::Clock;
 use crate::content::{Expected, Generations};
-use crate::gauge::Odometer;
+use crate::gauge::Dial;
+use crate::latencies::{LatencyCounts, new_histogram};
 use crate::workload::{PlannedRequest, RequestGenerator, Workload};
-
-/// The longest latency a histogram holds, in nanoseconds: an hour. What takes longer counts as an hour.
-const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
-
-/// Latencies in nanoseconds with three significant digits; a few hundred KiB each.
-pub(crate) fn new_histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, LATENCY_NS_MAX, 3).expect("the bounds are constants that HDR histograms take")
-}
 
 /// What one phase of one engine did.
 #[derive(Debug, Clone)]
@@ -146,7 +139,7 @@ pub(crate) struct Engine<C> {
     completions: Vec<Completion>,
     latencies: LatencyCounts,
     /// What has ended, where others can look.
-    odometer: Arc<Odometer>,
+    dial: Arc<Dial>,
     writes_unsynced: u32,
     /// The place that an fsync in flight has taken.
     syncing: Option<(u32, Buffer)>,
@@ -198,7 +191,7 @@ impl<C: Clock> Engine<C> {
             requests: Vec::with_capacity(depth),
             completions: Vec::with_capacity(depth),
             latencies: LatencyCounts::new(),
-            odometer: Arc::default(),
+            dial: Arc::default(),
             writes_unsynced: 0,
             syncing: None,
             held_back: None,
@@ -206,9 +199,10 @@ impl<C: Clock> Engine<C> {
         })
     }
 
-    /// Counts into an odometer that others look at.
-    pub(crate) fn seen_on(self, odometer: Arc<Odometer>) -> Self {
-        Self { odometer, ..self }
+    /// Shows what it does on a dial that others look at.
+    pub(crate) fn seen_on(self, dial: Arc<Dial>) -> Self {
+        dial.show(&self.latencies);
+        Self { dial, ..self }
     }
 
     /// Runs for so long, or until `stop`, and then until all that was begun has ended; counts into `tally`.
@@ -347,7 +341,7 @@ impl<C: Clock> Engine<C> {
     /// Counts what has ended. With `again`, another request begins in the place of each at once.
     #[inline(always)]
     fn note_completions(&mut self, now_ns: u64, again: bool, tally: &mut Tally) -> Result<()> {
-        self.odometer.add(self.completions.len());
+        self.dial.add(self.completions.len());
         while let Some(Completion { tag, result, buffer }) = self.completions.pop() {
             let tag = tag as u32;
             let Some(buffer) = buffer else {
@@ -362,7 +356,7 @@ impl<C: Clock> Engine<C> {
                     tally.short += u64::from(bytes < begun.request.block_bytes);
                 }
                 Err(error) => {
-                    self.odometer.take_back();
+                    self.dial.take_back();
                     note_error(begun.request, error, tally);
                 }
             }
@@ -382,7 +376,7 @@ impl<C: Clock> Engine<C> {
 
     #[cold]
     fn note_sync(&mut self, result: Result<u32, IoError>, tally: &mut Tally) {
-        self.odometer.take_back();
+        self.dial.take_back();
         match result {
             Ok(_) => tally.syncs += 1,
             Err(error) => {
@@ -391,43 +385,6 @@ impl<C: Clock> Engine<C> {
             }
         }
         self.free.extend(self.syncing.take());
-    }
-}
-
-/// How often each latency came, in the buckets that an HDR histogram of three digits has: 2^11 from 0 nanoseconds on, then
-/// 2^10 for every doubling. The histogram keeps totals and extremes with every value; here a value costs ten instructions.
-struct LatencyCounts(Box<[u64; Self::BUCKETS]>);
-
-impl LatencyCounts {
-    const SUB_BUCKET_BITS: u32 = 10;
-    const BUCKETS: usize = Self::bucket(LATENCY_NS_MAX) + 1;
-
-    fn new() -> Self {
-        Self(vec![0; Self::BUCKETS].try_into().expect("of that length"))
-    }
-
-    #[inline]
-    const fn bucket(latency_ns: u64) -> usize {
-        let doubling = (latency_ns | ((2 << Self::SUB_BUCKET_BITS) - 1)).ilog2() - Self::SUB_BUCKET_BITS;
-        ((doubling as usize) << Self::SUB_BUCKET_BITS) + (latency_ns >> doubling) as usize
-    }
-
-    /// A latency that falls into a bucket.
-    const fn latency_ns(bucket: usize) -> u64 {
-        let doubling = (bucket >> Self::SUB_BUCKET_BITS).saturating_sub(1);
-        ((bucket - (doubling << Self::SUB_BUCKET_BITS)) as u64) << doubling
-    }
-
-    #[inline]
-    fn record(&mut self, latency_ns: u64) {
-        self.0[Self::bucket(latency_ns).min(Self::BUCKETS - 1)] += 1;
-    }
-
-    /// Moves all to a histogram.
-    fn move_to(&mut self, histogram: &mut Histogram<u64>) {
-        for (bucket, count) in self.0.iter_mut().enumerate().filter(|(_, count)| **count > 0) {
-            histogram.saturating_record_n(Self::latency_ns(bucket), std::mem::take(count));
-        }
     }
 }
 
@@ -508,30 +465,5 @@ impl Schedule {
     /// How many requests were due before a time.
     fn due(&self, before_ns: u64) -> u64 {
         ((before_ns - self.begin_ns) as f64 / self.interval_ns).ceil() as u64
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn latencies_fall_into_the_buckets_of_a_histogram_of_three_digits() {
-        let histogram = new_histogram();
-        let powers = (0..63).map(|power| 1u64 << power);
-        for latency_ns in
-            powers.flat_map(|power| [power - 1, power, power + power / 3]).filter(|ns| *ns < LATENCY_NS_MAX)
-        {
-            let bucket_ns = LatencyCounts::latency_ns(LatencyCounts::bucket(latency_ns));
-            assert_eq!(bucket_ns, histogram.lowest_equivalent(latency_ns), "{latency_ns} ns");
-        }
-        let mut counts = LatencyCounts::new();
-        counts.record(u64::MAX);
-        counts.record(7);
-        let mut histogram = new_histogram();
-        counts.move_to(&mut histogram);
-        counts.move_to(&mut histogram);
-        assert_eq!((histogram.len(), histogram.min()), (2, 7));
-        assert!(histogram.equivalent(histogram.max(), LATENCY_NS_MAX));
     }
 }

@@ -10,6 +10,7 @@ pub mod energy;
 mod engine;
 pub mod fio;
 pub mod gauge;
+mod latencies;
 pub mod peers;
 pub mod placement;
 pub mod plan;

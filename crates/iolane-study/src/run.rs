@@ -17,7 +17,7 @@ use crate::clock::{Clock, RealClock, VirtualClock};
 use crate::content::Generations;
 use crate::energy::Span;
 use crate::engine::{Engine, Extent, Phase, Tally};
-use crate::gauge::{Gauge, Odometer, Sampler};
+use crate::gauge::{Dial, Gauge, Sampler};
 use crate::placement::Placement;
 use crate::telemetry::{Reading, RunTelemetry, SyscallCounter, Unavailable, Watch};
 use crate::workload::{ThreadShare, Workload, random_stream};
@@ -85,6 +85,17 @@ pub struct Trace {
 const SLICE_NS: u64 = 50_000_000;
 
 impl RunPlan {
+    /// That its time is the machine's, or why not: what processors and meters tell is of no use beside virtual time.
+    ///
+    /// # Errors
+    /// If a target is simulated.
+    pub fn keeps_real_time(&self) -> Reading<()> {
+        match self.targets.iter().any(|target| target.kind() == TargetKind::Sim) {
+            false => Ok(()),
+            true => Err(Unavailable::new("the target is simulated, and its time is not the machine's")),
+        }
+    }
+
     /// Checks all that can be known before the run, on every target.
     ///
     /// # Errors
@@ -268,7 +279,7 @@ impl Meeting {
         self.changed.notify_all();
     }
 
-    /// Waits for that many to arrive, with a look at the odometers each tenth of a second, does `meanwhile`, and sends them
+    /// Waits for that many to arrive, with a look at the dials each tenth of a second, does `meanwhile`, and sends them
     /// on.
     fn hold<T>(&self, attendants: usize, sampler: &mut Sampler<'_>, meanwhile: impl FnOnce() -> T) -> T {
         let mut state = self.state();
@@ -305,7 +316,7 @@ fn run_on<C: Clock>(
     stop: &AtomicBool,
     gauge: &Gauge,
 ) -> Result<RunOutcome> {
-    let odometers: Vec<Arc<Odometer>> = (0..plan.threads).map(|_| Arc::default()).collect();
+    let dials: Vec<Arc<Dial>> = (0..plan.threads).map(|_| Arc::default()).collect();
     let books = books(plan)?;
     let meeting = Meeting::default();
     // While one counter is open, opening and closing those of the threads changes nothing in the kernel. So its code is
@@ -317,9 +328,9 @@ fn run_on<C: Clock>(
         let spawned: io::Result<Vec<_>> = (0..plan.threads)
             .map(|thread| {
                 let (meeting, book, clock) = (&meeting, books[thread % books.len()].clone(), clock.clone());
-                let odometer = odometers[thread].clone();
+                let dial = dials[thread].clone();
                 let name = format!("iolane-{thread}");
-                let work = move || work(plan, thread, book, clock, odometer, meeting, stop);
+                let work = move || work(plan, thread, book, clock, dial, meeting, stop);
                 std::thread::Builder::new().name(name).spawn_scoped(scope, work)
             })
             .collect();
@@ -327,13 +338,13 @@ fn run_on<C: Clock>(
             meeting.abandon();
             Error::system("making a thread", error)
         })?;
-        let mut sampler = Sampler::new(&odometers, gauge, Instant::now());
+        let mut sampler = Sampler::new(&dials, gauge, Instant::now());
         meeting.hold(threads.len(), &mut sampler, || drop(tracepoint));
         // What it saw of warm-up and slices was for the gauge alone; it begins anew before the threads do.
         let (begun, mut sampler) = meeting.hold(threads.len(), &mut sampler, || {
             watch.iter_mut().for_each(Watch::begin);
             let begun = Instant::now();
-            (begun, Sampler::new(&odometers, gauge, begun))
+            (begun, Sampler::new(&dials, gauge, begun))
         });
         let (ended, telemetry) = meeting.hold(threads.len(), &mut sampler, || (Instant::now(), watch.map(Watch::end)));
         let telemetry =
@@ -394,11 +405,11 @@ fn work<C: Clock>(
     thread: usize,
     book: Option<Arc<Generations>>,
     clock: C,
-    odometer: Arc<Odometer>,
+    dial: Arc<Dial>,
     meeting: &Meeting,
     stop: &AtomicBool,
 ) -> Result<Option<ThreadOutcome>> {
-    let prepared = without_panic(|| prepare(plan, thread, book, clock, odometer, stop));
+    let prepared = without_panic(|| prepare(plan, thread, book, clock, dial, stop));
     let mut all_ready = meeting.attend(prepared.is_err());
     let prepared = prepared.and_then(|(mut engine, trace)| {
         let slice = Extent::of(SLICE_NS);
@@ -436,7 +447,7 @@ fn prepare<C: Clock>(
     thread: usize,
     book: Option<Arc<Generations>>,
     clock: C,
-    odometer: Arc<Odometer>,
+    dial: Arc<Dial>,
     stop: &AtomicBool,
 ) -> Result<(Engine<C>, Trace)> {
     if let Some(cpu) = nth(plan.placement.cpus.as_ref(), thread) {
@@ -456,7 +467,7 @@ fn prepare<C: Clock>(
         QueueConfig::new(workload.depth).pool(&pool).spoll_cpu(nth(plan.placement.spoll_cpus.as_ref(), thread));
     let queue = iolane::open_queue(&plan.path, target, &config)?;
     let generator = workload.requests(0, plan.region_bytes(target)?, share)?;
-    let mut engine = Engine::new(queue, clock, workload, generator, book, &pool, plan.threads)?.seen_on(odometer);
+    let mut engine = Engine::new(queue, clock, workload, generator, book, &pool, plan.threads)?.seen_on(dial);
     phase(&mut engine, Phase::Measure, Extent::of(nanoseconds(plan.warmup)), stop)?;
     let trace = trace(&mut engine, counter, stop)?;
     Ok((engine, trace))

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use iolane_study::energy::Meter;
 use iolane_study::gauge::Gauge;
 use iolane_study::plan::Metric;
 use iolane_study::records::Row;
@@ -32,6 +33,7 @@ const RECENT: usize = 16;
 pub(super) struct Live {
     view: Arc<Mutex<View>>,
     gauge: Arc<Gauge>,
+    meter: Option<Arc<Meter>>,
     begun: Instant,
     expected: Duration,
     /// Runs that were there before it began.
@@ -47,6 +49,7 @@ impl Live {
         Self {
             view: Arc::new(Mutex::new(View::new(session.study().name.clone(), targets))),
             gauge: session.gauge(),
+            meter: session.conditions().metering.meter.as_ref().ok().cloned(),
             begun: Instant::now(),
             expected: session.estimated_time(),
             done_before: None,
@@ -73,12 +76,13 @@ impl Live {
         }
         if screen::can_be_had() {
             let (sender, ended) = mpsc::channel();
-            let (view, gauge) = (Arc::clone(&self.view), Arc::clone(&self.gauge));
+            let (view, gauge, meter) = (Arc::clone(&self.view), Arc::clone(&self.gauge), self.meter.clone());
+            gauge.watch();
             let draw = move || {
                 let mut screen = Screen::take();
                 loop {
                     let size = screen.size();
-                    let moment = Moment::now(&gauge);
+                    let moment = Moment::now(&gauge, meter.as_deref());
                     let lines = view.lock().unwrap_or_else(PoisonError::into_inner).lines(&moment, size);
                     screen.draw(size, lines);
                     if ended.recv_timeout(TICK) != Err(RecvTimeoutError::Timeout) {
@@ -171,21 +175,34 @@ impl Finished {
             Some(_) => "worthless".into(),
         };
         let p99 = show(Metric::P99Ns, |ns| output::time(ns as u64));
-        let watts = row.metric(Metric::Watts).map_or(String::new(), |watts| format!("{watts:.1} W"));
+        let watts = row.metric(Metric::Watts).map_or(String::new(), shown_watts);
         Self { arm: row.arm.to_string(), iops, p99, watts }
     }
+}
+
+fn shown_watts(watts: f64) -> String {
+    format!("{watts:.1} W")
 }
 
 /// What changes from one look to the next without anybody saying so.
 struct Moment {
     now: Instant,
     iops: Option<f64>,
+    /// Of the run that goes on, in nanoseconds.
+    p99_ns: Option<u64>,
+    watts: Option<f64>,
     stopping: bool,
 }
 
 impl Moment {
-    fn now(gauge: &Gauge) -> Self {
-        Self { now: Instant::now(), iops: gauge.iops(), stopping: STOP.load(Ordering::Relaxed) }
+    fn now(gauge: &Gauge, meter: Option<&Meter>) -> Self {
+        Self {
+            now: Instant::now(),
+            iops: gauge.iops(),
+            p99_ns: gauge.p99_ns(),
+            watts: meter.and_then(Meter::watts_of_late),
+            stopping: STOP.load(Ordering::Relaxed),
+        }
     }
 }
 
@@ -259,6 +276,13 @@ impl View {
         let left = output::long_time(self.ends.saturating_duration_since(moment.now));
         let far = format!("{}/{} runs, {left} left", self.done, self.total);
         let rate = moment.iops.map_or("-".into(), output::count);
+        let mut current = format!("{rate:>9} IOPS");
+        if let Some(p99_ns) = moment.p99_ns {
+            current.push_str(&format!(", p99 {}", output::time(p99_ns)));
+        }
+        if let Some(watts) = moment.watts {
+            current.push_str(&format!(", {}", shown_watts(watts)));
+        }
         let so_far = output::long_time(moment.now.saturating_duration_since(self.since));
         let targets = match &self.targets[..] {
             [only] => only.clone(),
@@ -270,7 +294,7 @@ impl View {
             Line::plain(bar(self.done, self.total, &far, columns)),
             Line::plain(String::new()),
             Line::heading(fit(format!("now {}", self.doing))),
-            Line::plain(fit(format!("{rate:>9} IOPS, {so_far} so far"))),
+            Line::plain(fit(format!("{current}, {so_far} so far"))),
         ]
     }
 
@@ -375,7 +399,7 @@ mod tests {
         let progress = Progress { done: runs, total: 120, now: Now::Runs(&arms[3]), rows: &rows };
         view.note(&progress, now + Duration::from_secs(95));
         view.since = now;
-        let moment = Moment { now, iops: Some(182_400.0), stopping: false };
+        let moment = Moment { now, iops: Some(182_400.0), p99_ns: Some(412_000), watts: joules, stopping: false };
         (view, moment)
     }
 

@@ -31,6 +31,9 @@ const COUNTER_POINTS_MIN: usize = 3;
 /// A gauge that is silent for so many of its intervals has a gap.
 const GAP_INTERVALS: f64 = 3.5;
 
+/// What is called late: a counter that moves each millisecond tells power to a percent or so by then.
+const LATE_S: f64 = 0.5;
+
 impl Curve {
     /// One without points.
     pub fn new(kind: Kind) -> Self {
@@ -65,6 +68,16 @@ impl Curve {
     /// The first moment and the last; `None` without points.
     pub fn span_s(&self) -> Option<(f64, f64)> {
         Some((self.points.front()?.0, self.points.back()?.0))
+    }
+
+    /// Watts of late: what a gauge told last, what a counter's last half second comes to; `None` if it has not told enough.
+    pub fn watts_of_late(&self) -> Option<f64> {
+        let (last_s, last_joules) = *self.points.back()?;
+        if self.kind == Kind::Gauge {
+            return Some(self.last_watts);
+        }
+        let before = self.points.iter().rev().find(|(at_s, _)| last_s - at_s >= LATE_S)?;
+        Some((last_joules - before.1) / (last_s - before.0))
     }
 
     /// Forgets what was before a moment, but for the last point of it.
@@ -172,6 +185,19 @@ mod tests {
     #[track_caller]
     fn assert_near(measured: f64, right: f64, share: f64) {
         assert!((measured / right - 1.0).abs() <= share, "{measured} J and not {right} J");
+    }
+
+    #[test]
+    fn watts_of_late_are_a_gauges_last_and_a_counters_over_half_a_second() {
+        let mut told = Curve::new(Kind::Gauge);
+        assert_eq!(told.watts_of_late(), None);
+        [(0.0, 40.0), (1.0, 90.0)].iter().for_each(|(at_s, watts)| told.note_watts(*at_s, *watts));
+        assert_eq!(told.watts_of_late(), Some(90.0));
+        let mut counter = Curve::new(Kind::Counter);
+        [(0.0, 0.0), (0.25, 100.0)].iter().for_each(|(at_s, joules)| counter.note_joules(*at_s, *joules));
+        assert_eq!(counter.watts_of_late(), None, "a quarter of a second is too short");
+        [(0.5, 110.0), (0.75, 120.0)].iter().for_each(|(at_s, joules)| counter.note_joules(*at_s, *joules));
+        assert_eq!(counter.watts_of_late(), Some(40.0));
     }
 
     #[test]

@@ -121,6 +121,14 @@ impl Live {
         self.shared.state().curve.stretch_min_s()
     }
 
+    /// Watts of late; `None` if the meter fails, or has told too little.
+    pub(super) fn watts_of_late(&self) -> Option<f64> {
+        let state = self.shared.state();
+        let (_, told_s) = state.curve.span_s()?;
+        let fails = state.trouble.as_ref().is_some_and(|(at_s, _)| *at_s > told_s);
+        state.curve.watts_of_late().filter(|_| !fails)
+    }
+
     /// Joules from one moment to another, which must be past. What was before the first of them is forgotten: the next
     /// call's are later.
     ///
@@ -179,6 +187,9 @@ mod tests {
         let joules = |from, to| live.joules(after(&live, from), after(&live, to));
         assert_eq!(joules(20, 40).unwrap_err().to_string(), "unplugged");
         assert_eq!(joules(40, 60).unwrap(), 1000.0);
+        assert_eq!(live.watts_of_late(), Some(50.0), "it is over");
+        feed.0.state().trouble = Some((100.0, Unavailable::new("unplugged again")));
+        assert_eq!(live.watts_of_late(), None);
     }
 
     #[test]

@@ -293,6 +293,15 @@ impl Meter {
         }
     }
 
+    /// Watts of late, for whoever shows them; `None` if the meter does not tell, or is a model, which knows none before a run
+    /// has ended.
+    pub fn watts_of_late(&self) -> Option<f64> {
+        match &self.how {
+            How::Live(live) => live.watts_of_late(),
+            How::Model(_) => None,
+        }
+    }
+
     /// Joules of a run that measured in this stretch.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use iolane::{Error, Result};
 use serde::Deserialize;
 
 use super::{Load, Measured, Peer, foreign_options, is_file_name, not_understood};
-use crate::engine::new_histogram;
+use crate::latencies::new_histogram;
 
 pub(super) struct Fio;
 

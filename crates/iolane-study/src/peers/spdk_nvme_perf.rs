@@ -10,7 +10,7 @@ use iolane::{Error, Result};
 
 use super::spdk::{self, number, row};
 use super::{Load, Measured, Peer, not_understood};
-use crate::engine::new_histogram;
+use crate::latencies::new_histogram;
 
 pub(super) struct SpdkNvmePerf;
 

@@ -10,7 +10,7 @@ pub(super) fn pairs(histogram: &Histogram<u64>) -> Vec<(u64, u64)> {
 
 /// The histogram of such pairs, or why there is none.
 pub(super) fn from_pairs(pairs: impl IntoIterator<Item = (u64, u64)>) -> Result<Histogram<u64>, String> {
-    let mut histogram = crate::engine::new_histogram();
+    let mut histogram = crate::latencies::new_histogram();
     for (value, count) in pairs {
         histogram.record_n(value, count).map_err(|error| format!("{value} ns: {error}"))?;
     }

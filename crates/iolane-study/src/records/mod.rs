@@ -120,8 +120,8 @@ impl Row {
             errors: 0,
             bytes: 0,
             mean_ns: None,
-            latency: crate::engine::new_histogram(),
-            submit: crate::engine::new_histogram(),
+            latency: crate::latencies::new_histogram(),
+            submit: crate::latencies::new_histogram(),
             user_s: None,
             system_s: None,
             kernel_threads_s: None,
@@ -201,7 +201,7 @@ impl ArmResults {
 
     /// All repeats' latencies together, in nanoseconds.
     pub fn latency(&self) -> Histogram<u64> {
-        let mut all = crate::engine::new_histogram();
+        let mut all = crate::latencies::new_histogram();
         for row in &self.rows {
             // It has the same bounds, so that all fits.
             let _ = all.add(&row.latency);
