@@ -1,13 +1,12 @@
 //! Energy on the command line: the meter that `run` and `study` were asked to read, and `iolane energy`, which lays an
 //! external meter's file over a study's results. The library does all of it; this opens, prints and writes.
 
-use iolane::{Error, TargetKind};
+use iolane::Error;
 use iolane_study::energy::{MeterSpec, Work, trace};
 use iolane_study::record::RunRecord;
 use iolane_study::report::{self, RECORDS_FILE, REPORT_FILE, Remade};
 use iolane_study::run::{RunOutcome, RunPlan};
 use iolane_study::session::Metering;
-use iolane_study::telemetry::Unavailable;
 
 use crate::Outcome;
 use crate::arguments::{EnergyArguments, MeterArguments};
@@ -26,12 +25,9 @@ pub(crate) fn metering(arguments: &MeterArguments, steps: bool) -> anyhow::Resul
 
 /// Adds the joules of a run to its record, or why there are none.
 pub(crate) fn fill(record: &mut RunRecord, plan: &RunPlan, outcomes: &[RunOutcome], metering: &Metering) {
-    let simulated = plan.targets.iter().any(|target| target.kind() == TargetKind::Sim);
-    match &metering.meter {
-        Err(why) => record.set_no_energy(why),
-        Ok(_) if simulated => {
-            record.set_no_energy(&Unavailable::new("the target is simulated, and its time is not the machine's"))
-        }
+    let meter = metering.meter.as_ref().map_err(Clone::clone);
+    match meter.and_then(|meter| plan.keeps_real_time().map(|()| meter)) {
+        Err(why) => record.set_no_energy(&why),
         Ok(meter) => {
             let joules: Vec<_> =
                 outcomes.iter().map(|outcome| meter.joules(outcome.span, Work::of_run(outcome))).collect();
@@ -50,13 +46,9 @@ pub(crate) fn energy(arguments: &EnergyArguments) -> anyhow::Result<Outcome> {
     for file in [&records, &report] {
         output::check_writable(file, &[meter_csv.into()])?;
     }
-    let before = std::fs::read(&records).map_err(|error| Error::system(output::shown(&records), error))?;
-    output::write_file(&records, &remade.records)?;
-    if let Err(error) = output::write_json(&report, &remade.json) {
-        // One without the other is not whole.
-        output::write_file(&records, &before)?;
-        return Err(error);
-    }
+    // One without the other is not whole.
+    let json = output::json(&remade.json)?;
+    output::write_files(&[(&records, &remade.records), (&report, json.as_bytes())])?;
     output::print(&page(&remade))?;
     let page = crate::report::page_of(folder).map_or_else(String::new, |page| format!("{}, ", page.display()));
     output::print(&format!("Results: {page}{}, {RECORDS_FILE}\n", report.display()))?;

@@ -40,27 +40,32 @@ pub(crate) fn json_on_stdout(json: Option<&Path>) -> bool {
 
 /// Writes a document as JSON: to standard output, or to a file that is whole or not there at all.
 pub(crate) fn write_json(file: &Path, document: &impl serde::Serialize) -> anyhow::Result<()> {
-    let mut text = serde_json::to_string_pretty(document)?;
-    text.push('\n');
+    let text = json(document)?;
     match json_on_stdout(Some(file)) {
         true => print(&text),
         false => write_file(file, text.as_bytes()),
     }
 }
 
+/// A document as JSON.
+pub(crate) fn json(document: &impl serde::Serialize) -> anyhow::Result<String> {
+    Ok(serde_json::to_string_pretty(document)? + "\n")
+}
+
 /// Writes a file that is whole or not there at all.
 pub(crate) fn write_file(file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    let written = match Place::of(file) {
-        Err(error) => Err(error),
-        Ok(Place::Stream) => {
-            std::fs::OpenOptions::new().write(true).open(file).and_then(|mut stream| match stream.write_all(bytes) {
-                Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-                written => written,
-            })
-        }
-        Ok(Place::File(file)) => replace(&file, bytes),
-    };
-    Ok(written.map_err(|error| cannot_write(file, error))?)
+    write_files(&[(file, bytes)])
+}
+
+/// Writes files that belong together, each whole or as it was before. All of them are on the disk before the first takes
+/// its place, so that what can go wrong has gone wrong by then.
+pub(crate) fn write_files(files: &[(&Path, &[u8])]) -> anyhow::Result<()> {
+    let written = |(file, bytes): &(&Path, &[u8])| Part::write(file, bytes).map_err(|error| cannot_write(file, error));
+    let parts = files.iter().map(written).collect::<Result<Vec<Part>, Error>>()?;
+    for (part, (file, _)) in parts.into_iter().zip(files) {
+        part.take_its_place().map_err(|error| cannot_write(file, error))?;
+    }
+    Ok(())
 }
 
 /// Finds out whether a document could be written there, before the work for it is done; never over one of the `targets`.
@@ -133,13 +138,45 @@ impl Place {
     }
 }
 
-fn replace(file: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let part = part_of(file);
-    let written = File::create_new(&part)?.write_all(bytes).and_then(|()| std::fs::rename(&part, file));
-    if written.is_err() {
-        let _ = std::fs::remove_file(&part);
+/// A document that is written, beside the file that it replaces; gone if it does not take that place.
+struct Part {
+    part: PathBuf,
+    /// `None` once it is there, or if it went into a stream.
+    file: Option<PathBuf>,
+}
+
+impl Part {
+    fn write(file: &Path, bytes: &[u8]) -> std::io::Result<Self> {
+        match Place::of(file)? {
+            Place::Stream => match std::fs::OpenOptions::new().write(true).open(file)?.write_all(bytes) {
+                Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error),
+                _ => Ok(Self { part: file.into(), file: None }),
+            },
+            Place::File(file) => {
+                let part = part_of(&file);
+                let mut written = File::create_new(&part)?;
+                let this = Self { part, file: Some(file) };
+                // On the disk before it has its name: after a power cut the name must not be an empty file's.
+                written.write_all(bytes).and_then(|()| written.sync_all())?;
+                Ok(this)
+            }
+        }
     }
-    written
+
+    fn take_its_place(mut self) -> std::io::Result<()> {
+        let Some(file) = self.file.as_ref() else { return Ok(()) };
+        std::fs::rename(&self.part, file)?;
+        self.file = None;
+        Ok(())
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        if self.file.is_some() {
+            let _ = std::fs::remove_file(&self.part);
+        }
+    }
 }
 
 /// The name of a document while it is written, which no other program and no other run of this one has.

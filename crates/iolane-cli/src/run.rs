@@ -4,7 +4,6 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use iolane::Error;
-use iolane_study::energy::Source;
 use iolane_study::record::{HostRecord, RunRecord};
 use iolane_study::run::{RunOutcome, RunPlan};
 
@@ -90,6 +89,8 @@ pub(crate) fn text(plan: &RunPlan, record: &RunRecord) -> String {
         result.iops_interval.map_or(String::new(), |[low, high]| format!("  (95 %: {}-{})", count(low), count(high)));
     let latency = &result.latency_ns;
     let at = |value: Option<u64>| value.map_or_else(|| "none".into(), time);
+    let per_io =
+        |figure: &str| Some(record.telemetry.value(figure)? / result.ios as f64).filter(|value| value.is_finite());
     let rows = [
         ("IOPS", format!("{}{interval}", count(result.iops))),
         ("bandwidth", format!("{}B/s", count(result.bytes_per_s))),
@@ -107,6 +108,8 @@ pub(crate) fn text(plan: &RunPlan, record: &RunRecord) -> String {
         ("cores", or_unavailable(result.cpu.cores, |cores| format!("{cores:.2}"))),
         ("system calls", or_unavailable(result.syscalls_per_io, |calls| format!("{calls:.3} per I/O"))),
         ("switches", or_unavailable(result.context_switches_per_io, |switches| format!("{switches:.3} per I/O"))),
+        ("interrupts", or_unavailable(per_io("device_interrupts"), |interrupts| format!("{interrupts:.3} per I/O"))),
+        ("energy", energy(record, per_io("cpu_s"))),
     ];
     let mut text = format!(
         "{} on {}\n{} {}, depth {}, {threads}\n\n",
@@ -116,12 +119,7 @@ pub(crate) fn text(plan: &RunPlan, record: &RunRecord) -> String {
         workload.block_sizes,
         workload.depth
     );
-    let energy = result.energy.as_ref().map(|energy| {
-        let Source { modelled, .. } = &energy.source;
-        let source = if *modelled { energy.source.to_string() } else { format!("by {}", energy.source) };
-        ("energy", format!("{:.1} W, {} I/Os per joule, {source}", energy.watts, count(energy.ios_per_joule)))
-    });
-    for (name, value) in rows.into_iter().chain(energy) {
+    for (name, value) in rows {
         text.push_str(&format!("  {name:<13} {value}\n"));
     }
     if let Some(verified) = result.verified {
@@ -131,4 +129,17 @@ pub(crate) fn text(plan: &RunPlan, record: &RunRecord) -> String {
         text.push_str(&format!("{}\n", output::wrap(&format!("note: {warning}"), 6)));
     }
     text
+}
+
+/// What the run took of a meter; without one the processor time that stands in its place.
+fn energy(record: &RunRecord, cpu_s_per_io: Option<f64>) -> String {
+    let Some(energy) = &record.result.energy else {
+        let cpu_s = cpu_s_per_io.map(|cpu_s| format!(", {} CPU-s per million I/Os", count(cpu_s * 1e6)));
+        return format!("unavailable{}", cpu_s.unwrap_or_default());
+    };
+    let source = match energy.source.modelled {
+        true => energy.source.to_string(),
+        false => format!("by {}", energy.source),
+    };
+    format!("{:.1} W, {} I/Os per joule, {source}", energy.watts, count(energy.ios_per_joule))
 }

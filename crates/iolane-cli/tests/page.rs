@@ -1,4 +1,4 @@
-//! The page of a study's results in a real browser: it draws, answers to hands, keeps its layout, can be had without sight,
+//! The pages of a study's results, and of two compared, in a real browser: it draws, answers to hands, keeps its layout, can be had without sight,
 //! and talks to nobody. The results are those of a study whose names are as hostile as a study's file allows.
 
 mod common;
@@ -73,30 +73,56 @@ at_least = 1
     )
 }
 
-/// The page of such a study, measured once for all tests.
-fn page() -> &'static Path {
-    static MADE: OnceLock<(Folder, std::path::PathBuf)> = OnceLock::new();
-    let make = || {
-        let folder = Folder::new();
-        std::fs::write(folder.join("hostile.toml"), study()).unwrap();
-        let lengths = ["--runtime", "50ms", "--warmup", "10ms", "--repeat", "3", "--size", "8m"];
-        let ended = iolane(&folder, ["study", "hostile.toml"].iter().chain(&lengths)).done();
-        let file = folder.join("results/hostile/report.html");
-        assert!(ended.stdout.contains("Results: results/hostile/report.html, "), "{ended:#?}");
-        (folder, file)
-    };
-    &MADE.get_or_init(make).1
+/// A page that is tested.
+#[derive(Debug, Clone, Copy)]
+enum Page {
+    /// That of the study.
+    Study,
+    /// That of its results beside others, in a folder with a name like the rest.
+    Comparison,
 }
 
-/// A browser in which the page is open; `None`, said aloud, where there is none.
-fn open(test: &str, width: u32, scheme: &str) -> Option<Browser> {
+const PAGES: [Page; 2] = [Page::Study, Page::Comparison];
+
+impl Page {
+    /// Its file. The study is measured once for all tests.
+    fn file(self) -> std::path::PathBuf {
+        static MADE: OnceLock<Folder> = OnceLock::new();
+        let folder = MADE.get_or_init(|| {
+            let folder = Folder::new();
+            std::fs::write(folder.join("hostile.toml"), study()).unwrap();
+            let lengths = ["--runtime", "50ms", "--warmup", "10ms", "--repeat", "3", "--size", "8m"];
+            let ended = iolane(&folder, ["study", "hostile.toml"].iter().chain(&lengths)).done();
+            assert!(ended.stdout.contains("Results: results/hostile/report.html, "), "{ended:#?}");
+            let other = format!("{REVERSED}<b>");
+            std::fs::create_dir(folder.join(&other)).unwrap();
+            for file in ["study.json", "records.parquet"] {
+                std::fs::copy(folder.join("results/hostile").join(file), folder.join(&other).join(file)).unwrap();
+            }
+            iolane(&folder, ["compare", "results/hostile", &other, "--html", "compare.html"]).done();
+            folder
+        });
+        folder.join(match self {
+            Self::Study => "results/hostile/report.html",
+            Self::Comparison => "compare.html",
+        })
+    }
+}
+
+/// A browser in which a page is open; `None`, said aloud, where there is none.
+fn open_page(page: Page, test: &str, width: u32, scheme: &str) -> Option<Browser> {
     let Some(mut browser) = Browser::start() else {
         skipped(test, "chromium is not installed; apt-get install chromium");
         return None;
     };
     browser.show_as(width, 900, scheme);
-    browser.open(page());
+    browser.open(&page.file());
     Some(browser)
+}
+
+/// The study's page in a browser.
+fn open(test: &str, width: u32, scheme: &str) -> Option<Browser> {
+    open_page(Page::Study, test, width, scheme)
 }
 
 /// Opens all that is closed and goes by every chart, until each is drawn; gives their number.
@@ -119,21 +145,23 @@ fn draw_all(browser: &mut Browser) -> u64 {
 
 #[test]
 fn every_chart_draws_without_a_word_on_the_console_or_a_request() {
-    let Some(mut browser) = open("every_chart_draws", 1280, "light") else { return };
-    let charts = browser.evaluate("document.querySelectorAll('.plot').length").as_u64().unwrap();
-    assert!(charts >= 8, "{charts}");
-    assert_eq!(draw_all(&mut browser), charts);
-    let marks = "[...document.querySelectorAll('.plot svg')].map(svg => svg.querySelectorAll('path').length)";
-    let marks = browser.evaluate(marks);
-    assert!(marks.as_array().unwrap().iter().all(|count| count.as_u64().unwrap() > 4), "{marks}");
-    for said in
-        ["Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded", "Page.javascriptDialogOpening"]
-    {
-        assert_eq!(browser.heard(said), Vec::<&Value>::new());
+    for page in PAGES {
+        let Some(mut browser) = open_page(page, "every_chart_draws", 1280, "light") else { return };
+        let charts = browser.evaluate("document.querySelectorAll('.plot').length").as_u64().unwrap();
+        assert!(charts >= 5, "{page:?}: {charts}");
+        assert_eq!(draw_all(&mut browser), charts, "{page:?}");
+        let marks = "[...document.querySelectorAll('.plot svg')].map(svg => svg.querySelectorAll('path').length)";
+        let marks = browser.evaluate(marks);
+        assert!(marks.as_array().unwrap().iter().all(|count| count.as_u64().unwrap() > 4), "{page:?}: {marks}");
+        for said in
+            ["Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded", "Page.javascriptDialogOpening"]
+        {
+            assert_eq!(browser.heard(said), Vec::<&Value>::new(), "{page:?}");
+        }
+        let requests = browser.heard("Network.requestWillBeSent");
+        let urls: Vec<&str> = requests.iter().filter_map(|request| request["request"]["url"].as_str()).collect();
+        assert_eq!(urls, [format!("file://{}", page.file().display())], "the page, and nothing else");
     }
-    let requests = browser.heard("Network.requestWillBeSent");
-    let urls: Vec<&str> = requests.iter().filter_map(|request| request["request"]["url"].as_str()).collect();
-    assert_eq!(urls, [format!("file://{}", page().display())], "the page, and nothing else");
 }
 
 #[test]
@@ -149,7 +177,10 @@ fn hostile_names_show_as_text() {
     assert_eq!(browser.evaluate("document.querySelectorAll('body img, h1 script, [onload], [onerror]').length"), 0);
     let title = browser.evaluate("document.title");
     assert!(title.as_str().unwrap().starts_with("hostile: </title><script>"), "{title}");
-    assert!(browser.heard("Page.javascriptDialogOpening").is_empty());
+    let Some(mut browser) = open_page(Page::Comparison, "hostile_names_show_as_text", 1280, "light") else { return };
+    let facts = browser.evaluate("[...document.querySelectorAll('.facts dt')].map(fact => fact.textContent)");
+    assert!(facts[1].as_str().unwrap().contains(&format!("{REVERSED}<b>")), "{facts}");
+    assert_eq!(browser.evaluate("document.querySelectorAll('.facts b, td script, th script').length"), 0);
 }
 
 #[test]
@@ -223,14 +254,15 @@ fn the_colors_follow_the_button() {
 
 #[test]
 fn no_view_is_wider_than_its_window() {
-    for (width, scheme) in [(360, "light"), (360, "dark"), (768, "dark"), (1280, "light"), (1280, "dark")] {
-        let Some(mut browser) = open("no_view_is_wider_than_its_window", width, scheme) else { return };
+    let views = [(360, "light"), (360, "dark"), (768, "dark"), (1280, "light"), (1280, "dark")];
+    for (page, (width, scheme)) in PAGES.into_iter().flat_map(|page| views.map(|view| (page, view))) {
+        let Some(mut browser) = open_page(page, "no_view_is_wider_than_its_window", width, scheme) else { return };
         draw_all(&mut browser);
         let wide = browser.evaluate("[document.documentElement.scrollWidth, innerWidth]");
-        assert_eq!(wide, json!([width, width]), "{scheme}");
+        assert_eq!(wide, json!([width, width]), "{page:?} {scheme}");
         let charts =
             "[...document.querySelectorAll('.plot svg')].every(svg => svg.getBoundingClientRect().right <= innerWidth)";
-        assert_eq!(browser.evaluate(charts), true, "{width} {scheme}");
+        assert_eq!(browser.evaluate(charts), true, "{page:?} {width} {scheme}");
     }
 }
 
@@ -240,7 +272,7 @@ fn without_scripts_the_tables_say_it_all() {
         return skipped("without_scripts_the_tables_say_it_all", "chromium is not installed; apt-get install chromium");
     };
     browser.ask("Emulation.setScriptExecutionDisabled", json!({"value": true}));
-    browser.open(page());
+    browser.open(&Page::Study.file());
     let shown = "[...document.querySelectorAll('.plot, .legend, #theme')].filter(one => one.checkVisibility()).length";
     assert_eq!(browser.evaluate(shown), 0, "no empty frames");
     let tables = "[...document.querySelectorAll('.chart')].every(chart => chart.querySelector('details td'))";
@@ -254,14 +286,16 @@ fn an_accessibility_checker_finds_nothing_serious() {
         let reason = format!("there is no {}; `cargo xtask test` fetches it by npm", file.display());
         return skipped("an_accessibility_checker_finds_nothing_serious", &reason);
     };
-    for (width, scheme) in [(1280, "light"), (1280, "dark"), (360, "light")] {
-        let Some(mut browser) = open("an_accessibility_checker_finds_nothing_serious", width, scheme) else { return };
+    let views = [(1280, "light"), (1280, "dark"), (360, "light")];
+    for (page, (width, scheme)) in PAGES.into_iter().flat_map(|page| views.map(|view| (page, view))) {
+        let test = "an_accessibility_checker_finds_nothing_serious";
+        let Some(mut browser) = open_page(page, test, width, scheme) else { return };
         draw_all(&mut browser);
         browser.evaluate(&format!("{checker}; 0"));
         let found = browser.promised(
             "axe.run().then(({ violations }) => violations.filter(({ impact }) => ['serious', 'critical'].includes(impact))
                 .map(({ id, nodes }) => `${id}: ${nodes.slice(0, 3).map(node => node.html + node.failureSummary)}`))",
         );
-        assert_eq!(found, json!([]), "{width} {scheme}: {found:#}");
+        assert_eq!(found, json!([]), "{page:?} {width} {scheme}: {found:#}");
     }
 }

@@ -97,6 +97,12 @@ pub(crate) fn time(nanoseconds: f64) -> String {
     }
 }
 
+/// The same beginning with a capital, as headings do.
+pub(crate) fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -356,7 +356,7 @@ impl ResultRecord {
 
 /// All runs' latencies in one histogram.
 pub fn merged_latency(outcomes: &[RunOutcome]) -> hdrhistogram::Histogram<u64> {
-    let mut all = crate::engine::new_histogram();
+    let mut all = crate::latencies::new_histogram();
     for outcome in outcomes {
         let _ = all.add(&outcome.tally.latency);
     }
@@ -383,7 +383,7 @@ impl LatencyRecord {
 
 impl SubmitRecord {
     fn new(outcomes: &[RunOutcome]) -> Self {
-        let mut all = crate::engine::new_histogram();
+        let mut all = crate::latencies::new_histogram();
         for outcome in outcomes {
             let _ = all.add(&outcome.submit);
         }

@@ -47,8 +47,8 @@ fn claims(claims: &[Decision]) -> String {
             text.push_str(&format!("{}\n", output::wrap(line, if index == 0 { 7 } else { 18 })));
         }
     }
-    let count = |verdict| claims.iter().filter(|claim| claim.verdict == verdict).count();
-    let counts = Verdict::ALL.map(|verdict| format!("{} {verdict}", count(verdict)));
+    let counts = Verdict::counts(claims.iter().map(|claim| claim.verdict.name()));
+    let counts = counts.map(|(verdict, count)| format!("{count} {verdict}"));
     text.push_str(&format!("\n{}\n\n", counts.join(", ")));
     text
 }

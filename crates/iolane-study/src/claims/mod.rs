@@ -54,6 +54,11 @@ impl Verdict {
             Self::NotTestable => "not testable here",
         }
     }
+
+    /// How many there are of each among these, by [`name`](Self::name).
+    pub fn counts<'a>(names: impl Iterator<Item = &'a str> + Clone) -> [(Self, usize); 4] {
+        Self::ALL.map(|verdict| (verdict, names.clone().filter(|name| *name == verdict.name()).count()))
+    }
 }
 
 impl fmt::Display for Verdict {

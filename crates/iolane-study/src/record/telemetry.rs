@@ -89,6 +89,14 @@ impl TelemetryRecord {
         Self(figures)
     }
 
+    /// A figure that is a number, over all repeats; `None` if it could not be had.
+    pub fn value(&self, name: &str) -> Option<f64> {
+        match self.0.get(name)? {
+            FigureRecord::Had { value, .. } => value.as_f64(),
+            FigureRecord::Unavailable { .. } => None,
+        }
+    }
+
     /// Adds joules, with their source or why there are none.
     pub(super) fn set_joules(&mut self, joules: Option<f64>, told: String) {
         self.0.insert("joules", FigureRecord::new(joules.map(|joules| json!(joules)), [told].into_iter()));

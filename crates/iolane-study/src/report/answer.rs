@@ -225,32 +225,66 @@ fn choice(arm: &ArmResults, values: &[f64]) -> Choice {
     Choice { path: arm.arm.name.clone(), depth: arm.arm.depth, value: estimate_median(values), cores: cores(arm) }
 }
 
+/// How sure an answer is, beside the runner-up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sureness {
+    /// There is no other path to be better than.
+    Alone,
+    /// It is better, and that was shown.
+    Shown,
+    /// No difference was shown, and the values are close.
+    Alike,
+    /// The values are apart, and too noisy to tell chance from difference.
+    Noisy,
+}
+
 impl Answer {
-    /// `for latency psync (p99 85.2 us at depth 1), 1.32x better than libaio (1.28x to 1.36x)`.
+    /// `for latency take psync (p99 85.2 us, depth 1), 1.32x better than libaio (1.28x to 1.36x)`.
     fn words(&self) -> String {
-        let Choice { path, depth, value, .. } = &self.take;
-        let value = quantity(self.metric, value.value);
-        let value = if self.goal == Goal::Latency { format!("p99 {value}") } else { value };
-        let modelled = if self.is_modelled() { ", modelled" } else { "" };
-        format!("{} take {path} ({value}{modelled}, depth {depth}){}", self.goal.words(), self.sureness())
+        let sure = self.sureness_in_words();
+        let sure = match self.sureness() {
+            Sureness::Alone => String::new(),
+            Sureness::Alike => format!(" ({sure})"),
+            Sureness::Shown | Sureness::Noisy => format!(", {sure}"),
+        };
+        let Choice { path, depth, .. } = &self.take;
+        format!("{} take {path} ({}, depth {depth}){sure}", self.goal.words(), self.value_in_words())
     }
 
-    /// How sure it is, beside the runner-up: `, 1.32x better than libaio (1.28x to 1.36x)`.
-    pub fn sureness(&self) -> String {
-        let Some(RunnerUp { choice, gain, shown }) = &self.runner_up else { return String::new() };
-        if *shown && gain.value > 1.0 {
-            let [value, low, high] = [gain.value, gain.low, gain.high].map(number);
-            return format!(", {value}x better than {} ({low}x to {high}x)", choice.path);
+    /// What the path to take was measured at: `p99 85.2 us`, `3.1 k I/Os per joule, modelled`.
+    pub fn value_in_words(&self) -> String {
+        let prefix = if self.goal == Goal::Latency { "p99 " } else { "" };
+        let modelled = if self.is_modelled() { ", modelled" } else { "" };
+        format!("{prefix}{}{modelled}", quantity(self.metric, self.take.value.value))
+    }
+
+    /// How sure it is.
+    pub fn sureness(&self) -> Sureness {
+        match &self.runner_up {
+            None => Sureness::Alone,
+            Some(second) if second.shown && second.gain.value > 1.0 => Sureness::Shown,
+            Some(second) if self.equals.contains(&second.choice.path) => Sureness::Alike,
+            Some(_) => Sureness::Noisy,
         }
-        let saved = match (self.take.cores, choice.cores) {
-            (Some(own), Some(other)) if own < 0.9 * other => format!(", with {own:.2} instead of {other:.2} cores"),
-            _ => String::new(),
-        };
-        if self.equals.contains(&choice.path) {
-            return format!(" (no difference shown to {}{saved})", self.equals.join(", "));
+    }
+
+    /// The same with its figures: `1.32x better than libaio (1.28x to 1.36x)`.
+    pub fn sureness_in_words(&self) -> String {
+        let Some(RunnerUp { choice, gain, .. }) = &self.runner_up else { return "the only path measured".into() };
+        let [value, low, high] = [gain.value, gain.low, gain.high].map(number);
+        match self.sureness() {
+            Sureness::Shown => format!("{value}x better than {} ({low}x to {high}x)", choice.path),
+            Sureness::Alike => match (self.take.cores, choice.cores) {
+                (Some(own), Some(other)) if own < 0.9 * other => {
+                    let others = self.equals.join(", ");
+                    format!("no difference shown to {others}, with {own:.2} instead of {other:.2} cores")
+                }
+                _ => format!("no difference shown to {}", self.equals.join(", ")),
+            },
+            Sureness::Alone | Sureness::Noisy => {
+                format!("too noisy to tell from {} ({low}x to {high}x)", choice.path)
+            }
         }
-        let [low, high] = [gain.low, gain.high].map(number);
-        format!(", too noisy to tell from {} ({low}x to {high}x)", choice.path)
     }
 
     /// Whether its joules were made up by a model.

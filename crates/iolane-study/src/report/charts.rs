@@ -9,10 +9,11 @@ use iolane::IoPath;
 use iolane::units::Bytes;
 use serde::{Deserialize, Serialize};
 
+use super::answer::load_of;
 use super::look::{self, Look, look};
-use super::{FigureReport, Loaded, Point, Series, arm_reports, load_in_words};
+use super::{FigureReport, Loaded, Point, Series, load_in_words};
 use crate::plan::{Arm, AxisScale, Factor, Metric};
-use crate::quantity::{count, number, quantity, time};
+use crate::quantity::{capital, count, number, quantity, time};
 use crate::records::{ArmResults, Row, UNAVAILABLE};
 use crate::stats::{Estimate, estimate_median, median};
 
@@ -398,23 +399,19 @@ struct Load {
     arms: Vec<ArmResults>,
 }
 
-/// The arms by load, those of a load in the order of legends.
+/// The arms by load in the order of the report's tables, those of a load in the order of legends.
 fn loads(loaded: &Loaded) -> Vec<Load> {
-    let results = loaded.results();
+    let mut arms = loaded.results().arms;
+    arms.sort_by_cached_key(|ArmResults { arm, .. }| {
+        (load_of(arm), look::rank(&arm.path, arm.peer.as_deref()), arm.name.clone(), arm.depth)
+    });
     let mut loads: Vec<Load> = Vec::new();
-    // The order of the report's tables.
-    for report in arm_reports(&results, &loaded.rows) {
-        let words = load_in_words(&report.arm);
-        let Some(arm) = results.arms.iter().find(|arm| arm.arm == report.arm) else { continue };
+    for arm in arms {
+        let words = load_in_words(&arm.arm);
         match loads.iter_mut().find(|load| load.words == words) {
-            Some(load) => load.arms.push(arm.clone()),
-            None => loads.push(Load { words, arms: vec![arm.clone()] }),
+            Some(load) => load.arms.push(arm),
+            None => loads.push(Load { words, arms: vec![arm] }),
         }
-    }
-    for load in &mut loads {
-        load.arms.sort_by_key(|arm| {
-            (look::rank(&arm.arm.path, arm.arm.peer.as_deref()), arm.arm.name.clone(), arm.arm.depth)
-        });
     }
     loads
 }
@@ -652,11 +649,6 @@ fn not_counted(metric: Metric, rows: &[Row]) -> Option<NotDrawn> {
         title: capital(&axis_of(metric).label),
         why: why.unwrap_or("not counted here").into(),
     })
-}
-
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// A name that links and files can have.

@@ -6,8 +6,7 @@ use std::fmt::Write;
 use super::page::{Repeat, facts};
 use super::{ArmReport, Loaded, answers, arm_reports, load_in_words, sentences};
 use crate::claims::Verdict;
-use crate::plan::Metric;
-use crate::quantity::{number, quantity, range, time};
+use crate::quantity::{count, number, range, time};
 
 /// More loads than this nobody reads in a digest; they are counted.
 const ROWS_MAX: usize = 40;
@@ -54,7 +53,6 @@ fn best_arms(loaded: &Loaded) -> String {
 }
 
 fn row(best: &ArmReport, arms: &[ArmReport]) -> [String; 8] {
-    let iops = |value| quantity(Metric::Iops, value).replace(" IOPS", "");
     let next = arms.iter().filter_map(|arm| Some((arm, arm.of_best?)));
     let next = next.max_by(|(_, a), (_, b)| a.value.total_cmp(&b.value)).map(|(arm, ratio)| {
         let no_difference = if ratio.shows_difference() { "" } else { ", no difference shown" };
@@ -66,8 +64,8 @@ fn row(best: &ArmReport, arms: &[ArmReport]) -> [String; 8] {
         load_in_words(&best.arm),
         best.arm.depth.to_string(),
         best.arm.label(),
-        iops(best.iops.value),
-        range(&iops(best.iops.low), &iops(best.iops.high)),
+        count(best.iops.value),
+        range(&count(best.iops.low), &count(best.iops.high)),
         best.p99_ns.map_or("unavailable".into(), |ns| time(ns as f64)),
         best.cores_used.map_or("unavailable".into(), number),
         next.unwrap_or_default(),
@@ -79,11 +77,9 @@ fn claims(loaded: &Loaded) -> String {
     if claims.is_empty() {
         return String::new();
     }
-    let counts = Verdict::ALL.map(Verdict::name).map(|name| {
-        let count = claims.iter().filter(|claim| claim.verdict == name).count();
-        (count > 0).then(|| format!("{count} {name}"))
-    });
-    let counts = counts.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let counts = Verdict::counts(claims.iter().map(|claim| claim.verdict.as_str())).into_iter();
+    let counts = counts.filter(|(_, count)| *count > 0).map(|(verdict, count)| format!("{count} {verdict}"));
+    let counts = counts.collect::<Vec<_>>().join(", ");
     let mut rows = String::new();
     for claim in loaded.json["claims"].as_array().into_iter().flatten() {
         let cell = |key: &str| plain(claim[key].as_str().unwrap_or_default());

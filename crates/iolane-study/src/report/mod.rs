@@ -28,7 +28,7 @@ use crate::stats::{
     Estimate, SteadyState, WINDOW_ROUNDS, estimate_median, estimate_ratio, median, robust_variation, steady_state,
 };
 
-pub use answer::{Answer, Choice, Goal, RunnerUp, answers, load as load_in_words, sentences};
+pub use answer::{Answer, Choice, Goal, RunnerUp, Sureness, answers, load as load_in_words, sentences};
 pub(crate) use answer::{REPEATS_FOR_ADVICE, load_of};
 pub use digest::digest;
 pub use figures::{FigureReport, Point, Series};

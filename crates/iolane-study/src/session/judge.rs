@@ -1,8 +1,6 @@
 //! Whether a run is worth anything: its requests ended well, the path did what its name says, and nobody else had the
 //! processors meanwhile.
 
-use iolane::TargetKind;
-
 use crate::record;
 use crate::run::{RunOutcome, RunPlan};
 
@@ -47,7 +45,7 @@ fn disturbance(plan: &RunPlan, outcome: &RunOutcome) -> Option<String> {
     if let Some(times @ 1..) = machine.throttled {
         return Some(format!("the processor was slowed down for heat {times} times"));
     }
-    if is_simulated(plan) {
+    if plan.keeps_real_time().is_err() {
         return None;
     }
     let cpu = outcome.telemetry.cpu.as_ref().ok()?;
@@ -62,9 +60,4 @@ fn disturbance(plan: &RunPlan, outcome: &RunOutcome) -> Option<String> {
     (others_s > OTHERS_S_MIN && share > OTHERS_SHARE_MAX).then(|| {
         format!("other programs had {others_s:.2} s of its processors' time in a run of {:.2} s", outcome.wall_s)
     })
-}
-
-/// Whether the target's time is not the processor's.
-pub(super) fn is_simulated(plan: &RunPlan) -> bool {
-    plan.targets.iter().any(|target| target.kind() == TargetKind::Sim)
 }

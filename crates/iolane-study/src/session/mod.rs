@@ -506,11 +506,7 @@ fn attempt(
         Worth::Disturbed(why) => row.warnings.push(format!("measured on a disturbed machine: {why}")),
         Worth::Invalid(why) => row.worthless = Some(why),
     }
-    let span = match judge::is_simulated(plan) {
-        false => Ok(outcome.span),
-        true => Err(Unavailable::new("the target is simulated, and its time is not the machine's")),
-    };
-    Some((row, span))
+    Some((row, plan.keeps_real_time().map(|()| outcome.span)))
 }
 
 fn worthless(base: Row, error: &Error) -> (Row, Reading<Span>) {
@@ -519,11 +515,9 @@ fn worthless(base: Row, error: &Error) -> (Row, Reading<Span>) {
 
 fn measured_row(base: Row, plan: &RunPlan, outcome: RunOutcome) -> Row {
     let syscalls = record::syscalls_source(&outcome);
-    let telemetry = match judge::is_simulated(plan) {
-        false => outcome.telemetry.clone(),
-        true => {
-            RunTelemetry::unavailable(&Unavailable::new("the target is simulated, and its time is not the machine's"))
-        }
+    let telemetry = match plan.keeps_real_time() {
+        Ok(()) => outcome.telemetry.clone(),
+        Err(why) => RunTelemetry::unavailable(&why),
     };
     let cpu = telemetry.cpu.as_ref().ok();
     let mut sources = telemetry.sources;

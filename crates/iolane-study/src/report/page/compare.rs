@@ -6,23 +6,18 @@ use iolane::{Error, Result};
 
 use super::super::charts::{Section, compared};
 use super::super::{Loaded, load_in_words};
+use super::Shell;
 use super::chart_tables::Table;
 use super::load_tables::LoadDetail;
 use super::sections::{Fact, Figure, facts, figure, of_section};
-use super::{CHART_LIBRARY, SCRIPT, STYLE, embedded};
 use crate::compare::{ArmComparison, Cell, ClaimComparison, Comparison, Ratio};
-use crate::plan::Metric;
-use crate::quantity::{number, quantity, range};
+use crate::quantity::{count, number, range};
 
 /// What the template shows.
 #[derive(Template)]
 #[template(path = "compare.html")]
 struct Page {
-    policy: String,
-    style: &'static str,
-    script: &'static str,
-    chart_library: &'static str,
-    data: String,
+    shell: Shell,
     title: String,
     folders: Vec<Fact>,
     sentences: Vec<String>,
@@ -51,11 +46,7 @@ pub fn compare_page(loaded: &[Loaded], comparison: &Comparison) -> Result<String
     let loads = comparison.arms.chunk_by(|a, b| load_in_words(&a.arm) == load_in_words(&b.arm)).map(of_load);
     let changed = comparison.claims.iter().filter(|claim| claim.changed).count();
     let page = Page {
-        policy: embedded::policy(&[CHART_LIBRARY, SCRIPT], STYLE),
-        style: STYLE,
-        script: SCRIPT,
-        chart_library: CHART_LIBRARY,
-        data: embedded::data(&charts),
+        shell: Shell::new(&charts),
         title: format!("{} beside {}", labels[0], labels[1..].join(", ")),
         folders: loaded.iter().zip(&labels).map(|(loaded, label)| folder(loaded, label)).collect(),
         sentences: comparison.folders.iter().filter_map(|folder| folder.summary.clone()).collect(),
@@ -108,7 +99,7 @@ fn arms_table(arms: &[ArmComparison], labels: &[&str]) -> Table {
             headings.extend(["ratio", "p99 ratio"].map(|what| format!("{label}: {what}")));
         }
     }
-    let iops = |cell: &Cell| quantity(Metric::Iops, cell.iops).replace(" IOPS", "");
+    let iops = |cell: &Cell| count(cell.iops);
     let row = |arm: &ArmComparison| {
         let mut row = vec![arm.arm.label(), arm.arm.depth.to_string()];
         for (index, cell) in arm.folders.iter().enumerate() {

@@ -4,8 +4,7 @@ use super::super::charts::{Chart, Section};
 use super::super::{ArmReport, Loaded, arm_reports, load_in_words};
 use super::chart_tables::Table;
 use super::sections::{Figure, figure};
-use crate::plan::Metric;
-use crate::quantity::{number, quantity, range, time};
+use crate::quantity::{count, number, range, time};
 
 /// What the page shows of one load.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,7 +41,6 @@ fn table(arms: &[ArmReport]) -> Table {
 }
 
 fn row(arm: &ArmReport) -> Vec<String> {
-    let iops = |value| quantity(Metric::Iops, value).replace(" IOPS", "");
     let latency = |value: Option<u64>| value.map_or("unavailable".into(), |value| time(value as f64));
     let known = |value: Option<f64>| value.map_or("unavailable".into(), number);
     let of_best = match arm.of_best {
@@ -53,8 +51,8 @@ fn row(arm: &ArmReport) -> Vec<String> {
     vec![
         arm.arm.label(),
         arm.arm.depth.to_string(),
-        iops(arm.iops.value),
-        range(&iops(arm.iops.low), &iops(arm.iops.high)),
+        count(arm.iops.value),
+        range(&count(arm.iops.low), &count(arm.iops.high)),
         of_best,
         latency(arm.p50_ns),
         latency(arm.p99_ns),

@@ -14,7 +14,7 @@ use askama::Template;
 use iolane::{Error, Result};
 use serde_json::Value;
 
-use super::charts::{Charts, NotDrawn, Section};
+use super::charts::{Chart, Charts, NotDrawn, Section};
 use super::{Loaded, Skipped};
 pub use compare::compare_page;
 use load_tables::LoadDetail;
@@ -25,21 +25,33 @@ use sections::{AnswerTable, Claims, Fact, Figure};
 /// The page, in a study's folder.
 pub const PAGE_FILE: &str = "report.html";
 
-const STYLE: &str = include_str!("../../../assets/report.css");
-const SCRIPT: &str = include_str!("../../../assets/report.js");
-/// Apache ECharts, with what this page needs of it; `cargo xtask assets` makes it.
-const CHART_LIBRARY: &str = include_str!("../../../assets/echarts.min.js");
+/// What every page has, whatever it shows: its style, its scripts, the charts they draw, and the rule that lets nothing
+/// else happen.
+struct Shell {
+    policy: String,
+    style: &'static str,
+    /// Apache ECharts, with what these pages need of it; `cargo xtask assets` makes it.
+    chart_library: &'static str,
+    script: &'static str,
+    /// The charts as JSON.
+    charts: String,
+}
+
+impl Shell {
+    fn new(charts: &[Chart]) -> Self {
+        let style = include_str!("../../../assets/report.css");
+        let script = include_str!("../../../assets/report.js");
+        let chart_library = include_str!("../../../assets/echarts.min.js");
+        let policy = embedded::policy(&[chart_library, script], style);
+        Self { policy, style, chart_library, script, charts: embedded::data(charts) }
+    }
+}
 
 /// What the template shows.
 #[derive(Template)]
 #[template(path = "report.html")]
 struct Page {
-    policy: String,
-    style: &'static str,
-    script: &'static str,
-    chart_library: &'static str,
-    /// The charts as JSON.
-    data: String,
+    shell: Shell,
     name: String,
     title: String,
     source: String,
@@ -67,11 +79,7 @@ pub fn page(loaded: &Loaded) -> Result<String> {
         not_drawn.into_iter().partition(|missing| missing.section == Section::Figures);
     let json = &loaded.json;
     let page = Page {
-        policy: embedded::policy(&[CHART_LIBRARY, SCRIPT], STYLE),
-        style: STYLE,
-        script: SCRIPT,
-        chart_library: CHART_LIBRARY,
-        data: embedded::data(&charts),
+        shell: Shell::new(&charts),
         name: loaded.document.name.clone(),
         title: loaded.document.title.clone(),
         source: text(json, "source"),

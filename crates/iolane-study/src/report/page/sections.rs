@@ -4,9 +4,9 @@
 use serde_json::Value;
 
 use super::super::charts::{Chart, Section};
-use super::super::{Answer, Goal, Loaded, answers};
+use super::super::{Answer, Goal, Loaded, Sureness, answers};
 use super::chart_tables::Table;
-use crate::quantity::{quantity, range};
+use crate::quantity::{capital, quantity, range};
 
 /// A line of a list of facts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,7 +82,7 @@ fn date(unix_s: f64) -> String {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AnswerTable {
     /// What is chosen for, in the order of the cells.
-    pub(super) goals: Vec<&'static str>,
+    pub(super) goals: Vec<String>,
     /// The loads.
     pub(super) rows: Vec<AnswerRow>,
     /// Why there are none, where there are none.
@@ -109,16 +109,10 @@ pub(super) struct AnswerCell {
     pub(super) value: String,
     /// Its interval.
     pub(super) interval: String,
-    pub(super) sure: Sureness,
-}
-
-/// How sure an answer is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Sureness {
-    /// `shown`, `alike`, `noisy` or `alone`: how it is drawn.
-    pub(super) class: &'static str,
-    /// What it says.
-    pub(super) words: String,
+    /// How sure it is: `shown`, `alike`, `noisy` or `alone`, which is how it is drawn.
+    pub(super) sure_class: &'static str,
+    /// The same in words.
+    pub(super) sure: String,
 }
 
 impl AnswerTable {
@@ -146,47 +140,29 @@ impl AnswerTable {
                 Some(source) => format!("Energy is {source}."),
                 None => "Energy is unavailable: nothing measured it.".into(),
             },
-            goals: goals.into_iter().map(heading).collect(),
+            goals: goals.into_iter().map(|goal| capital(goal.words())).collect(),
         }
-    }
-}
-
-fn heading(goal: Goal) -> &'static str {
-    match goal {
-        Goal::Latency => "For latency",
-        Goal::Throughput => "For throughput",
-        Goal::Energy => "Per joule",
-        Goal::Processor => "For little processor time",
     }
 }
 
 fn cell(answer: &Answer) -> AnswerCell {
     let take = &answer.take;
     let shown = |value| quantity(answer.metric, value);
-    let prefix = if answer.goal == Goal::Latency { "p99 " } else { "" };
-    let modelled = if answer.is_modelled() { ", modelled" } else { "" };
     AnswerCell {
         take: take.path.split_inclusive(['+', ',', ' ']).map(String::from).collect(),
         at: match take.cores {
             Some(cores) => format!("depth {}, {cores:.2} cores", take.depth),
             None => format!("depth {}", take.depth),
         },
-        value: format!("{prefix}{}{modelled}", shown(take.value.value)),
+        value: answer.value_in_words(),
         interval: range(&shown(take.value.low), &shown(take.value.high)),
-        sure: sureness(answer),
-    }
-}
-
-fn sureness(answer: &Answer) -> Sureness {
-    let words = answer.sureness();
-    // It continues a sentence; here it begins one.
-    let words = words.trim_start_matches([',', ' ']).trim_start_matches('(').trim_end_matches(')').to_owned();
-    let words = if words.matches('(').count() > words.matches(')').count() { format!("{words})") } else { words };
-    match &answer.runner_up {
-        None => Sureness { class: "alone", words: "the only path measured".into() },
-        Some(second) if second.shown && second.gain.value > 1.0 => Sureness { class: "shown", words },
-        Some(second) if answer.equals.contains(&second.choice.path) => Sureness { class: "alike", words },
-        Some(_) => Sureness { class: "noisy", words },
+        sure_class: match answer.sureness() {
+            Sureness::Alone => "alone",
+            Sureness::Shown => "shown",
+            Sureness::Alike => "alike",
+            Sureness::Noisy => "noisy",
+        },
+        sure: answer.sureness_in_words(),
     }
 }
 
@@ -246,14 +222,9 @@ impl Claims {
             }
         };
         let rows: Vec<Claim> = json.as_array().into_iter().flatten().map(row).collect();
-        let mut counts: Vec<(Verdict, usize)> = Vec::new();
-        for name in crate::claims::Verdict::ALL.map(crate::claims::Verdict::name) {
-            let count = rows.iter().filter(|claim| claim.verdict.words == name).count();
-            if count > 0 {
-                counts.push((Verdict::of(name), count));
-            }
-        }
-        Self { rows, counts }
+        let counts = crate::claims::Verdict::counts(rows.iter().map(|claim| claim.verdict.words.as_str()));
+        let counts = counts.into_iter().filter(|(_, count)| *count > 0);
+        Self { counts: counts.map(|(verdict, count)| (Verdict::of(verdict.name()), count)).collect(), rows }
     }
 }
 
