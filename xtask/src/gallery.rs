@@ -51,7 +51,7 @@ const PLACES: [Place; 3] = [
         name: "scratch",
         title: "On a scratch file, with a model of the machine's power",
         words: &[],
-        options: &["--time", "45s", "--repeat", "3", "--power-model", "idle=40W,core=15W"],
+        options: &["--time", "60s", "--power-model", "idle=40W,core=15W"],
     },
 ];
 

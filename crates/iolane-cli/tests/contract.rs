@@ -129,7 +129,7 @@ fn a_study_is_written_whole_and_accounts_for_every_path() {
 
     let too_wide: Vec<&str> = ended.stdout.lines().filter(|line| line.chars().count() > 100).collect();
     assert!(too_wide.is_empty(), "{too_wide:#?}");
-    let (table, not_taken) = ended.stdout.split_once("Not taken:").unwrap();
+    let (table, not_taken) = ended.stdout.split_once("Not measured:").unwrap();
     let named = |list: &str, path: &str| study[list].as_array().unwrap().iter().any(|entry| entry["path"] == path);
     for (path, available) in &paths {
         assert_eq!(named("arms", path), *available, "{path}: {study:#}");

@@ -50,6 +50,17 @@ pub(crate) fn range(low: &str, high: &str) -> String {
     }
 }
 
+/// A range beside its middle value: without the unit where all three have the same.
+pub(crate) fn range_beside(value: &str, low: &str, high: &str) -> String {
+    let [value, low_parts, high_parts] = [value, low, high].map(|text| text.split_once(' '));
+    match (value, low_parts, high_parts) {
+        (Some((_, unit)), Some((low, of_low)), Some((high, of_high))) if unit == of_low && unit == of_high => {
+            format!("{low} to {high}")
+        }
+        _ => range(low, high),
+    }
+}
+
 /// Where along a factor: `at depth 16`, `with 5 threads`.
 pub(crate) fn place(factor: Factor, shown: &str) -> String {
     let counted = |what: &str| if shown == "1" { format!("1 {what}") } else { format!("{shown} {what}s") };
@@ -106,6 +117,15 @@ pub(crate) fn capital(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_range_has_its_unit_once_and_none_beside_a_value_of_the_same() {
+        assert_eq!(range("80.1 us", "90 us"), "80.1 to 90 us");
+        assert_eq!(range("980 us", "1.2 ms"), "980 us to 1.2 ms");
+        assert_eq!(range_beside("85.2 us", "80.1 us", "90 us"), "80.1 to 90");
+        assert_eq!(range_beside("85.2 us", "80.1 us", "1.2 ms"), "80.1 us to 1.2 ms");
+        assert_eq!(range_beside("1.05 ms", "980 us", "990 us"), "980 to 990 us");
+    }
 
     #[test]
     fn numbers_have_as_many_digits_as_they_need() {

@@ -414,14 +414,16 @@ fn work<C: Clock>(
     let prepared = prepared.and_then(|(mut engine, trace)| {
         let slice = Extent::of(SLICE_NS);
         let submit = all_ready.then(|| without_panic(|| phase(&mut engine, Phase::TimeSubmission, slice, stop)));
-        Ok((engine, trace, submit.transpose()?.map(|tally| tally.submit)))
+        // What the measured phase counts into is made before the counters are read that it stands beside.
+        Ok((engine, trace, submit.transpose()?.map(|tally| tally.submit), Tally::new()))
     });
     all_ready &= meeting.attend(prepared.is_err());
-    let measured = prepared.map(|(mut engine, trace, submit)| {
+    let measured = prepared.map(|(mut engine, trace, submit, mut tally)| {
         // Neither warm-up nor slices count towards the bytes that the workload may move.
         let bytes_max = plan.workload.bytes_max.unwrap_or(u64::MAX);
         let extent = Extent { duration_ns: nanoseconds(plan.runtime), bytes_max };
-        let measured = all_ready.then(|| without_panic(|| phase(&mut engine, Phase::Measure, extent, stop)));
+        let measured =
+            all_ready.then(|| without_panic(|| engine.run(Phase::Measure, extent, stop, &mut tally).map(|()| tally)));
         (engine, measured, submit, trace)
     });
     meeting.attend(false);

@@ -172,9 +172,12 @@ impl Finished {
         let show = |metric, show: fn(f64) -> String| row.metric(metric).map_or("-".into(), show);
         let iops = match row.worthless {
             None => show(Metric::Iops, output::count),
-            Some(_) => "worthless".into(),
+            Some(_) => "not kept".into(),
         };
-        let p99 = show(Metric::P99Ns, |ns| output::time(ns as u64));
+        let p99 = match row.worthless {
+            None => show(Metric::P99Ns, |ns| output::time(ns as u64)),
+            Some(_) => "-".into(),
+        };
         let watts = row.metric(Metric::Watts).map_or(String::new(), shown_watts);
         Self { arm: row.arm.to_string(), iops, p99, watts }
     }
@@ -455,7 +458,7 @@ mod tests {
             [Row { worthless: Some("disturbed".into()), ..row(&arms[0], 1_000_000, None) }, row(&arms[0], 1000, None)];
         view.note(&Progress { done: 1, total: 2, now: Now::RunsAgain(&arms[0]), rows: &rows }, Instant::now());
         assert_eq!(view.measured.values().flat_map(BTreeMap::values).collect::<Vec<_>>(), [&[1000.0]]);
-        assert_eq!(view.recent.iter().map(|run| run.iops.as_str()).collect::<Vec<_>>(), ["1.00k", "worthless"]);
+        assert_eq!(view.recent.iter().map(|run| run.iops.as_str()).collect::<Vec<_>>(), ["1.00k", "not kept"]);
     }
 
     #[test]

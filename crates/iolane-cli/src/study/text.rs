@@ -48,7 +48,7 @@ fn claims(claims: &[Decision]) -> String {
         }
     }
     let counts = Verdict::counts(claims.iter().map(|claim| claim.verdict.name()));
-    let counts = counts.map(|(verdict, count)| format!("{count} {verdict}"));
+    let counts = counts.map(|(verdict, count)| format!("{verdict}: {count}"));
     text.push_str(&format!("\n{}\n\n", counts.join(", ")));
     text
 }
@@ -223,5 +223,5 @@ pub(crate) fn not_taken(skipped: &[Skipped]) -> String {
         .zip(&groups)
         .map(|(name, (.., first))| (name.as_str(), first.reason.as_str(), first.remedy.as_str()));
     let reasons = output::reasons(entries);
-    if reasons.is_empty() { reasons } else { format!("Not taken:\n{reasons}\n") }
+    if reasons.is_empty() { reasons } else { format!("Not measured:\n{reasons}\n") }
 }

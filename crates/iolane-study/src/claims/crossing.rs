@@ -66,7 +66,7 @@ impl<'a> Points<'a> {
                 let why = format!("the study's file looks for a crossing along what is no number, such as {shown}");
                 return Err(Finding::not_testable(why));
             };
-            let [of, to] = [0, 1].map(|side| Standing::of(operands[side], metric, &here[side]));
+            let [of, to] = [0, 1].map(|side| Standing::of(operands[side], metric, &here[side], &here[side]));
             points.add(x as f64, [of, to])?;
         }
         Ok(points)

@@ -5,10 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::finding::Finding;
-use crate::energy::Source;
 use crate::plan::{Arm, Check, Factor, Metric, Operand, Rule, Selection, Take};
 use crate::quantity::place;
-use crate::records::{ArmResults, LeftOut, Results, UNAVAILABLE};
+use crate::records::{ArmResults, LeftOut, Results, Row, UNAVAILABLE};
 use crate::stats::{largest_by_repeat, median, smallest_by_repeat};
 
 /// All arms of a study that are iolane's own: those that were measured, and those that were not.
@@ -38,8 +37,7 @@ impl<'a> Candidate<'a> {
             Self::Measured(results) => results,
             Self::LeftOut(left_out) => return Err(left_out.reason.clone()),
         };
-        let value =
-            |row: &crate::records::Row| Some((row.repeat, row.metric(metric).filter(|value| value.is_finite())?));
+        let value = |row: &Row| Some((row.repeat, row.metric(metric).filter(|value| value.is_finite())?));
         let values: ByRepeat = results.rows.iter().filter_map(value).collect();
         if values.is_empty() { Err(unavailable(results, metric)) } else { Ok(values) }
     }
@@ -52,39 +50,31 @@ impl<'a> Evidence<'a> {
         Self(all.filter(|candidate| candidate.arm().peer.is_none()).collect())
     }
 
-    /// Who told the joules that a check is about: `joules by RAPL, processor packages only`, `joules modelled: idle=40,core=8`;
-    /// `None` where it is about something else.
-    pub(super) fn meter(&self, check: &Check) -> Option<String> {
+    /// Who told the joules that a check is about; none where it is about something else.
+    pub(super) fn joules_from(&self, check: &Check) -> Vec<&'a str> {
         let (metric, operands) = match &check.rule {
             Rule::Ratio { metric, of, to, .. } | Rule::Crossing { metric, of, to, .. } => (metric, vec![of, to]),
             Rule::Value { metric, of, .. } => (metric, vec![of]),
-            Rule::Order { metric, of, .. } => return self.meter_of(*metric, &[of]),
+            Rule::Order { metric, of, .. } => return self.joules_of(*metric, &[of]),
         };
         let selections: Vec<&Selection> = operands.iter().map(|operand| &operand.select).collect();
-        self.meter_of(*metric, &selections)
+        self.joules_of(*metric, &selections)
     }
 
-    fn meter_of(&self, metric: Metric, selections: &[&Selection]) -> Option<String> {
-        use Metric::{IosPerJoule, IosPerJouleAboveIdle, Watts, WattsAboveIdle};
-        if !matches!(metric, IosPerJoule | IosPerJouleAboveIdle | Watts | WattsAboveIdle) {
-            return None;
-        }
+    fn joules_of(&self, metric: Metric, selections: &[&Selection]) -> Vec<&'a str> {
         let mut sources: Vec<&str> = Vec::new();
+        if !metric.is_of_joules() {
+            return sources;
+        }
         for candidate in selections.iter().flat_map(|selection| self.select(selection)) {
             let Candidate::Measured(results) = candidate else { continue };
-            let with_joules = results.rows.iter().filter(|row| row.joules.is_some());
-            for source in with_joules.filter_map(|row| row.sources.get("joules")) {
-                if !sources.contains(&source.as_str()) {
+            for source in results.rows.iter().filter_map(Row::joules_from) {
+                if !sources.contains(&source) {
                     sources.push(source);
                 }
             }
         }
-        let in_words = |source: &&str| match Source::is_modelled(source) {
-            true => (*source).to_owned(),
-            false => format!("by {source}"),
-        };
-        (!sources.is_empty())
-            .then(|| format!("joules {}", sources.iter().map(in_words).collect::<Vec<_>>().join(" and ")))
+        sources
     }
 
     pub(super) fn select(&self, selection: &Selection) -> Vec<Candidate<'a>> {
@@ -100,7 +90,7 @@ pub(super) type ByRepeat = BTreeMap<u32, f64>;
 pub(super) struct Standing<'a> {
     /// Its values.
     pub(super) values: ByRepeat,
-    /// The arm that they are of, or most like: `iou+k at depth 128`.
+    /// The arm that they are of: `iou+k at depth 128`; with `mostly` before it where the repeats are of several.
     pub(super) label: String,
     /// Which arms it might have been and was not, because they are missing.
     pub(super) missing: Missing<'a>,
@@ -108,11 +98,17 @@ pub(super) struct Standing<'a> {
 }
 
 impl<'a> Standing<'a> {
-    /// What an operand comes to with these arms.
+    /// What an operand comes to with these arms. Its label tells the arm that stands for them from all that the figure
+    /// is about.
     ///
     /// # Errors
     /// That it is not testable, and why: none was measured, or the study's file has more than one or none.
-    pub(super) fn of(operand: &Operand, metric: Metric, arms: &[Candidate<'a>]) -> Result<Self, Finding<'a>> {
+    pub(super) fn of(
+        operand: &Operand,
+        metric: Metric,
+        arms: &[Candidate<'a>],
+        about: &[Candidate<'a>],
+    ) -> Result<Self, Finding<'a>> {
         if arms.is_empty() {
             return Err(Finding::not_testable("the study as it was run has no such arm"));
         }
@@ -132,9 +128,11 @@ impl<'a> Standing<'a> {
         if measured.is_empty() {
             return Err(Finding::missing(missing));
         }
-        let (values, chosen) = choose(operand.take, &measured);
-        let all: Vec<&Arm> = arms.iter().map(Candidate::arm).collect();
-        Ok(Self { values, label: label(chosen, &all), missing, take: operand.take })
+        let (values, chosen, is_always) = choose(operand.take, &measured);
+        let about: Vec<&Arm> = about.iter().map(Candidate::arm).collect();
+        let mostly = if is_always { "" } else { "mostly " };
+        let label = format!("{mostly}{}", label(chosen, &about));
+        Ok(Self { values, label, missing, take: operand.take })
     }
 
     /// Whether what is missing could make it larger.
@@ -153,9 +151,9 @@ impl<'a> Standing<'a> {
     }
 }
 
-/// The values that stand for all, and the arm that gives most of them. An arm that lacks a repeat would leave it to the
+/// The values that stand for all, the arm that gives most of them, and whether it gives all. An arm that lacks a repeat would leave it to the
 /// others, so that only repeats that all of them have count.
-fn choose<'a>(take: Take, measured: &[(&'a Arm, ByRepeat)]) -> (ByRepeat, &'a Arm) {
+fn choose<'a>(take: Take, measured: &[(&'a Arm, ByRepeat)]) -> (ByRepeat, &'a Arm, bool) {
     let repeats = common_repeats(measured.iter().map(|(_, values)| values));
     let arms: Vec<Vec<f64>> = measured.iter().map(|(_, values)| at(values, &repeats)).collect();
     let taken = match take {
@@ -165,7 +163,8 @@ fn choose<'a>(take: Take, measured: &[(&'a Arm, ByRepeat)]) -> (ByRepeat, &'a Ar
     let likeness = |arm: &[f64]| arm.iter().zip(&taken).filter(|(value, taken)| value == taken).count();
     // The first of those that are alike: an order that does not depend on noise.
     let best = (0..arms.len()).rev().max_by_key(|index| likeness(&arms[*index])).unwrap_or(0);
-    (repeats.into_iter().zip(taken).collect(), measured[best].0)
+    let is_always = likeness(&arms[best]) == repeats.len();
+    (repeats.into_iter().zip(taken).collect(), measured[best].0, is_always)
 }
 
 /// The path's name, and those factors in which it differs from others it is among.

@@ -16,6 +16,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
+use crate::energy::Source;
 use crate::plan::{Check, Claim, Rule, Study};
 use crate::records::Results;
 use crate::stats::Estimate;
@@ -142,8 +143,14 @@ fn decide_claim(claim: &Claim, evidence: &Evidence<'_>) -> Decision {
 
 fn find<'a>(check: &Check, evidence: &Evidence<'a>) -> Finding<'a> {
     let mut finding = find_by_rule(check, evidence);
-    if let (Some(_), Some(meter)) = (&finding.figures, evidence.meter(check)) {
-        finding.why.push_str(&format!("; {meter}"));
+    let sources = evidence.joules_from(check);
+    if let (Some(figures), false) = (&mut finding.figures, sources.is_empty()) {
+        let is_modelled = sources.iter().any(|source| Source::is_modelled(source));
+        if is_modelled {
+            figures.insert_str(0, "modelled: ");
+        }
+        let by = if is_modelled { "" } else { "by " };
+        finding.why.push_str(&format!("; joules {by}{}", sources.join(" and ")));
     }
     finding
 }

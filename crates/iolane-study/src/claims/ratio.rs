@@ -9,7 +9,8 @@ use crate::stats::estimate_ratio;
 
 /// The ratio of the first of two operands, with its arms, to the second.
 pub(super) fn find<'a>(check: &Check, metric: Metric, sides: [(&Operand, &Vec<Candidate<'a>>); 2]) -> Finding<'a> {
-    let [of, to] = sides.map(|(operand, arms)| Standing::of(operand, metric, arms));
+    let about = [sides[0].1.as_slice(), sides[1].1].concat();
+    let [of, to] = sides.map(|(operand, arms)| Standing::of(operand, metric, arms, &about));
     let (of, to) = match (of, to) {
         (Ok(of), Ok(to)) => (of, to),
         (Err(of), Err(to)) if !of.missing.is_empty() && !to.missing.is_empty() => {

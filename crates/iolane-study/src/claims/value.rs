@@ -9,7 +9,7 @@ use crate::stats::estimate_median;
 
 /// The metric of an operand with its arms.
 pub(super) fn find<'a>(check: &Check, metric: Metric, of: &Operand, arms: &[Candidate<'a>]) -> Finding<'a> {
-    let of = match Standing::of(of, metric, arms) {
+    let of = match Standing::of(of, metric, arms, arms) {
         Ok(of) => of,
         Err(finding) => return finding,
     };

@@ -37,6 +37,8 @@ pub struct JobSpec {
     pub direct: bool,
     /// Cpus for the threads, in turn.
     pub cpus: Option<CpuList>,
+    /// Cpus for the kernel's submission threads, in turn.
+    pub spoll_cpus: Option<CpuList>,
 }
 
 /// The text of a job file with these arms, one after the other; an arm that fio cannot run stands there as a comment
@@ -75,6 +77,7 @@ pub fn sections(job: &JobSpec) -> Result<String, String> {
         text.push_str(&engine);
         text.push_str(place);
         text.push_str(&options(job, threads)?);
+        text.push_str(&submission_cpu(job, index, threads));
     }
     Ok(text)
 }
@@ -165,6 +168,18 @@ fn options(job: &JobSpec, threads: usize) -> Result<String, String> {
     Ok(text)
 }
 
+/// Where the submission thread of a section runs. fio binds those of all its threads to one cpu.
+fn submission_cpu(job: &JobSpec, section: usize, threads: usize) -> String {
+    let cpus = job.spoll_cpus.as_ref().map_or(&[][..], CpuList::cpus);
+    match (cpus, threads) {
+        _ if !job.path.polls_submissions() => String::new(),
+        ([], _) => String::new(),
+        ([only], _) => format!("sqthread_poll_cpu={only}\n"),
+        (several, 1) => format!("sqthread_poll_cpu={}\n", several[section % several.len()]),
+        _ => "; fio has no option for a cpu of its own for each submission thread\n".into(),
+    }
+}
+
 /// A time in the largest unit that is exact; fio knows no smaller one than the microsecond.
 fn time(time: Duration) -> String {
     match time.as_micros() {
@@ -209,6 +224,7 @@ mod tests {
             seed: 1,
             direct: true,
             cpus: Some("0-1".parse().unwrap()),
+            spoll_cpus: None,
         }
     }
 
@@ -233,6 +249,25 @@ mod tests {
         let named = |name: &str| Place::Named(vec![name.into()]);
         let expected = [(2, true, named("a")), (1, false, named("pci:0000:00:04.0")), (2, true, named("/dev/nvme0n1"))];
         assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn a_submission_thread_has_its_cpu_where_fio_can_say_so() {
+        let spoll = |threads, cpus: &str| JobSpec {
+            path: "io_uring+spoll".parse().unwrap(),
+            threads,
+            spoll_cpus: Some(cpus.parse().unwrap()),
+            ..spec()
+        };
+        assert!(job_text(&[spoll(1, "3")]).contains("\nsqthread_poll_cpu=3\n"));
+        let two = JobSpec { targets: vec!["a".into(), "b".into()], ..spoll(2, "2-3") };
+        let placed: Vec<_> = parse(&job_text(&[two])).into_iter().map(|job| job.placement.spoll_cpus).collect();
+        assert_eq!(placed, [Some("2".parse().unwrap()), Some("3".parse().unwrap())]);
+        let text = job_text(&[spoll(2, "2-3")]);
+        assert!(!text.contains("sqthread_poll_cpu") && text.contains("; fio has no option for a cpu"), "{text}");
+        assert!(
+            !job_text(&[JobSpec { spoll_cpus: Some("3".parse().unwrap()), ..spec() }]).contains("sqthread_poll_cpu")
+        );
     }
 
     #[test]
@@ -280,8 +315,10 @@ mod tests {
             (runtime_us, warmup_us) in (1u64..10_000_000_000, 0u64..10_000_000_000),
             (seed, direct) in (0..i64::MAX as u64, any::<bool>()),
             cpus in prop::option::of(prop::collection::btree_set(0u32..300, 1..8)),
+            spoll_cpu in prop::option::of(0u32..300),
         ) -> JobSpec {
             let path: IoPath = path.parse().unwrap();
+            let spoll_cpu = spoll_cpu.filter(|_| path.polls_submissions());
             JobSpec {
                 name: "arm 1".into(),
                 depth: if path.interface() == "psync" { 1 } else { depth },
@@ -296,6 +333,7 @@ mod tests {
                 seed,
                 direct,
                 cpus: cpus.map(|cpus| cpus.into_iter().collect()),
+                spoll_cpus: spoll_cpu.map(|cpu| [cpu].into_iter().collect()),
             }
         }
     }
@@ -303,7 +341,7 @@ mod tests {
     /// What is read back, as it was put down.
     fn spec_of(job: Job) -> JobSpec {
         assert!(job.stonewall && job.amount == Amount::Unlimited, "{job:?}");
-        assert_eq!(job.placement, Placement { cpus: job.placement.cpus.clone(), spoll_cpus: None });
+        let Placement { cpus, spoll_cpus } = job.placement;
         JobSpec {
             name: job.name,
             path: job.path,
@@ -317,7 +355,8 @@ mod tests {
             warmup: job.warmup,
             seed: job.workload.seed,
             direct: job.direct,
-            cpus: job.placement.cpus,
+            cpus,
+            spoll_cpus,
         }
     }
 

@@ -176,6 +176,13 @@ pub enum Metric {
     WattsAboveIdle,
 }
 
+impl Metric {
+    /// Whether it is made from joules, which not every machine has.
+    pub fn is_of_joules(self) -> bool {
+        matches!(self, Self::IosPerJoule | Self::IosPerJouleAboveIdle | Self::Watts | Self::WattsAboveIdle)
+    }
+}
+
 /// What is varied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -178,6 +178,11 @@ impl Row {
         }
     }
 
+    /// Who told its joules; `None` if it has none.
+    pub fn joules_from(&self) -> Option<&str> {
+        self.joules.and(self.sources.get("joules")).map(String::as_str)
+    }
+
     /// Processor seconds of the run, kernel threads included where they can be had.
     fn cpu_s(&self) -> Option<f64> {
         Some(self.user_s? + self.system_s? + self.kernel_threads_s.unwrap_or(0.0))

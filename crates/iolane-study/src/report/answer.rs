@@ -42,7 +42,7 @@ impl Goal {
             Self::Latency => "for latency",
             Self::Throughput => "for throughput",
             Self::Energy => "per joule",
-            Self::Processor => "for little processor time",
+            Self::Processor => "for the least processor time",
         }
     }
 
@@ -79,6 +79,8 @@ pub struct Answer {
 pub struct Choice {
     /// The path, as the study calls it.
     pub path: String,
+    /// The path in iolane's notation, which the library and the command line take.
+    pub notation: String,
     /// Its depth.
     pub depth: u32,
     /// The metric's median with its interval.
@@ -170,7 +172,7 @@ fn answer(goal: Goal, arms: &[&ArmResults]) -> Option<Answer> {
         let gain = goal.gain(values, others);
         RunnerUp { choice: choice(arm, others), gain, shown: gain.shows_difference() }
     });
-    let joules_from = (goal == Goal::Energy).then(|| take.rows[0].sources.get("joules").cloned()).flatten();
+    let joules_from = (goal == Goal::Energy).then(|| take.rows[0].joules_from().map(String::from)).flatten();
     Some(Answer {
         load: load(&take.arm),
         goal,
@@ -222,7 +224,9 @@ fn cores(arm: &ArmResults) -> Option<f64> {
 }
 
 fn choice(arm: &ArmResults, values: &[f64]) -> Choice {
-    Choice { path: arm.arm.name.clone(), depth: arm.arm.depth, value: estimate_median(values), cores: cores(arm) }
+    let Arm { name, path, depth, .. } = &arm.arm;
+    let (value, cores) = (estimate_median(values), cores(arm));
+    Choice { path: name.clone(), notation: path.to_string(), depth: *depth, value, cores }
 }
 
 /// How sure an answer is, beside the runner-up.
@@ -242,13 +246,10 @@ impl Answer {
     /// `for latency take psync (p99 85.2 us, depth 1), 1.32x better than libaio (1.28x to 1.36x)`.
     fn words(&self) -> String {
         let sure = self.sureness_in_words();
-        let sure = match self.sureness() {
-            Sureness::Alone => String::new(),
-            Sureness::Alike => format!(" ({sure})"),
-            Sureness::Shown | Sureness::Noisy => format!(", {sure}"),
-        };
-        let Choice { path, depth, .. } = &self.take;
-        format!("{} take {path} ({}, depth {depth}){sure}", self.goal.words(), self.value_in_words())
+        let sure = if self.sureness() == Sureness::Alone { String::new() } else { format!(", {sure}") };
+        let Choice { path, notation, depth, .. } = &self.take;
+        let notation = if notation == path { String::new() } else { format!("{notation}; ") };
+        format!("{} take {path} ({notation}{}, depth {depth}){sure}", self.goal.words(), self.value_in_words())
     }
 
     /// What the path to take was measured at: `p99 85.2 us`, `3.1 k I/Os per joule, modelled`.
@@ -274,13 +275,17 @@ impl Answer {
         let [value, low, high] = [gain.value, gain.low, gain.high].map(number);
         match self.sureness() {
             Sureness::Shown => format!("{value}x better than {} ({low}x to {high}x)", choice.path),
-            Sureness::Alike => match (self.take.cores, choice.cores) {
-                (Some(own), Some(other)) if own < 0.9 * other => {
-                    let others = self.equals.join(", ");
-                    format!("no difference shown to {others}, with {own:.2} instead of {other:.2} cores")
-                }
-                _ => format!("no difference shown to {}", self.equals.join(", ")),
-            },
+            Sureness::Alike => {
+                let others = self.equals.iter().filter(|path| **path != choice.path);
+                let others: String = others.map(|path| format!(", nor to {path}")).collect();
+                let saved = match (self.take.cores, choice.cores) {
+                    (Some(own), Some(other)) if own < 0.9 * other => {
+                        format!(", with {own:.2} instead of {other:.2} cores")
+                    }
+                    _ => String::new(),
+                };
+                format!("no difference shown to {} ({low}x to {high}x){others}{saved}", choice.path)
+            }
             Sureness::Alone | Sureness::Noisy => {
                 format!("too noisy to tell from {} ({low}x to {high}x)", choice.path)
             }
@@ -329,7 +334,7 @@ mod tests {
     fn the_best_path_is_named_with_what_it_gains_on_the_runner_up() {
         let text =
             throughput(&[("a", &[20.0, 21.0, 22.0], 1.0), ("b", &[10.0, 10.0, 11.0], 1.0), ("c", &[1.0; 3], 1.0)]);
-        assert_eq!(text, "for throughput take a (21 IOPS, depth 1), 2x better than b (2x to 2.1x)");
+        assert_eq!(text, "for throughput take a (null; 21 IOPS, depth 1), 2x better than b (2x to 2.1x)");
     }
 
     #[test]
@@ -337,14 +342,14 @@ mod tests {
         let text = throughput(&[("a", &[20.0, 21.0, 22.0], 2.0), ("b", &[21.0, 19.0, 20.0], 1.0)]);
         assert_eq!(
             text,
-            "for throughput take b (20 IOPS, depth 1) (no difference shown to a, with 1.00 instead of 2.00 cores)"
+            "for throughput take b (null; 20 IOPS, depth 1), no difference shown to a (0.90x to 1.05x), with 1.00 instead of 2.00 cores"
         );
     }
 
     #[test]
     fn a_path_far_below_the_best_is_not_called_its_equal() {
         let text = throughput(&[("a", &[20.0, 20.0, 20.0], 2.0), ("b", &[2.0, 4.0, 21.0], 1.0)]);
-        assert_eq!(text, "for throughput take a (20 IOPS, depth 1), too noisy to tell from b (0.95x to 10x)");
+        assert_eq!(text, "for throughput take a (null; 20 IOPS, depth 1), too noisy to tell from b (0.95x to 10x)");
     }
 
     #[test]
@@ -373,7 +378,7 @@ mod tests {
         assert_eq!(energy.goal, Goal::Energy);
         assert_eq!(
             energy.words(),
-            "per joule take a (3 I/Os per joule, modelled, depth 1), 1.5x better than b (1.5x to 1.5x)"
+            "per joule take a (null; 3 I/Os per joule, modelled, depth 1), 1.5x better than b (1.5x to 1.5x)"
         );
     }
 

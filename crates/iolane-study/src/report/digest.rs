@@ -21,6 +21,7 @@ pub fn digest(loaded: &Loaded) -> String {
     text.push_str(&best_arms(loaded));
     text.push_str(&claims(loaded));
     text.push_str(&skipped(loaded));
+    text.push_str(&warnings(loaded));
     for fact in facts(loaded) {
         let _ = writeln!(text, "**{}:** {}<br>", fact.label, plain(&fact.value));
     }
@@ -38,7 +39,7 @@ fn best_arms(loaded: &Loaded) -> String {
     let reports = arm_reports(&loaded.results(), &loaded.rows);
     let groups: Vec<&[ArmReport]> =
         reports.chunk_by(|a, b| load_in_words(&a.arm) == load_in_words(&b.arm) && a.arm.depth == b.arm.depth).collect();
-    let headings = ["load", "depth", "best path", "IOPS", "95 % interval", "p99", "cores", "next"];
+    let headings = ["load", "depth", "best path", "IOPS", "95 % interval", "p99, all repeats", "cores", "next"];
     let mut text = format!("| {} |\n|{}\n", headings.join(" | "), " --- |".repeat(headings.len()));
     for arms in groups.iter().take(ROWS_MAX) {
         if let Some(best) = arms.iter().find(|arm| arm.of_best.is_none()) {
@@ -55,10 +56,9 @@ fn best_arms(loaded: &Loaded) -> String {
 fn row(best: &ArmReport, arms: &[ArmReport]) -> [String; 8] {
     let next = arms.iter().filter_map(|arm| Some((arm, arm.of_best?)));
     let next = next.max_by(|(_, a), (_, b)| a.value.total_cmp(&b.value)).map(|(arm, ratio)| {
-        let no_difference = if ratio.shows_difference() { "" } else { ", no difference shown" };
-        format!("{} {}x ({}){no_difference}", arm.arm.label(), number(ratio.value), {
-            range(&number(ratio.low), &number(ratio.high))
-        })
+        let sign = if ratio.shows_difference() { "" } else { "~" };
+        let ends = range(&number(ratio.low), &number(ratio.high));
+        format!("{} {sign}{}x ({ends})", arm.arm.label(), number(ratio.value))
     });
     [
         load_in_words(&best.arm),
@@ -78,7 +78,7 @@ fn claims(loaded: &Loaded) -> String {
         return String::new();
     }
     let counts = Verdict::counts(claims.iter().map(|claim| claim.verdict.as_str())).into_iter();
-    let counts = counts.filter(|(_, count)| *count > 0).map(|(verdict, count)| format!("{count} {verdict}"));
+    let counts = counts.filter(|(_, count)| *count > 0).map(|(verdict, count)| format!("{verdict}: {count}"));
     let counts = counts.collect::<Vec<_>>().join(", ");
     let mut rows = String::new();
     for claim in loaded.json["claims"].as_array().into_iter().flatten() {
@@ -87,7 +87,7 @@ fn claims(loaded: &Loaded) -> String {
         let _ = writeln!(rows, "| {} |", cells.join(" | "));
     }
     let head = "| claim | says | verdict | published | here |\n| --- | --- | --- | --- | --- |";
-    folded(&format!("{} published claims: {counts}", claims.len()), &format!("{head}\n{rows}"))
+    folded(&format!("{} published claims ({counts})", claims.len()), &format!("{head}\n{rows}"))
 }
 
 fn skipped(loaded: &Loaded) -> String {
@@ -103,6 +103,13 @@ fn skipped(loaded: &Loaded) -> String {
         let _ = writeln!(rows, "- {what}, {} arm{plural}: {}{remedy}", skipped.arms, plain(&skipped.reason));
     }
     folded(&format!("{arms} arms were not measured"), &rows)
+}
+
+fn warnings(loaded: &Loaded) -> String {
+    let warnings = loaded.warnings();
+    let rows: String = warnings.iter().map(|warning| format!("- {}\n", plain(warning))).collect();
+    let plural = if warnings.len() == 1 { "" } else { "s" };
+    if rows.is_empty() { rows } else { folded(&format!("Before believing it: {} note{plural}", warnings.len()), &rows) }
 }
 
 /// What is seen once it is asked for.
@@ -160,7 +167,7 @@ mod tests {
         let text = digest(&loaded);
         let answer = text.find("for latency take ").unwrap();
         let table = text.find("| load | depth |").unwrap();
-        assert!(answer < table && table < text.find(" published claims: ").unwrap(), "{text}");
+        assert!(answer < table && table < text.find(" published claims (").unwrap(), "{text}");
         assert!(text.contains("no controller is bound; iolane nvme bind"), "{text}");
         let rows: Vec<&str> = text.lines().filter(|line| line.starts_with('|')).collect();
         assert!(rows.len() > 10);

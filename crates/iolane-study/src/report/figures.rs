@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::energy::Source;
 use crate::plan::{Arm, AxisScale, Factor, Figure, Metric, PublishedPoint};
 use crate::records::{ArmResults, Results};
 use crate::stats::{Estimate, estimate_median};
@@ -11,7 +12,7 @@ use crate::stats::{Estimate, estimate_median};
 pub struct FigureReport {
     /// Its number where it was published.
     pub id: String,
-    /// What it shows.
+    /// What it shows, and whether joules of it were made up by a model here.
     pub title: String,
     /// What lies along it.
     pub x: Factor,
@@ -89,9 +90,12 @@ impl FigureReport {
             let path = arms().find(|arm| arm.label() == *name).map(|arm| arm.path.to_string());
             Series { name: name.clone(), path, points, published }
         };
+        let is_of_joules = [Some(figure.y), figure.against].into_iter().flatten().any(Metric::is_of_joules);
+        let mut rows = chosen.iter().flat_map(|results| &results.rows);
+        let is_modelled = is_of_joules && rows.any(|row| row.joules_from().is_some_and(Source::is_modelled));
         Self {
             id: figure.id.clone(),
-            title: figure.title.clone(),
+            title: if is_modelled { format!("{} (modelled here)", figure.title) } else { figure.title.clone() },
             x: figure.x,
             y: figure.y,
             against: figure.against,

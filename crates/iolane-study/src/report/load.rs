@@ -71,6 +71,12 @@ pub struct ClaimVerdict {
 }
 
 impl Loaded {
+    /// What a reader should know before believing it.
+    pub fn warnings(&self) -> Vec<String> {
+        let warnings = self.json["warnings"].as_array().into_iter().flatten();
+        warnings.filter_map(|text| Some(text.as_str()?.to_owned())).collect()
+    }
+
     /// The arms that were measured; those that were not are in [`Document::skipped`].
     pub fn results(&self) -> Results {
         Results::new(&self.rows, Vec::new())

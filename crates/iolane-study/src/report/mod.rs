@@ -187,8 +187,10 @@ impl StudyReport {
         if measured.interrupted {
             warnings.push(format!("interrupted: {whole} of {repeats} repeats are whole; the same command goes on"));
         }
+        warnings.extend(too_few(whole.max(1)));
         warnings.extend(measured.preconditioned.iter().filter_map(not_steady));
         warnings.extend(unsteady(&arms));
+        warnings.extend(few_requests(&results));
         warnings.extend(merge_warnings(&results));
         Self {
             schema: SCHEMA,
@@ -206,8 +208,8 @@ impl StudyReport {
             repeats: whole.max(1),
             runtime_s: measured.runtime.as_secs_f64(),
             warmup_s: warmup.as_secs_f64(),
-            cpus: common(&kept, |row| row.cpus.as_ref().filter(|_| row.arm.cores.is_none())),
-            spoll_cpus: common(&kept, |row| row.spoll_cpus.as_ref().filter(|_| row.arm.cores.is_none())),
+            cpus: common(&kept, |row| row.cpus.as_ref()),
+            spoll_cpus: common(&kept, |row| row.spoll_cpus.as_ref()),
             seed: study.workload.seed,
             preconditioned: measured.preconditioned.clone(),
             energy: measured.energy.clone(),
@@ -238,11 +240,11 @@ impl StudyReport {
     }
 }
 
-/// What all rows that have it at all agree on.
+/// What the rows agree on, arms with a limit of cores left out.
 fn common<'a>(rows: &'a [Row], of: impl Fn(&'a Row) -> Option<&'a String>) -> Option<String> {
-    let mut values = rows.iter().filter_map(of);
+    let mut values = rows.iter().filter(|row| row.arm.cores.is_none()).map(of);
     let first = values.next()?;
-    values.all(|value| value == first).then(|| first.clone())
+    values.all(|value| value == first).then(|| first.cloned())?
 }
 
 /// Puts arms in the order of the study's file, those of peers behind iolane's own; they ran in an order of chance.
@@ -328,6 +330,21 @@ pub fn skipped(left_out: &[LeftOut]) -> Vec<Skipped> {
     all
 }
 
+/// From so many repeats on, the range of them holds the median in nearly 95 % of cases, which is all that an interval says.
+const REPEATS_ENOUGH: usize = 5;
+
+/// A warning where intervals are narrower than their name: a bootstrap of so few repeats gives their range, which leaves the
+/// true median out when all of them are on one side of it (twice a half to the power of their number).
+fn too_few(repeats: usize) -> Option<String> {
+    let holds = 100.0 * (1.0 - 0.5f64.powi(repeats as i32 - 1));
+    (2..REPEATS_ENOUGH).contains(&repeats).then(|| {
+        format!(
+            "with {repeats} repeats an interval is their range, which holds the true median in {holds:.0} % of cases and not in \
+             95; take {REPEATS_ENOUGH} or more for what matters"
+        )
+    })
+}
+
 /// A warning for a target that did not come to a steady state before its writes were measured, or was not written whole.
 fn not_steady(target: &Preconditioned) -> Option<String> {
     let Preconditioned { target, passes, rounds, steady_round } = target;
@@ -354,6 +371,24 @@ fn unsteady(arms: &[ArmReport]) -> Option<String> {
         arms.len(),
         worst.arm,
         range(worst) * 100.0
+    ))
+}
+
+/// With fewer requests in a run than this its 99th percentile is one of the ten slowest.
+const REQUESTS_FOR_P99: u64 = 1000;
+
+/// A warning for arms whose runs have too few requests for the tail that is told of them.
+fn few_requests(results: &Results) -> Option<String> {
+    let fewest = |arm: &ArmResults| arm.rows.iter().map(|row| row.ios).min().unwrap_or(0);
+    let few: Vec<&ArmResults> = results.arms.iter().filter(|arm| fewest(arm) < REQUESTS_FOR_P99).collect();
+    let worst = few.iter().min_by_key(|arm| fewest(arm))?;
+    Some(format!(
+        "{} of {} arms have runs of fewer than {REQUESTS_FOR_P99} requests, so that their p99 is little more than the slowest \
+         ones; the fewest, {}, has {}",
+        few.len(),
+        results.arms.len(),
+        worst.arm,
+        fewest(worst)
     ))
 }
 

@@ -211,7 +211,7 @@ fn runs(rows: &[Row]) -> Table {
         cells.extend([Cell::Number(row.started_unix_s), Cell::Number(row.elapsed_s)]);
         cells.extend([row.ios, row.errors, row.bytes].map(Cell::count));
         cells.push(Cell::text(row.worthless.clone().unwrap_or_default()));
-        cells.push(Cell::text(row.sources.get("joules").cloned().unwrap_or_default()));
+        cells.push(Cell::text(row.sources.get("joules").map_or("", String::as_str)));
         cells.extend(METRICS.map(|(_, metric)| Cell::number(row.metric(metric))));
         cells
     };

@@ -233,6 +233,7 @@ impl Session {
             seed: plan.workload.seed,
             direct: plan.targets.iter().all(Target::direct),
             cpus: plan.placement.cpus.clone(),
+            spoll_cpus: plan.placement.spoll_cpus.clone(),
         })
         .collect()
     }

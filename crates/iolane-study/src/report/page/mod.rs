@@ -85,7 +85,7 @@ pub fn page(loaded: &Loaded) -> Result<String> {
         source: text(json, "source"),
         published_on: text(json, "published_on"),
         facts: sections::facts(loaded),
-        warnings: texts(&json["warnings"]),
+        warnings: loaded.warnings(),
         answers: AnswerTable::new(loaded),
         claims: Claims::new(&json["claims"]),
         figures: sections::of_section(&charts, Section::Figures),
@@ -110,8 +110,4 @@ pub fn provenance(loaded: &Loaded) -> String {
 /// A value of study.json that is text; empty if it is not there.
 fn text(json: &Value, key: &str) -> String {
     json[key].as_str().unwrap_or_default().into()
-}
-
-fn texts(json: &Value) -> Vec<String> {
-    json.as_array().into_iter().flatten().filter_map(|text| Some(text.as_str()?.to_owned())).collect()
 }

@@ -77,6 +77,7 @@ fn job(loaded: &Loaded, row: &Row) -> JobSpec {
         seed: json["seed"].as_u64().unwrap_or(0),
         direct: first["direct"].as_bool().unwrap_or(true),
         cpus: row.cpus.as_ref().and_then(|cpus| cpus.parse().ok()),
+        spoll_cpus: row.spoll_cpus.as_ref().and_then(|cpus| cpus.parse().ok()),
     }
 }
 

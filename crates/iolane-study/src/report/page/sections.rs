@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::super::charts::{Chart, Section};
 use super::super::{Answer, Goal, Loaded, Sureness, answers};
 use super::chart_tables::Table;
-use crate::quantity::{capital, quantity, range};
+use crate::quantity::{capital, quantity, range_beside};
 
 /// A line of a list of facts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,8 +22,9 @@ fn fact(label: &str, value: impl Into<String>) -> Fact {
 /// What was measured, where, when and how often.
 pub(in crate::report) fn facts(loaded: &Loaded) -> Vec<Fact> {
     let json = &loaded.json;
-    let targets: Vec<String> = json["targets"].as_array().into_iter().flatten().map(target).collect();
     let host = &json["host"];
+    let targets: Vec<String> = json["targets"].as_array().into_iter().flatten().map(target).collect();
+    let model = host["device"]["model"].as_str().map(|model| model.trim().to_owned());
     let machine = ["cpu_model", "kernel_release"].map(|key| host[key].as_str().unwrap_or_default());
     let [cpu, kernel] = machine;
     let kernel = if kernel.is_empty() { String::new() } else { format!("Linux {kernel}") };
@@ -35,7 +36,7 @@ pub(in crate::report) fn facts(loaded: &Loaded) -> Vec<Fact> {
         format!("{arms} arms, {} repeats of {} s each", document.repeats, crate::quantity::number(document.runtime_s));
     let runs = if document.complete { runs } else { format!("{runs}; the study was interrupted") };
     [
-        fact("Measured on", targets.join(", ")),
+        fact("Measured on", targets.into_iter().chain(model).collect::<Vec<_>>().join(", ")),
         fact("Machine", machine.join(", ")),
         fact("When", if began.is_finite() && began > 0.0 { date(began) } else { String::new() }),
         fact("Runs", runs),
@@ -103,6 +104,8 @@ pub(super) struct AnswerRow {
 pub(super) struct AnswerCell {
     /// The path's name, in pieces that a line may end between.
     pub(super) take: Vec<String>,
+    /// The path in iolane's notation; empty where that is its name.
+    pub(super) notation: String,
     /// Where: `depth 16, 0.98 cores`.
     pub(super) at: String,
     /// The metric's value.
@@ -150,12 +153,13 @@ fn cell(answer: &Answer) -> AnswerCell {
     let shown = |value| quantity(answer.metric, value);
     AnswerCell {
         take: take.path.split_inclusive(['+', ',', ' ']).map(String::from).collect(),
+        notation: if take.notation == take.path { String::new() } else { take.notation.clone() },
         at: match take.cores {
             Some(cores) => format!("depth {}, {cores:.2} cores", take.depth),
             None => format!("depth {}", take.depth),
         },
         value: answer.value_in_words(),
-        interval: range(&shown(take.value.low), &shown(take.value.high)),
+        interval: range_beside(&shown(take.value.value), &shown(take.value.low), &shown(take.value.high)),
         sure_class: match answer.sureness() {
             Sureness::Alone => "alone",
             Sureness::Shown => "shown",
