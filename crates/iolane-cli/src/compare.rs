@@ -32,8 +32,8 @@ fn write_page(file: &Path, loaded: &[Loaded], comparison: &Comparison) -> anyhow
         let cause = "the comparison itself goes to standard output";
         return Err(Error::usage("--html -", cause).remedy("name a file").into());
     }
-    let targets: Vec<OsString> = loaded.iter().flat_map(report::targets).collect();
-    output::check_writable(file, &targets)?;
+    let kept: Vec<OsString> = loaded.iter().flat_map(report::kept).collect();
+    output::check_writable(file, &kept)?;
     output::write_file(file, results::compare_page(loaded, comparison)?.as_bytes())
 }
 

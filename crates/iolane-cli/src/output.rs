@@ -68,15 +68,18 @@ pub(crate) fn write_files(files: &[(&Path, &[u8])]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Finds out whether a document could be written there, before the work for it is done; never over one of the `targets`.
-pub(crate) fn check_writable(file: &Path, targets: &[OsString]) -> anyhow::Result<()> {
+/// Finds out whether a document could be written there, before the work for it is done; never over what is to be `kept`.
+pub(crate) fn check_writable(file: &Path, kept: &[OsString]) -> anyhow::Result<()> {
     if json_on_stdout(Some(file)) {
         return Ok(());
     }
-    if targets.iter().any(|target| guard::refuse_doubles(&[target.clone(), file.into()]).is_err()) {
-        return Err(Error::usage(format!("writing {}", shown(file)), "it is a target, and would be lost")
-            .remedy("choose another file for the results")
-            .into());
+    if kept.iter().any(|kept| guard::refuse_doubles(&[kept.clone(), file.into()]).is_err()) {
+        return Err(Error::usage(
+            format!("writing {}", shown(file)),
+            "it is a target or holds results, and would be lost",
+        )
+        .remedy("choose another file for the results")
+        .into());
     }
     let tried = match Place::of(file) {
         Ok(Place::File(file)) => {

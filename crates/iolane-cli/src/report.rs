@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use iolane::Error;
 use iolane_study::report::charts::Charts;
-use iolane_study::report::{self, Loaded, PAGE_FILE, drawing};
+use iolane_study::report::{self, Loaded, PAGE_FILE, RECORDS_FILE, REPORT_FILE, drawing};
 
 use crate::Outcome;
 use crate::arguments::{ReportArguments, ReportOutputs};
@@ -23,7 +23,7 @@ pub(crate) fn report(arguments: &ReportArguments) -> anyhow::Result<Outcome> {
             .into());
     }
     let loaded = report::load(&arguments.folder)?;
-    let mut made = Made { targets: targets(&loaded), ..Made::default() };
+    let mut made = Made { kept: kept(&loaded), ..Made::default() };
     if let Some(file) = page {
         made.file(file, report::page(&loaded)?.into())?;
     }
@@ -54,16 +54,17 @@ fn pictures(loaded: &Loaded, asked: &ReportOutputs, made: &mut Made) -> anyhow::
     Ok(())
 }
 
-/// What was measured, where it is still there; no report may take its place.
-pub(crate) fn targets(loaded: &Loaded) -> Vec<OsString> {
+/// What no report may take the place of: the targets, where they are still there, and the results themselves.
+pub(crate) fn kept(loaded: &Loaded) -> Vec<OsString> {
     let targets = loaded.json["targets"].as_array().into_iter().flatten();
-    targets.filter_map(|target| target["name"].as_str()).map(OsString::from).collect()
+    let targets = targets.filter_map(|target| target["name"].as_str()).map(OsString::from);
+    targets.chain([REPORT_FILE, RECORDS_FILE].map(|file| loaded.folder.join(file).into())).collect()
 }
 
 /// What was made, before any of it is written: where something cannot be, nothing is.
 #[derive(Default)]
 struct Made {
-    targets: Vec<OsString>,
+    kept: Vec<OsString>,
     files: Vec<(PathBuf, Vec<u8>)>,
     /// What is said once it is written.
     said: Vec<String>,
@@ -72,9 +73,17 @@ struct Made {
 
 impl Made {
     fn file(&mut self, file: PathBuf, bytes: Vec<u8>) -> anyhow::Result<()> {
-        output::check_writable(&file, &self.targets)?;
         if !output::json_on_stdout(Some(&file)) {
             self.said.push(output::shown(&file));
+        }
+        self.add(file, bytes)
+    }
+
+    fn add(&mut self, file: PathBuf, bytes: Vec<u8>) -> anyhow::Result<()> {
+        output::check_writable(&file, &self.kept)?;
+        if self.files.iter().any(|(known, _)| std::path::absolute(known).ok() == std::path::absolute(&file).ok()) {
+            let what = format!("writing {}", output::shown(&file));
+            return Err(Error::usage(what, "two things are to be written there").remedy("name two files").into());
         }
         self.files.push((file, bytes));
         Ok(())
@@ -84,20 +93,19 @@ impl Made {
         self.folders.push(MadeFolders::make(folder)?);
         let before = self.files.len();
         for (name, bytes) in files {
-            let file = folder.join(name);
-            output::check_writable(&file, &self.targets)?;
-            self.files.push((file, bytes));
+            self.add(folder.join(name), bytes)?;
         }
         self.said.push(format!("{}: {} files", output::shown(folder), self.files.len() - before));
         Ok(())
     }
 
     fn write(self) -> anyhow::Result<()> {
-        for (file, bytes) in &self.files {
-            match output::json_on_stdout(Some(file)) {
-                true => output::print(&String::from_utf8_lossy(bytes))?,
-                false => output::write_file(file, bytes)?,
-            }
+        let (shown, files): (Vec<_>, Vec<_>) =
+            self.files.iter().partition(|(file, _)| output::json_on_stdout(Some(file)));
+        let files: Vec<(&Path, &[u8])> = files.iter().map(|(file, bytes)| (file.as_path(), bytes.as_slice())).collect();
+        output::write_files(&files)?;
+        for (_, bytes) in shown {
+            output::print(&String::from_utf8_lossy(bytes))?;
         }
         for line in &self.said {
             // Standard output may be the digest's, and nothing else's.

@@ -64,6 +64,13 @@ fn nothing_is_written_where_one_of_them_cannot_be_and_no_target_is_lost() {
         assert_eq!(folder.names(), names, "{hostile:?}");
     }
     assert!(fs::read(folder.join("target")).unwrap() == target, "it is what it was");
+    let results = fs::read(folder.join("results/study.json")).unwrap();
+    for own in ["results/study.json", "results/records.parquet"] {
+        assert_refused(&iolane(&folder, ["report", "results", "--md", own]), 2, &["would be lost"]);
+    }
+    let twice = ["report", "results", "--out", "x.html", "--md", "./x.html"];
+    assert_refused(&iolane(&folder, twice), 2, &["two things"]);
+    assert!(fs::read(folder.join("results/study.json")).unwrap() == results && folder.names() == names);
     assert_refused(&iolane(&folder, ["report", "results", "--out", "-", "--md", "-"]), 2, &["standard output"]);
     assert_refused(&iolane(&folder, ["report", "nowhere", "--md", "digest.md"]), 2, &["no such folder"]);
 }

@@ -9,7 +9,7 @@ use crate::energy::Source;
 use crate::records::UNAVAILABLE;
 use crate::run::{RunOutcome, RunPlan};
 use crate::stats::{Estimate, estimate_median, median};
-use crate::telemetry::{DeviceHost, Host, Reading, Unavailable};
+use crate::telemetry::{DeviceHost, FAST_CLOCKS, Host, Reading, Unavailable};
 
 pub use telemetry::TelemetryRecord;
 
@@ -495,8 +495,7 @@ fn polling_warning(plan: &RunPlan, outcome: &RunOutcome) -> Option<String> {
 fn slow_clock() -> Option<String> {
     let source = std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource").ok()?;
     let source = source.trim();
-    (!["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter"].contains(&source))
-        .then(|| source.to_owned())
+    (!FAST_CLOCKS.contains(&source)).then(|| source.to_owned())
 }
 
 /// A submission thread is worth its name if the path made no system calls, which it does to wake the thread.

@@ -34,8 +34,9 @@ pub(super) struct Live {
     view: Arc<Mutex<View>>,
     gauge: Arc<Gauge>,
     meter: Option<Arc<Meter>>,
-    begun: Instant,
     expected: Duration,
+    /// When runs began, after all that comes before them, and how many there were by then.
+    begun: Option<(Instant, usize)>,
     /// Runs that were there before it began.
     done_before: Option<usize>,
     /// Draws the screen until the sender is dropped; `None` where lines do.
@@ -50,8 +51,8 @@ impl Live {
             view: Arc::new(Mutex::new(View::new(session.study().name.clone(), targets))),
             gauge: session.gauge(),
             meter: session.conditions().metering.meter.as_ref().ok().cloned(),
-            begun: Instant::now(),
             expected: session.estimated_time(),
+            begun: None,
             done_before: None,
             screen: None,
         }
@@ -59,6 +60,9 @@ impl Live {
 
     /// Shows where it is.
     pub(super) fn at(&mut self, progress: &Progress<'_>) {
+        if matches!(progress.now, Now::Runs(_)) {
+            self.begun.get_or_insert_with(|| (Instant::now(), progress.done));
+        }
         let left = self.left(progress);
         self.view().note(progress, Instant::now() + left);
         if self.done_before.is_none() {
@@ -100,9 +104,9 @@ impl Live {
     fn left(&self, progress: &Progress<'_>) -> Duration {
         let Progress { done, total, .. } = *progress;
         let to_do = (total - done) as f64;
-        match done - self.done_before.unwrap_or(done) {
-            0..5 => self.expected.mul_f64(to_do / total.max(1) as f64),
-            measured => self.begun.elapsed().mul_f64(to_do / measured as f64),
+        match self.begun.map(|(begun, before)| (begun, done - before)) {
+            Some((begun, measured @ 5..)) => begun.elapsed().mul_f64(to_do / measured as f64),
+            _ => self.expected.mul_f64(to_do / total.max(1) as f64),
         }
     }
 

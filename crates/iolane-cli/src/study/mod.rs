@@ -259,8 +259,9 @@ fn keep(asked: &Asked, measured: Measured, folder: &Path) -> anyhow::Result<Stud
     let bytes = parquet::write(&measured.rows)?;
     let records = RecordsFile { file: RECORDS_FILE, rows: measured.rows.len(), crc32: parquet::checksum(&bytes) };
     let report = StudyReport::new(asked, &measured, records);
-    output::write_file(&folder.join(RECORDS_FILE), &bytes)?;
-    output::write_json(&folder.join(REPORT_FILE), &report)?;
+    // One without the other is not whole.
+    let json = output::json(&report)?;
+    output::write_files(&[(&folder.join(RECORDS_FILE), &bytes), (&folder.join(REPORT_FILE), json.as_bytes())])?;
     if !measured.interrupted {
         measured.journal.remove()?;
     }

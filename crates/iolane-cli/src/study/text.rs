@@ -2,6 +2,7 @@
 
 use iolane_study::claims::{Decision, Verdict};
 use iolane_study::plan::{Arm, Factor, Metric};
+use iolane_study::quantity::number;
 use iolane_study::report::{ArmReport, FigureReport, Point, Series, Skipped, StudyReport};
 use iolane_study::stats::Estimate;
 
@@ -104,7 +105,7 @@ fn row(arm: &ArmReport) -> Vec<String> {
         at(arm.p50_ns),
         at(arm.p99_ns),
         or_unavailable(arm.cores_used, |cores| format!("{cores:.2}")),
-        or_unavailable(arm.syscalls_per_io, |calls| format!("{calls:.2}")),
+        or_unavailable(arm.syscalls_per_io, number),
         of_best,
     ]
 }
@@ -191,8 +192,8 @@ fn shown(metric: Metric, value: f64) -> String {
         Metric::Iops => count(value),
         Metric::BytesPerS => format!("{}B/s", count(value)),
         Metric::MeanNs | Metric::P50Ns | Metric::P99Ns | Metric::SubmitP50Ns => time(value as u64),
-        Metric::CacheMissRate => format!("{:.1} %", value * 100.0),
-        _ => format!("{value:.2}"),
+        Metric::CacheMissRate => format!("{} %", number(value * 100.0)),
+        _ => number(value),
     }
 }
 

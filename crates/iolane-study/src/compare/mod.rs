@@ -222,7 +222,7 @@ fn arms(results: &[Results], is_same: IsSame) -> Vec<ArmComparison> {
             all.push(&arm.arm);
         }
     }
-    all.sort_by_key(|arm| (load_of(arm), arm.depth, arm.label()));
+    all.sort_by_cached_key(|arm| (load_of(arm), arm.depth, arm.label()));
     let find = |arm: &Arm| {
         let in_each = results.iter().map(|results| results.arms.iter().find(|results| is_same(arm, &results.arm)));
         ArmComparison::new(arm, &in_each.collect::<Vec<_>>())

@@ -96,7 +96,7 @@ pub fn align(samples: &Samples, steps: &[LoadSteps]) -> Reading<Aligned> {
     let idle_watts = fine.idle_watts(offset_s, rate);
     let idle_watts =
         idle_watts.ok_or_else(|| Unavailable::new("no sample falls into the pauses between load steps"))?;
-    Ok(Aligned { curve, clock, idle_watts })
+    Ok(Aligned { curve: curve.whole(), clock, idle_watts })
 }
 
 impl Aligned {

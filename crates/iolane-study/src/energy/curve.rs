@@ -22,6 +22,8 @@ pub struct Curve {
     /// Seconds, and joules since the first of them; both ascend.
     points: VecDeque<(f64, f64)>,
     last_watts: f64,
+    /// Of a curve that is whole, so that it is worked out once.
+    interval_s: Option<f64>,
 }
 
 /// Watts that a stretch must have of a gauge, once those near its ends are left out.
@@ -37,7 +39,7 @@ const LATE_S: f64 = 0.5;
 impl Curve {
     /// One without points.
     pub fn new(kind: Kind) -> Self {
-        Self { kind, points: VecDeque::new(), last_watts: 0.0 }
+        Self { kind, points: VecDeque::new(), last_watts: 0.0, interval_s: None }
     }
 
     /// Adds a counter's joules at a moment. A moment that is not after the last is left out.
@@ -60,9 +62,17 @@ impl Curve {
 
     /// Seconds between two points, as a rule (the median); `None` with fewer than two.
     pub fn interval_s(&self) -> Option<f64> {
+        if self.interval_s.is_some() {
+            return self.interval_s;
+        }
         let mut steps: Vec<f64> = self.points.iter().zip(self.points.iter().skip(1)).map(|(a, b)| b.0 - a.0).collect();
         let middle = steps.len() / 2;
         (!steps.is_empty()).then(|| *steps.select_nth_unstable_by(middle, f64::total_cmp).1)
+    }
+
+    /// The same once no point is to be added any more.
+    pub fn whole(self) -> Self {
+        Self { interval_s: self.interval_s(), ..self }
     }
 
     /// The first moment and the last; `None` without points.

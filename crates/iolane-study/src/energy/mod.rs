@@ -18,6 +18,7 @@ mod rapl;
 pub mod steps;
 pub mod trace;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
@@ -31,7 +32,7 @@ pub use model::PowerModel;
 
 use crate::records::Row;
 use crate::run::RunOutcome;
-use crate::telemetry::{Reading, Unavailable};
+use crate::telemetry::{Reading, SOFT_ALONE, Unavailable};
 use live::Live;
 
 /// What a meter covers: all that comes out of the wall.
@@ -257,7 +258,9 @@ impl Meter {
             let begun = Instant::now();
             match check(instrument.as_mut(), || begun.elapsed() < MOVES_WITHIN) {
                 Ok(()) => return Ok(Self { source, how: How::Live(Live::reading(instrument)?) }),
-                Err(unavailable) => why.push(Unavailable::new(format!("{source}: {}", unavailable.reason))),
+                Err(Unavailable { reason, remedy }) => {
+                    why.push(Unavailable::new(format!("{source}: {reason}")).remedy(remedy));
+                }
             }
         }
         Err(match <[Unavailable; 1]>::try_from(why) {
@@ -327,7 +330,7 @@ pub struct Work {
 impl Work {
     /// That of a row.
     pub fn of(row: &Row) -> Self {
-        let beside_s = row.kernel_threads_s.unwrap_or(0.0) + row.interrupt_s.unwrap_or(0.0);
+        let beside_s = row.kernel_threads_s.unwrap_or(0.0) + apart_s(row.interrupt_s, &row.sources);
         let own_s = row.user_s.zip(row.system_s).map(|(user_s, system_s)| user_s + system_s);
         Self { elapsed_s: row.elapsed_s, cpu_s: own_s.map(|own_s| own_s + beside_s) }
     }
@@ -335,13 +338,19 @@ impl Work {
     /// That of a run.
     pub fn of_run(outcome: &RunOutcome) -> Self {
         let elapsed_s = outcome.tally.elapsed_ns() as f64 / 1e9;
-        let beside_s = outcome.telemetry.interrupt_s.unwrap_or(0.0);
+        let beside_s = apart_s(outcome.telemetry.interrupt_s, &outcome.telemetry.sources);
         let cpu_s = outcome.telemetry.cpu.as_ref().ok().map(|cpu| {
             let kernel_threads_s = cpu.kernel_threads_s.as_ref().ok().copied().unwrap_or(0.0);
             cpu.user_s + cpu.system_s + kernel_threads_s + beside_s
         });
         Self { elapsed_s, cpu_s }
     }
+}
+
+/// Seconds in interrupts that are not in the time of threads already.
+fn apart_s(interrupt_s: Option<f64>, sources: &BTreeMap<String, String>) -> f64 {
+    let are_apart = sources.get("interrupt_s").is_none_or(|source| source != SOFT_ALONE);
+    interrupt_s.filter(|_| are_apart).unwrap_or(0.0)
 }
 
 impl Span {

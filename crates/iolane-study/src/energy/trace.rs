@@ -166,15 +166,16 @@ fn power_column(names: &[String]) -> Option<(usize, f64)> {
         !is_other && (name.contains("power") || name.contains("watt") || name == "w")
     };
     let column = active.or_else(|| lower.iter().position(is_power))?;
-    let has_unit = |unit: &str| names[column].split(|c: char| !c.is_alphabetic()).any(|word| word == unit);
-    let unit = if has_unit("kW") {
-        1e3
-    } else if has_unit("mW") {
-        1e-3
-    } else {
-        1.0
-    };
-    Some((column, unit))
+    let mut words = names[column].split(|c: char| !c.is_alphabetic());
+    let unit = words.find_map(|word| match word {
+        "mW" => Some(1e-3),
+        "MW" => Some(1e6),
+        word if word.eq_ignore_ascii_case("kW") => Some(1e3),
+        word if word.eq_ignore_ascii_case("milliwatts") => Some(1e-3),
+        word if word.eq_ignore_ascii_case("kilowatts") => Some(1e3),
+        _ => None,
+    });
+    Some((column, unit.unwrap_or(1.0)))
 }
 
 /// The cells of a line; quotes keep a delimiter, and stand for themselves when doubled.
@@ -355,6 +356,10 @@ mod tests {
         assert_eq!(samples.iter().map(|(_, watts)| (watts * 10.0).round()).collect::<Vec<_>>(), [412.0, 500.0]);
         assert_eq!(parsed("Date Time\tPower (W)\n2026-03-01 00:00:00\t5\n2026-03-01 00:00:01,5\t6")[1].0 % 10.0, 1.5);
         assert_eq!(parsed("1,50\n2,51.5"), [(1.0, 50.0), (2.0, 51.5)]);
+        for (heading, watts) in [("power_kw", 40.0), ("Power (KW)", 40.0), ("kilowatts", 40.0), ("Power mW", 0.00004)] {
+            let samples = parsed(&format!("time,{heading}\n1,0.04\n2,0.05"));
+            assert!((samples[0].1 / watts - 1.0).abs() < 1e-9, "{heading}: {samples:?}");
+        }
         assert_eq!(
             parsed("unix_s,watts\n1772323200,50\n1772323201.5,51"),
             [(1_772_323_200.0, 50.0), (1_772_323_201.5, 51.0)]

@@ -202,6 +202,10 @@ impl Study {
             }
         }
         for figure in &self.figures {
+            if figure.x == Factor::Rw {
+                let why = "nothing is drawn along `rw`: take a figure for each access, by `where`";
+                return bad(format!("[[figure]] {}: {why}", figure.id));
+            }
             let published = figure.published.iter().map(|point| &point.path);
             if let Some(name) = figure.select.path.iter().chain(published).find(|name| !self.knows(name)) {
                 return bad(format!("[[figure]] {}: no group has a path `{name}`", figure.id));
@@ -590,6 +594,11 @@ at_least = 1.0
             ("at_least = 1.0", "", "neither at_least nor at_most"),
             ("at_least = 1.0", "at_least = 2.0\nat_most = 1.0", "at_least is above at_most"),
             ("at_least = 1.0", &format!("at_least = 1.0\n[[claim]]{twice}"), "[[claim]] C1 is there twice"),
+            (
+                "depth = 1",
+                "depth = 1\n[[figure]]\nid = \"1\"\ntitle = \"\"\nx = \"rw\"\ny = \"iops\"",
+                "nothing is drawn along `rw`",
+            ),
             ("title = \"a small one\"", "title = \"\"\nscaled = { repeats = 0 }", "repeats = 0 would measure nothing"),
             ("title = \"a small one\"", "title = \"\"\nfull = { runtime = \"0s\" }", "a runtime of 0"),
         ] {

@@ -5,7 +5,7 @@ mod histogram;
 pub mod journal;
 pub mod parquet;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -250,14 +250,39 @@ pub struct Results {
     pub left_out: Vec<LeftOut>,
 }
 
+/// How often a run that is worth nothing is made again. An arm of which one is worth nothing even then is given up.
+pub(crate) const RETRIES: u32 = 2;
+
+/// Whether an arm is given up for this run, the so-manieth of its repeat.
+pub(crate) fn gives_up(row: &Row, attempts: u32) -> bool {
+    row.worthless.is_some() && attempts > RETRIES
+}
+
+/// The arms that were given up, by name: what they have measured in other repeats is in no figure.
+fn given_up(rows: &[Row]) -> HashSet<String> {
+    let mut attempts: HashMap<(String, u32), u32> = HashMap::new();
+    let has_given_up = |row: &&Row| {
+        let attempts = attempts.entry((row.arm.to_string(), row.repeat)).or_default();
+        *attempts += 1;
+        gives_up(row, *attempts)
+    };
+    rows.iter().filter(has_given_up).map(|row| row.arm.to_string()).collect()
+}
+
 impl Results {
-    /// What rows and arms that were left out come to: by arm, in the order of the first repeat's rows' arms.
+    /// What rows and arms that were left out come to: by arm, in the order of the first repeat's rows' arms. Arms that were
+    /// given up are in it no more than those that were left out.
     pub fn new(rows: &[Row], left_out: Vec<LeftOut>) -> Self {
         let mut arms: Vec<ArmResults> = Vec::new();
         let mut index: HashMap<String, usize> = HashMap::new();
-        let is_left_out = |row: &&Row| left_out.iter().any(|left_out| left_out.arm == row.arm);
-        for row in rows.iter().filter(|row| row.worthless.is_none() && !is_left_out(row)) {
-            let at = *index.entry(row.arm.to_string()).or_insert_with(|| {
+        let mut without = given_up(rows);
+        without.extend(left_out.iter().map(|left_out| left_out.arm.to_string()));
+        for row in rows.iter().filter(|row| row.worthless.is_none()) {
+            let name = row.arm.to_string();
+            if without.contains(&name) {
+                continue;
+            }
+            let at = *index.entry(name).or_insert_with(|| {
                 arms.push(ArmResults { arm: row.arm.clone(), rows: Vec::new() });
                 arms.len() - 1
             });

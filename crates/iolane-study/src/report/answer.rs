@@ -102,8 +102,8 @@ pub struct RunnerUp {
 }
 
 /// Everything but path and depth, in an order that can be sorted by.
-pub(crate) fn load_of(arm: &Arm) -> (&'static str, u32, usize, usize, Option<usize>) {
-    (arm.rw.name(), arm.bs.max(), arm.threads, arm.drives, arm.cores)
+pub(crate) fn load_of(arm: &Arm) -> (&'static str, u32, String, usize, usize, Option<usize>) {
+    (arm.rw.name(), arm.bs.max(), arm.bs.to_string(), arm.threads, arm.drives, arm.cores)
 }
 
 /// What is asked of an arm's path, its depth left out, in words: `randread 4k, 2 threads`.
@@ -386,6 +386,19 @@ mod tests {
     fn an_arm_with_too_few_repeats_is_no_choice_and_keeps_the_others_from_none() {
         let text = throughput(&[("a", &[20.0, 21.0, 22.0], 1.0), ("b", &[90.0, 90.0], 1.0), ("c", &[10.0; 3], 1.0)]);
         assert!(text.starts_with("for throughput take a ") && text.contains(" better than c "), "{text}");
+    }
+
+    #[test]
+    fn mixes_of_block_sizes_with_the_same_largest_are_loads_of_their_own() {
+        let of = |bs: &str, iops: f64| {
+            let mut rows = [rows("a", &[iops; 3], 1.0), rows("b", &[2.0 * iops; 3], 1.0)].concat();
+            rows.iter_mut().for_each(|row| row.arm.bs = bs.parse().unwrap());
+            rows
+        };
+        let answers = answers(&Results::new(&[of("8k", 10.0), of("4k-8k", 30.0)].concat(), Vec::new()));
+        let loads: Vec<&str> = answers.iter().map(|answer| answer.load.as_str()).collect();
+        assert_eq!(loads, [[answers[0].load.as_str(); 3], [answers[3].load.as_str(); 3]].concat());
+        assert_ne!(loads[0], loads[3]);
     }
 
     #[test]

@@ -258,8 +258,13 @@ fn in_order_of(study: &Study, scale: Scale, results: &mut Results) {
 }
 
 fn arm_reports(results: &Results, rows: &[Row]) -> Vec<ArmReport> {
-    let mut arms: Vec<ArmReport> = results.arms.iter().map(|arm| ArmReport::new(arm, rows)).collect();
-    arms.sort_by(|a, b| load_of(&a.arm).cmp(&load_of(&b.arm)).then(a.arm.depth.cmp(&b.arm.depth)));
+    let mut worthless: HashMap<String, usize> = HashMap::new();
+    for row in rows.iter().filter(|row| row.worthless.is_some()) {
+        *worthless.entry(row.arm.to_string()).or_default() += 1;
+    }
+    let report = |arm: &ArmResults| ArmReport::new(arm, worthless.get(&arm.arm.to_string()).copied().unwrap_or(0));
+    let mut arms: Vec<ArmReport> = results.arms.iter().map(report).collect();
+    arms.sort_by_cached_key(|arm| (load_of(&arm.arm), arm.arm.depth));
     for same_load in arms.chunk_by_mut(|a, b| does_the_same(&a.arm, &b.arm)) {
         same_load.sort_by(|a, b| b.iops.value.total_cmp(&a.iops.value));
         // Peers are set beside the best of iolane's own too.
@@ -277,7 +282,7 @@ fn does_the_same(a: &Arm, b: &Arm) -> bool {
 }
 
 impl ArmReport {
-    fn new(results: &ArmResults, rows: &[Row]) -> Self {
+    fn new(results: &ArmResults, worthless_runs: usize) -> Self {
         let values = |metric| results.values(metric);
         let middle = |metric| values(metric).map(|values| median(&values));
         let estimate = |metric| values(metric).map(|values| estimate_median(&values));
@@ -304,7 +309,7 @@ impl ArmReport {
             noise: robust_variation(&iops_repeats),
             steady: window.map(steady_state),
             of_best: None,
-            worthless_runs: rows.iter().filter(|row| row.worthless.is_some() && row.arm == results.arm).count(),
+            worthless_runs,
             iops_repeats,
         }
     }

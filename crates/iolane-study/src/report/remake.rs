@@ -2,6 +2,7 @@
 //! rows, and with them arms, figures, answers and claims. What was not measured again stays as it was; nothing is written
 //! here.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use iolane::{Error, Result};
@@ -61,6 +62,11 @@ pub fn with_trace(folder: &Path, samples: &Samples, name: &str) -> Result<Remade
     let aligned = align(samples, &kept.energy.load_steps).map_err(refuse)?;
     let mut runs = 0;
     for row in loaded.rows.iter_mut().filter(|row| row.worthless.is_none()) {
+        if row.arm.peer.is_some() {
+            let why = "a recorded trace needs to the second when a run measured, and a peer does not tell it";
+            fill_in(row, Err(Unavailable::new(why)), None);
+            continue;
+        }
         let joules = aligned.joules(row);
         let joules = joules.map_err(|why| {
             let run = format!("the run of {} in repeat {}: {}", row.arm, row.repeat + 1, why.reason);
@@ -93,19 +99,13 @@ fn splice(loaded: &mut Loaded, study: Option<&Study>, scale: Scale) {
     let kept: Vec<Row> = loaded.rows.iter().filter(|row| (row.repeat as usize) < whole).cloned().collect();
     let mut results = Results::new(&kept, Vec::new());
     if let Some(study) = study {
-        results.left_out = left_out(study, scale, &results, &loaded.document.skipped);
-        // An arm that was given up has rows too.
-        results.arms.retain(|arm| !results.left_out.iter().any(|left_out| left_out.arm == arm.arm));
+        results.left_out = left_out(study, scale, &kept, &results, &loaded.document.skipped);
         in_order_of(study, scale, &mut results);
         let figures: Vec<FigureReport> =
             study.figures.iter().map(|figure| FigureReport::new(figure, &results)).collect();
         set(&mut loaded.json, "figures", &figures);
         set(&mut loaded.json, "claims", &claims::decide(study, &results));
     }
-    let failed = |skipped: &Skipped| skipped.failed;
-    let given_up: Vec<String> =
-        loaded.document.skipped.iter().filter(|skipped| failed(skipped)).map(|skipped| skipped.which.clone()).collect();
-    results.arms.retain(|arm| !given_up.contains(&arm.arm.to_string()));
     let answers = answers(&results);
     set(&mut loaded.json, "arms", &arm_reports(&results, &loaded.rows));
     set(&mut loaded.json, "advice", &sentences(&answers));
@@ -113,16 +113,19 @@ fn splice(loaded: &mut Loaded, study: Option<&Study>, scale: Scale) {
 }
 
 /// The arms of the study that were not measured. `study.json` tells the reasons of those of one path together.
-fn left_out(study: &Study, scale: Scale, results: &Results, skipped: &[Skipped]) -> Vec<LeftOut> {
+fn left_out(study: &Study, scale: Scale, rows: &[Row], results: &Results, skipped: &[Skipped]) -> Vec<LeftOut> {
     let arms = study.arms(scale).unwrap_or_default();
+    let measured: HashSet<String> = results.arms.iter().map(|results| results.arm.to_string()).collect();
+    let run: HashSet<String> = rows.iter().map(|row| row.arm.to_string()).collect();
     let missing = arms.into_iter().filter_map(|arm| {
         let (name, label) = (arm.to_string(), arm.label());
-        let itself = skipped.iter().find(|skipped| skipped.which == name);
-        let was_measured = results.arms.iter().any(|results| results.arm == arm);
-        if was_measured && !itself.is_some_and(|skipped| skipped.failed) {
+        if measured.contains(&name) {
             return None;
         }
-        let told = itself.or_else(|| skipped.iter().find(|skipped| skipped.path == label));
+        let itself = skipped.iter().find(|skipped| skipped.which == name);
+        let was_run = run.contains(&name);
+        let alike = || skipped.iter().find(|skipped| skipped.path == label && skipped.failed == was_run);
+        let told = itself.or_else(alike).or_else(|| skipped.iter().find(|skipped| skipped.path == label));
         let (reason, remedy) = told.map_or(("it was not measured", ""), |told| (&told.reason, &told.remedy));
         let failed = told.is_some_and(|told| told.failed);
         Some(LeftOut { reason: reason.into(), remedy: remedy.into(), failed, arm })
@@ -143,6 +146,7 @@ mod tests {
     use crate::energy::fixture::Tree;
     use crate::energy::steps::LoadSteps;
     use crate::plan::Arm;
+    use crate::records::RETRIES;
     use crate::report::{REPORT_FILE, fixtures};
 
     const STUDY: &str = r#"
@@ -256,6 +260,32 @@ mod tests {
         // Laid a second time it is the same.
         let again = with_trace(&tree.0, &samples(), "meter file plug.csv").unwrap();
         assert_eq!((again.runs, &again.json["claims"][0]["verdict"]), (10, &json!("holds")));
+    }
+
+    #[test]
+    fn arms_that_were_given_up_and_peers_get_no_figure_from_a_trace() {
+        let mut rows = rows();
+        let with_rows = rows[0].clone();
+        // The first arm's fourth repeat is worth nothing however often it is made.
+        let failed = |attempt| Row { attempt, worthless: Some("it failed".into()), ..with_rows.clone() };
+        rows.splice(6..7, (0..=RETRIES).map(|attempt| Row { repeat: 3, ..failed(attempt) }));
+        let mut peer = rows[1].clone();
+        peer.arm.peer = Some("fio".into());
+        rows.push(peer);
+        let tree = folder(&rows);
+        let remade = with_trace(&tree.0, &samples(), "plug").unwrap();
+        let arms = remade.json["arms"].as_array().unwrap();
+        assert_eq!(arms.len(), 2, "b, and the peer beside it: {arms:#?}");
+        assert_eq!(remade.json["claims"][0]["verdict"], "not testable here");
+        std::fs::write(tree.0.join(RECORDS_FILE), &remade.records).unwrap();
+        tree.write(REPORT_FILE, &remade.json.to_string());
+        let read = crate::report::load(&tree.0).map(|loaded| loaded.rows);
+        let peer = read.unwrap().into_iter().find(|row| row.arm.peer.is_some()).unwrap();
+        assert!(
+            peer.joules.is_none() && peer.sources["joules"].contains("to the second"),
+            "{:?}",
+            peer.sources["joules"]
+        );
     }
 
     #[test]

@@ -24,7 +24,7 @@ use crate::placement::Placement;
 use crate::plan::{Arm, Lengths, Scale, Study};
 use crate::record::{self, TargetRecord};
 use crate::records::journal::Journal;
-use crate::records::{LeftOut, Preconditioned, Row};
+use crate::records::{LeftOut, Preconditioned, RETRIES, Row, gives_up};
 use crate::run::{RunOutcome, RunPlan, run_seen};
 use crate::session::judge::Worth;
 use crate::telemetry::{Reading, RunTelemetry, Unavailable};
@@ -155,8 +155,6 @@ struct Setup {
 const OVERHEAD: Duration = Duration::from_millis(220);
 /// A run shorter than this says little.
 const RUNTIME_MIN: Duration = Duration::from_millis(200);
-/// How often a run that is worth nothing is tried again.
-const RETRIES: u32 = 2;
 /// More runs than this no one waits for.
 const RUNS_MAX: usize = 1_000_000;
 /// Disturbed runs that are repeated, as a share of all: on a machine that is never quiet a study must end too.
@@ -345,8 +343,7 @@ impl Session {
         let Some(energy) = metering.begin(&kept.energy, stop) else { return Ok(false) };
         kept.energy = energy;
         kept.journal.note_energy(&kept.energy)?;
-        self.make_load_steps(done, kept, stop, progress)?;
-        Ok(true)
+        self.make_load_steps(done, kept, stop, progress)
     }
 
     /// Makes the runs that are wanted still, in that order. `false` if it was stopped.
@@ -364,6 +361,7 @@ impl Session {
             let planned = &self.planned[index];
             if runs.wants(index, repeat) {
                 if last_repeat.is_some_and(|last| last < repeat) && metering.steps_are_due(&kept.energy) {
+                    // Those between repeats are for the drift alone; where one is stopped, the next run is not begun.
                     self.make_load_steps(done, kept, stop, progress)?;
                 }
                 last_repeat = Some(repeat);
@@ -385,26 +383,27 @@ impl Session {
                 kept.rows.push(row);
             }
         }
-        self.make_load_steps(total, kept, stop, progress)?;
-        Ok(true)
+        self.make_load_steps(total, kept, stop, progress)
     }
 
-    /// Makes load steps, where an external meter is to find them.
+    /// Makes load steps, where an external meter is to find them. `false` if it was stopped: without those at its end a
+    /// study is not whole.
     fn make_load_steps(
         &self,
         done: usize,
         kept: &mut Kept,
         stop: &AtomicBool,
         progress: &mut impl FnMut(Progress<'_>),
-    ) -> Result<()> {
+    ) -> Result<bool> {
         if !self.conditions.metering.steps {
-            return Ok(());
+            return Ok(true);
         }
         progress(Progress { done, total: self.runs(), now: Now::MakesLoadSteps, rows: &kept.rows });
-        if self.conditions.metering.make_steps(&mut kept.energy, stop) {
+        let are_made = self.conditions.metering.make_steps(&mut kept.energy, stop);
+        if are_made {
             kept.journal.note_energy(&kept.energy)?;
         }
-        Ok(())
+        Ok(are_made)
     }
 
     /// Every run, repeat by repeat, the arms of each in an order of chance; the same each time for the same seed.
@@ -580,7 +579,7 @@ impl Runs {
         let made = self.made.entry((index, row.repeat)).or_default();
         *made = (made.0 + 1, row.worthless.clone());
         self.retries += usize::from(row.worthless.is_some());
-        self.given_up[index] |= row.worthless.is_some() && made.0 > RETRIES;
+        self.given_up[index] |= gives_up(row, made.0);
     }
 
     fn wants(&self, index: usize, repeat: u32) -> bool {

@@ -62,13 +62,17 @@ impl MachineSnapshot {
     }
 }
 
+/// The source of interrupts' time on kernels that do not take it out of the time of the threads they interrupt.
+pub(crate) const SOFT_ALONE: &str =
+    "/proc/stat, all cpus, soft interrupts alone: this kernel does not count hard ones' time";
+
 impl InterruptTicks {
     /// Without CONFIG_IRQ_TIME_ACCOUNTING the kernel charges time at its tick, which never meets a hard interrupt: that
     /// none was counted since the machine was started tells such a kernel.
     fn delta(self, later: Self, tick_s: f64) -> Sourced<f64> {
         let ticks = later.hard.saturating_sub(self.hard) + later.soft.saturating_sub(self.soft);
         let source = match later.hard {
-            0 => "/proc/stat, all cpus, soft interrupts alone: this kernel does not count hard ones' time",
+            0 => SOFT_ALONE,
             _ => "/proc/stat, all cpus, hard and soft interrupts",
         };
         Sourced::new(ticks as f64 * tick_s, source)

@@ -26,8 +26,10 @@ mod watch;
 
 pub use cpu::{CpuSnapshot, CpuUse};
 pub use facts::{Facts, InterruptSpread, Turbo};
+pub(crate) use findings::FAST_CLOCKS;
 pub use findings::{Finding, findings};
 pub use host::{COMMAND_LINE_VARIABLE, DeviceHost, FileSystem, Host, HugePages, Limit, Mitigations, command_line};
+pub(crate) use machine::SOFT_ALONE;
 pub use machine::{MachineSnapshot, MachineUse};
 pub use syscalls::SyscallCounter;
 pub use watch::{RunTelemetry, Watch};

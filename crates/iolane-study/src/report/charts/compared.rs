@@ -79,7 +79,9 @@ fn merged(charts: &[(usize, &Chart)], labels: &[&str]) -> Chart {
             line.published.iter_mut().for_each(|point| point.x = place as f64);
         }
     }
-    Chart { x, series, ..base.clone() }
+    // What is said of one folder need not hold for another.
+    let note = if charts.iter().all(|(_, chart)| chart.note == base.note) { base.note.clone() } else { String::new() };
+    Chart { x, series, note, ..base.clone() }
 }
 
 #[cfg(test)]

@@ -132,7 +132,8 @@ fn runs(chart: &Chart) -> Table {
             names.push(&mark.at);
         }
     }
-    names.sort_unstable();
+    // `repeat 2` before `repeat 10`.
+    names.sort_unstable_by_key(|name| (name.len(), *name));
     let row = |line: &Line| {
         let at = |name: &&str| {
             let mark = line.points.iter().find(|mark| mark.at == *name);
