@@ -249,7 +249,12 @@
       draw(byId.get(target.dataset.chart));
     }
   }, { rootMargin: "400px" });
-  document.querySelectorAll(".plot").forEach((plot) => nearby.observe(plot));
+  // What is in the window at once is there with the page, and not a moment later.
+  for (const plot of document.querySelectorAll(".plot")) {
+    const isInWindow = plot.checkVisibility?.() && plot.getBoundingClientRect().top < innerHeight;
+    if (isInWindow) draw(byId.get(plot.dataset.chart));
+    else nearby.observe(plot);
+  }
   const resized = new ResizeObserver((entries) => entries.forEach(({ target }) => drawn.get(target.dataset.chart)?.instance.resize()));
   document.querySelectorAll(".plot").forEach((plot) => resized.observe(plot));
   const redraw = () => drawn.forEach(({ chart }) => draw(chart));
