@@ -208,8 +208,10 @@ impl StudyReport {
             repeats: whole.max(1),
             runtime_s: measured.runtime.as_secs_f64(),
             warmup_s: warmup.as_secs_f64(),
-            cpus: common(&kept, |row| row.cpus.as_ref()),
-            spoll_cpus: common(&kept, |row| row.spoll_cpus.as_ref()),
+            cpus: common(placed(&kept), |row| row.cpus.as_ref()),
+            spoll_cpus: common(placed(&kept).filter(|row| row.arm.path.polls_submissions()), |row| {
+                row.spoll_cpus.as_ref()
+            }),
             seed: study.workload.seed,
             preconditioned: measured.preconditioned.clone(),
             energy: measured.energy.clone(),
@@ -240,9 +242,14 @@ impl StudyReport {
     }
 }
 
-/// What the rows agree on, arms with a limit of cores left out.
-fn common<'a>(rows: &'a [Row], of: impl Fn(&'a Row) -> Option<&'a String>) -> Option<String> {
-    let mut values = rows.iter().filter(|row| row.arm.cores.is_none()).map(of);
+/// The rows of arms that are placed as all are: those with a limit of cores have their own.
+fn placed(rows: &[Row]) -> impl Iterator<Item = &Row> {
+    rows.iter().filter(|row| row.arm.cores.is_none())
+}
+
+/// What all rows agree on.
+fn common<'a>(rows: impl Iterator<Item = &'a Row>, of: impl Fn(&'a Row) -> Option<&'a String>) -> Option<String> {
+    let mut values = rows.map(of);
     let first = values.next()?;
     values.all(|value| value == first).then(|| first.cloned())?
 }
