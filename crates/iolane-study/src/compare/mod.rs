@@ -3,7 +3,7 @@
 
 mod differences;
 
-use std::path::Path;
+use std::collections::HashSet;
 
 use iolane::{Error, Result};
 use serde::Serialize;
@@ -194,16 +194,33 @@ impl Comparison {
     }
 }
 
-/// The ends of the folders' names; the whole names where those are not all different.
+/// The ends of the folders' names; where those are not all different what is left of the whole names without what they
+/// begin and end with in common: `linux-6.1` and `linux-7.2` of `linux-6.1/results/x` and `linux-7.2/results/x`.
 fn labels(loaded: &[Loaded]) -> Vec<String> {
-    let whole = |folder: &Path| folder.display().to_string();
-    let end = |folder: &Path| folder.file_name().map_or_else(|| whole(folder), |name| name.to_string_lossy().into());
-    let ends: Vec<String> = loaded.iter().map(|loaded| end(&loaded.folder)).collect();
-    let is_alone = |label: &String| ends.iter().filter(|other| *other == label).count() == 1;
-    match ends.iter().all(is_alone) {
-        true => ends,
-        false => loaded.iter().map(|loaded| whole(&loaded.folder)).collect(),
+    let parts = |loaded: &Loaded| -> Vec<String> {
+        loaded.folder.components().map(|part| part.as_os_str().to_string_lossy().into()).collect()
+    };
+    let names: Vec<Vec<String>> = loaded.iter().map(parts).collect();
+    let are_distinct = |labels: &[String]| labels.iter().collect::<HashSet<_>>().len() == labels.len();
+    let ends: Vec<String> = names.iter().filter_map(|parts| parts.last().cloned()).collect();
+    if ends.len() == names.len() && are_distinct(&ends) {
+        return ends;
     }
+    let backwards: Vec<Vec<String>> = names.iter().map(|parts| parts.iter().rev().cloned().collect()).collect();
+    let (begin, end) = (in_common(&names), in_common(&backwards));
+    let middle = |parts: &Vec<String>| Some(parts.get(begin..parts.len() - end)?.join("/"));
+    let middles: Option<Vec<String>> = names.iter().map(middle).collect();
+    match middles.filter(|labels| are_distinct(labels) && labels.iter().all(|label| !label.is_empty())) {
+        Some(labels) => labels,
+        None => loaded.iter().map(|loaded| loaded.folder.display().to_string()).collect(),
+    }
+}
+
+/// How many of their first parts all names have in common.
+fn in_common(names: &[Vec<String>]) -> usize {
+    let is_common =
+        |at: &usize| names.iter().all(|parts| parts.get(*at).is_some_and(|part| names[0].get(*at) == Some(part)));
+    (0..).take_while(is_common).count()
 }
 
 /// Whether two arms are one.

@@ -76,6 +76,19 @@ fn a_folder_beside_itself_shows_no_difference_anywhere() {
 }
 
 #[test]
+fn folders_are_called_by_what_tells_them_apart() {
+    let labels = |names: [&str; 2]| {
+        let folders = names.map(|name| results(name, &[(arm("psync"), FIVE)]));
+        let comparison = Comparison::new(&folders).unwrap();
+        comparison.folders.iter().map(|folder| folder.label.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(labels(["results/before", "results/after"]), ["before", "after"]);
+    assert_eq!(labels(["linux-6.1/results/x", "linux-7.2/results/x"]), ["linux-6.1", "linux-7.2"]);
+    assert_eq!(labels(["/a/b/c/x", "/a/d/e/x"]), ["b/c", "d/e"]);
+    assert_eq!(labels(["x", "results/x"]), ["x", "results/x"], "nothing is left of one");
+}
+
+#[test]
 fn faster_and_slower_arms_are_counted_and_the_largest_changes_named() {
     let before =
         results("before", &[(arm("psync"), FIVE), (arm("libaio"), FIVE), (arm("null"), FIVE), (arm("sim"), FIVE)]);
