@@ -192,9 +192,11 @@ fn part_of(file: &Path) -> PathBuf {
 
 /// That results cannot be written is a failure of its own, whatever the reason: the target and the path can be had.
 fn cannot_write(file: &Path, error: std::io::Error) -> Error {
-    Error::system(format!("writing {}", shown(file)), error)
-        .with_kind(iolane::ErrorKind::Failed)
-        .remedy("choose a place you may write")
+    let remedy = match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "make room there, or choose another place",
+        _ => "choose a place you may write",
+    };
+    Error::system(format!("writing {}", shown(file)), error).with_kind(iolane::ErrorKind::Failed).remedy(remedy)
 }
 
 /// A name fit for one line of a message.

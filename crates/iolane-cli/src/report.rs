@@ -126,7 +126,7 @@ pub(crate) fn page_of(folder: &Path) -> Option<PathBuf> {
     match written.and_then(|page| output::write_file(&file, page.as_bytes())) {
         Ok(()) => Some(file),
         Err(error) => {
-            output::complain(&format!("iolane: the page of the results: {error:#}"));
+            output::complain(&format!("iolane: the page of the results: {error}"));
             None
         }
     }

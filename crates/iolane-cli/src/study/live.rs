@@ -129,8 +129,11 @@ fn line(progress: &Progress<'_>, left: Duration) -> String {
     let Progress { done, total, now, .. } = progress;
     let mut line = format!("study: {done} of {total} runs, {} s left; now {}", left.as_secs(), doing(now));
     if let Some(last) = progress.rows.last() {
-        let last = Finished::of(last);
-        line.push_str(&format!("; last {}: {} IOPS, p99 {}", last.arm, last.iops, last.p99));
+        let Finished { arm, iops, p99, .. } = Finished::of(last);
+        line.push_str(&match &last.worthless {
+            None => format!("; last {arm}: {iops} IOPS, p99 {p99}"),
+            Some(why) => format!("; last {arm}: not kept, {why}"),
+        });
     }
     line
 }
@@ -473,5 +476,9 @@ mod tests {
         let line = line(&progress, Duration::from_secs(30));
         assert!(line.starts_with("study: 10 of 45 runs, 30 s left; now "), "{line}");
         assert!(line.ends_with(": 12.3k IOPS, p99 81.3 us"), "{line}");
+        let rows = [Row { worthless: Some("other programs had the processors".into()), ..row(&arms[0], 12_300, None) }];
+        let line =
+            super::line(&Progress { done: 10, total: 45, now: Now::RunsAgain(&arms[0]), rows: &rows }, Duration::ZERO);
+        assert!(line.ends_with(": not kept, other programs had the processors"), "{line}");
     }
 }
