@@ -45,7 +45,7 @@ Usage: cargo xtask COMMAND
   capture [FILE...] run the commands that README.md shows, and put what they print in its place
   gallery [PLACE...]
                     run the four studies in the lab (linux-6.1, linux-7.2) and on a scratch file (scratch), and keep their
-                    pages and pictures in docs/gallery; takes 20 minutes on a quiet machine. `pages` makes those
+                    pages and pictures in docs/gallery; takes 40 minutes on a quiet machine. `pages` makes those
                     again from the runs, which stay in target/gallery
   assets            bundle the chart library of report.html anew from npm, with its licences; for a new version of it
   help              this text

@@ -63,7 +63,7 @@ impl Default for Gauge {
 }
 
 impl Gauge {
-    /// That somebody looks from now on. Until then no tail is worked out, which takes the runner some 30 us for each thread.
+    /// That somebody looks from now on. Until then no tail is worked out: that is a walk over the counts of each thread.
     pub fn watch(&self) {
         self.is_watched.store(true, Ordering::Relaxed);
     }

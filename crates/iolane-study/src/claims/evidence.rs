@@ -151,8 +151,8 @@ impl<'a> Standing<'a> {
     }
 }
 
-/// The values that stand for all, the arm that gives most of them, and whether it gives all. An arm that lacks a repeat would leave it to the
-/// others, so that only repeats that all of them have count.
+/// The values that stand for all, the arm that gives most of them, and whether it gives all. An arm that lacks a repeat
+/// would leave it to the others, so that only repeats that all of them have count.
 fn choose<'a>(take: Take, measured: &[(&'a Arm, ByRepeat)]) -> (ByRepeat, &'a Arm, bool) {
     let repeats = common_repeats(measured.iter().map(|(_, values)| values));
     let arms: Vec<Vec<f64>> = measured.iter().map(|(_, values)| at(values, &repeats)).collect();

@@ -253,7 +253,7 @@ pub struct Results {
 /// How often a run that is worth nothing is made again. An arm of which one is worth nothing even then is given up.
 pub(crate) const RETRIES: u32 = 2;
 
-/// Whether an arm is given up for this run, the so-manieth of its repeat.
+/// Whether an arm is given up for this run, after so many attempts at its repeat.
 pub(crate) fn gives_up(row: &Row, attempts: u32) -> bool {
     row.worthless.is_some() && attempts > RETRIES
 }
