@@ -2,7 +2,7 @@
 //! every size drawn lies between the smallest and the largest.
 #![no_main]
 
-use iolane_study::workload::{BlockSizes, random_stream};
+use iolane_measure::workload::{BlockSizes, random_stream};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

@@ -2,7 +2,7 @@
 //! drawn is aligned, with its block inside the region, whatever region the generator takes.
 #![no_main]
 
-use iolane_study::workload::{Access, OffsetGenerator, OffsetPattern, Region, ThreadShare};
+use iolane_measure::workload::{Access, OffsetGenerator, OffsetPattern, Region, ThreadShare};
 use libfuzzer_sys::{arbitrary, fuzz_target};
 
 #[derive(Debug, arbitrary::Arbitrary)]

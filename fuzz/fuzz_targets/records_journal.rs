@@ -4,8 +4,10 @@
 
 use std::path::Path;
 
-use iolane_study::plan::Metric;
-use iolane_study::records::{Results, journal, parquet};
+use iolane_measure::figures::RunFigure;
+use iolane_measure::telemetry::{Sourced, Unavailable};
+use iolane_study::plan::{Arm, Metric};
+use iolane_study::rows::{Results, Row, Warning, journal, parquet};
 use libfuzzer_sys::{arbitrary, fuzz_target};
 
 #[derive(Debug, arbitrary::Arbitrary)]
@@ -18,16 +20,24 @@ struct Input<'a> {
 /// Places of a true row and what stands there instead.
 type Patches<'a> = Vec<(u16, &'a str)>;
 
-const HEADING: &str = "{\"schema\":\"iolane.journal/1\",\"setup\":\"as it was\"}\n";
+fn heading() -> String {
+    format!("{{\"schema\":\"{}\",\"setup\":\"as it was\"}}\n", journal::SCHEMA)
+}
 
-const ROW: &str = concat!(
-    r#"{"arm":{"name":"iou+k","path":"io_uring+spoll,fixedbufs","peer":null,"rw":"randread","bs":"4k","depth":16,"#,
-    r#""threads":2,"drives":1,"cores":2},"targets":"disk","cpus":"0-1","spoll_cpus":"2-3","repeat":3,"attempt":0,"#,
-    r#""worthless":null,"started_unix_s":1.5,"elapsed_s":0.25,"ios":8,"errors":0,"bytes":32768,"mean_ns":1.5,"#,
-    r#""latency":[[1500,7],[3000000000,1]],"submit":[[20,1]],"user_s":0.1,"system_s":0.2,"kernel_threads_s":null,"#,
-    r#""context_switches":3,"syscalls_per_io":0.5,"cycles":12,"cache_references":4,"cache_misses":1,"joules":2.5,"#,
-    r#""warnings":["one"]}"#
-);
+/// A line of a run as the journal writes it.
+fn row() -> String {
+    let arm: Arm = serde_json::from_str(concat!(
+        r#"{"name":"iou+k","path":"io_uring+sqpoll,fixedbufs","peer":null,"rw":"randread","bs":"4k","depth":16,"#,
+        r#""threads":2,"drives":1,"cores":2}"#
+    ))
+    .expect("an arm as journals have it");
+    let mut row = Row { ios: 8, bytes: 32768, elapsed_s: 0.25, mean_ns: Some(1.5), ..Row::new(arm, 3) };
+    row.latency.record_n(1500, 7).expect("within the bounds");
+    row.figures.set(RunFigure::Cycles, Ok(Sourced::new(12u64, "perf")));
+    row.figures.set::<f64>(RunFigure::Joules, Err(Unavailable::new("no meter")));
+    row.warnings = vec![Warning::note("one")];
+    serde_json::json!({ "run": row }).to_string()
+}
 
 const METRICS: [Metric; 12] = [
     Metric::Iops,
@@ -45,7 +55,7 @@ const METRICS: [Metric; 12] = [
 ];
 
 fn patched(patches: &Patches<'_>) -> String {
-    let mut row = ROW.to_owned();
+    let mut row = row();
     for (place, text) in patches {
         let place = usize::from(*place) % row.len();
         let end = (place + text.len()).min(row.len());
@@ -57,7 +67,7 @@ fn patched(patches: &Patches<'_>) -> String {
 }
 
 fuzz_target!(|input: Input<'_>| {
-    let mut bytes = HEADING.as_bytes().to_vec();
+    let mut bytes = heading().into_bytes();
     for patches in input.rows.iter().take(8) {
         bytes.extend(patched(patches).into_bytes());
         bytes.push(b'\n');

@@ -2,7 +2,7 @@
 //! found.
 #![no_main]
 
-use iolane_study::content::{Expected, UNIT_BYTES_MIN, check, fill};
+use iolane_measure::content::{Expected, UNIT_BYTES_MIN, check, fill};
 use libfuzzer_sys::{arbitrary, fuzz_target};
 
 #[derive(Debug, arbitrary::Arbitrary)]

@@ -14,7 +14,7 @@ const BUNDLER: &str = "esbuild@0.28.2";
 pub(crate) const CHECKER: &str = "axe-core@4.14.1";
 
 /// Where the library is kept, from the root.
-const FOLDER: &str = "crates/iolane-study/assets";
+const FOLDER: &str = "crates/iolane-report/assets";
 
 /// Licences that the library comes under, by where npm puts them and what they are called here.
 const LICENCES: [(&str, &str); 3] = [

@@ -1,7 +1,8 @@
-//! `cargo xtask bench`: iolane beside Debian's fio on the same file in the page cache, and beside its own goals.
-//! Here is what is run and in which order; the programs, the statistics and the tables have files of their own.
+//! `cargo xtask bench`: compares iolane with Debian's fio on the same file in the page cache, and with its own goals.
+//! This file chooses what runs and in which order; the programs, the statistics and the tables have files of their own.
 
-mod barest;
+mod arms;
+mod baseline;
 mod cached_file;
 mod exact;
 mod guest;
@@ -18,6 +19,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::child::{cargo, root, succeeds};
 use crate::packages;
 use crate::table::{Style, grouped};
+use arms::{ARMS, Arm, NULL_DEPTH};
 use cached_file::CachedFile;
 use programs::{Iolane, Job, Run};
 use report::{ArmResult, Report};
@@ -25,22 +27,6 @@ use report::{ArmResult, Report};
 /// The file is larger than a processor's caches, and fits the page cache of any machine that builds this.
 const FILE_BYTES: u64 = 512 << 20;
 const PAIRS_MIN: usize = 5;
-
-/// A path that is compared with fio, and how many times fio's requests it should make.
-struct Arm {
-    path: &'static str,
-    depth: u32,
-    goal_ratio: f64,
-}
-
-const ARMS: [Arm; 3] = [
-    Arm { path: "psync", depth: 1, goal_ratio: 1.08 },
-    Arm { path: "libaio", depth: 32, goal_ratio: 2.0 },
-    Arm { path: "io_uring", depth: 32, goal_ratio: 1.75 },
-];
-
-/// What the engine alone costs: a device that answers at once.
-const NULL_DEPTH: u32 = 32;
 
 /// What was asked for on the command line.
 #[derive(Debug, PartialEq)]
@@ -168,7 +154,7 @@ impl Bench {
     fn new(binary: PathBuf, target_folder: &std::path::Path, pairs: usize) -> Result<Self> {
         eprintln!("making a file of {} MiB in the page cache", FILE_BYTES >> 20);
         let file = CachedFile::create(&target_folder.join("xtask-bench.data"), FILE_BYTES)?;
-        let cpu = last_allowed_cpu().context("/proc/self/status does not tell the allowed cpus")?;
+        let cpu = last_allowed_cpu().context("/proc/self/status does not list the allowed cpus")?;
         Ok(Self { iolane: Iolane::new(binary), file, cpu, pairs, runs_done: 0, started: Instant::now() })
     }
 
@@ -178,7 +164,7 @@ impl Bench {
         let mut results: Vec<ArmResult> = ARMS.iter().map(ArmResult::new).collect();
         for pair in 0..self.pairs {
             for (arm, result) in ARMS.iter().zip(&mut results) {
-                // A path that cannot be had here must not keep the others from being measured.
+                // A path that is unavailable here must not prevent the others from being measured.
                 let measured = if result.failure.is_none() { self.measure_pair(arm, pair, result) } else { Ok(()) };
                 result.failure = result.failure.take().or(measured.err().map(|error| format!("{error:#}")));
             }
@@ -191,8 +177,8 @@ impl Bench {
         Ok(report)
     }
 
-    /// One run of each program; which goes first alternates, for the first may warm or tire the machine. Then the
-    /// barest generator, to show how much of a difference there is to be had.
+    /// One run of each program; which goes first alternates, because the first may warm or throttle the machine. Then
+    /// the baseline loop, which shows how large the difference between two programs can be.
     fn measure_pair(&mut self, arm: &Arm, pair: usize, result: &mut ArmResult) -> Result<()> {
         let iolane_first = pair % 2 == 1;
         let early = if iolane_first { Some(self.run_iolane(arm)?) } else { None };
@@ -201,9 +187,9 @@ impl Bench {
             Some(run) => run,
             None => self.run_iolane(arm)?,
         };
-        let barest_iops = barest::run(&self.job(arm))?;
-        self.progress("barest", arm.path, barest_iops);
-        result.barest_iops.push(barest_iops);
+        let baseline_iops = baseline::run(&self.job(arm))?;
+        self.progress("baseline", arm.path, baseline_iops);
+        result.baseline_iops.push(baseline_iops);
         result.fio_iops.push(fio_iops);
         result.iolane_iops.push(run.iops);
         result.resident_bytes_max = result.resident_bytes_max.max(run.resident_bytes_max);
@@ -239,7 +225,7 @@ impl Bench {
         let seconds_each = self.started.elapsed().as_secs_f64() / self.runs_done as f64;
         let seconds_left = seconds_each * runs.saturating_sub(self.runs_done) as f64;
         let iops = grouped(iops);
-        eprintln!("{:>3}/{runs}  {path:<9} {program:<6} {iops:>12} IOPS  {seconds_left:>4.0} s left", self.runs_done);
+        eprintln!("{:>3}/{runs}  {path:<9} {program:<8} {iops:>12} IOPS  {seconds_left:>4.0} s left", self.runs_done);
     }
 }
 

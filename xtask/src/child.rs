@@ -68,6 +68,20 @@ pub(crate) fn ensure_cargo_subcommand(subcommand: &str) -> Result<()> {
     Ok(())
 }
 
+/// Installs cargo-deny unless it is there. Not optimised, which takes a third of the time to build; it checks in seconds all
+/// the same.
+pub(crate) fn ensure_deny() -> Result<()> {
+    if is_installed("cargo-deny") {
+        return Ok(());
+    }
+    eprintln!("cargo-deny is missing: installing it from crates.io, which takes some minutes");
+    let mut install = cargo(&["install", "--locked", "--debug", "cargo-deny"]);
+    install.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_PROFILE_DEV_OPT_LEVEL", "0");
+    let remedy = "if crates.io cannot be reached, install it by other means";
+    ensure!(succeeds(&mut install)?, "cargo-deny could not be installed: see above; {remedy}");
+    Ok(())
+}
+
 /// A command as a person would type it.
 pub(crate) fn shown(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());

@@ -1,6 +1,6 @@
 //! `cargo xtask gallery [PLACE...]`: runs the four studies in the lab and on a scratch file, and keeps what they made in
-//! docs/gallery: each page, its digest, pictures of it, what the terminal showed, and the command. Nothing there is typed.
-//! The runs stay in target/gallery, from which `cargo xtask gallery pages` makes everything but the terminal's text again.
+//! docs/gallery: each page, its summary, pictures of it, the terminal's output, and the command. Nothing there is typed.
+//! The runs stay in target/gallery, from which `cargo xtask gallery pages` renews everything but the terminal's output.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ const FOLDER: &str = "docs/gallery";
 /// Where the runs stay that it was made from.
 const RUNS: &str = "target/gallery";
 
-/// The study that is shown on two kernels beside each other, and the places it is compared between.
+/// The study that is compared between two kernels, and their places.
 const COMPARED: (&str, [&str; 2]) = ("systor22", ["linux-6.1", "linux-7.2"]);
 
 /// Where the studies are run.
@@ -49,7 +49,7 @@ const PLACES: [Place; 3] = [
     },
     Place {
         name: "scratch",
-        title: "On a scratch file, with a model of the machine's power",
+        title: "On a scratch file, with modelled power",
         words: &[],
         options: &["--time", "60s", "--power-model", "idle=40W,core=15W"],
     },
@@ -177,10 +177,10 @@ fn photograph(page: &Path, picture: &Path, size: &str) -> Result<()> {
 /// The gallery's first page, of whatever is in it.
 fn index() -> Result<String> {
     let mut text = String::from(
-        "# Gallery\n\nThe four published studies as this machine ran them: each with the page that it wrote, the digest of it, what \
-         the terminal showed, and the command. Made by `cargo xtask gallery`. A page is one file: download it and open it.\n\n\
-         The lab's drives are emulated by software on two processors. Gaps between paths are those of that machine, and no \
-         drive's; what is published stands beside them.\n",
+        "# Gallery\n\nThe four published studies, as run on one machine with two processors by `cargo xtask gallery`. Each entry has \
+         the command, the page, its summary, and the terminal's output. A page is one HTML file: download it and open it.\n\n\
+         The lab emulates its drives in software. The differences between paths are those of the emulation, not of a real \
+         drive. The pages show the published figures next to the measured ones.\n",
     );
     for place in &PLACES {
         let made = |study: &&&str| root().join(FOLDER).join(place.name).join(study).join("report.html").exists();
@@ -194,9 +194,9 @@ fn index() -> Result<String> {
             let command = command(place, study).join(" ");
             write!(
                 text,
-                "\n### {study}\n\n```\niolane {command}\n```\n\n[page]({folder}/report.html) · [digest]({folder}/summary.md) · \
+                "\n### {study}\n\n```\niolane {command}\n```\n\n[page]({folder}/report.html) · [summary]({folder}/summary.md) · \
                  [terminal]({folder}/terminal.txt) · [on a narrow screen]({folder}/narrow.png)\n\n\
-                 ![The page of {study}: the answer and the first figures]({folder}/wide.png)\n"
+                 ![The page of {study}: the recommendation and the first charts]({folder}/wide.png)\n"
             )?;
         }
     }
@@ -206,11 +206,11 @@ fn index() -> Result<String> {
             text,
             "\n## {study} on both kernels\n\n```\niolane {command}\n```\n\n\
              [page](compare/compare.html) · [terminal](compare/terminal.txt) · [on a narrow screen](compare/narrow.png)\n\n\
-             ![The page of a comparison: what changed, what differs, figures](compare/wide.png)\n"
+             ![The page of a comparison: changes, differences and charts](compare/wide.png)\n"
         )?;
     }
     text.push_str(
-        "\n## While a study runs\n\nA screen that follows the terminal's size: [wide](live-wide.txt), [narrow](live-narrow.txt); captured by \
+        "\n## The live screen of a study\n\nThe screen fits the terminal: [wide](live-wide.txt), [narrow](live-narrow.txt). Captured with \
          `IOLANE_GALLERY=$PWD/docs/gallery cargo test -p iolane-cli --test live`.\n",
     );
     Ok(text)

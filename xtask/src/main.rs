@@ -10,45 +10,52 @@ mod gallery;
 mod guests;
 mod lint;
 mod packages;
+mod programs;
+mod skips;
 mod table;
 mod tally;
 mod test;
+mod times;
+mod verdict;
 
 use std::process::ExitCode;
 
 const HELP: &str = "\
 Usage: cargo xtask COMMAND
 
-  test [FILTER]     build everything and run every test (or those whose name holds FILTER);
-                    ends with the list of what was skipped and why, and the counts.
-                    Installs what the tests need where it may (Debian packages, as root or by sudo).
+  test [FILTER...]  Build everything, run every test on this machine and in virtual machines (or the tests on this machine
+                    whose names contain a FILTER), and print skips, failures, times and counts.
+                    Installs missing Debian packages where it may (as root, or by sudo without a password).
+      --quick          Daily use: only the quick tests on this machine, with fewer random cases; lists what it leaves out
+      --ci             Fail if a skip is not listed in xtask/skips.toml; the default if CI is set in the environment
+      --verbose        Print every skip, and the entries of xtask/skips.toml that matched none
   guests [KERNEL...]
-                    the part of it that runs in virtual machines: conformance, proofs and faults on NVMe drives and
-                    null_blk, on Linux 5.10, 6.1, 6.12 and 7.2 (or those named); ends with the table of it
-      --table          print that table alone, for the docs
-  lint              formatting, clippy, documentation, licences and advisories of dependencies.
-                    Runs every check even if one fails, and sums up.
-  fmt               format the code, the fuzz targets included
-  fuzz [SECONDS]    run every fuzz target for so long each (30 s unless told); needs a nightly toolchain
-  bench [OPTIONS]   iolane beside fio on a file in the page cache, beside its goals; takes 2 minutes
-      --pairs N        runs of each program per path, 5 at least (5 unless told)
-      --markdown       print the tables for the README
-      --gate           exit with 1 if a goal is missed
-      --iolane FILE    measure this binary instead of building one
-      --exact          count instructions per I/O in a virtual machine instead, and write them to docs/performance.md;
+                    Run only the tests in virtual machines: conformance, proofs and faults on NVMe drives and null_blk, on
+                    Linux 5.10, 6.1, 6.12 and 7.2, or on the kernels given. Takes --ci and --verbose as well
+      --table          Print only the table of results, for the documentation
+  lint [CHECK...]   Run all checks that need no run of the code, or those given: formatting, arrows, circles, length,
+                    phrases, clippy, documentation, dependencies, advisories. Runs every check even if one fails
+  fmt               Format the code, the fuzz targets included
+  fuzz [SECONDS]    Run each fuzz target for SECONDS (default 30); needs a nightly toolchain
+  bench [OPTIONS]   Compare iolane with fio on a file in the page cache, and with its own goals; takes 2 minutes
+      --pairs N        Runs of each program per path, at least 5 (default 5)
+      --markdown       Print the tables for the README
+      --gate           Exit with 1 if a goal is missed
+      --iolane FILE    Measure this binary instead of building one
+      --exact          Count instructions per I/O in a virtual machine, and write them to docs/performance.md;
                        exits with 1 if a path costs 2 % more than the figure there
-      --exact --check  the same, and write nothing: what CI runs
-      --exact --accept write figures that are worse, too
-      --nvme           the user-space driver: its instructions and time per request, and its rates beside fio's in
-                       virtual machines; written to docs/performance.md; takes 3 minutes on a quiet machine
-      --nvme --check   its instructions alone, against those written: what CI runs
-  capture [FILE...] run the commands that README.md shows, and put what they print in its place
+      --exact --check  The same without writing, as in CI
+      --exact --accept Write figures that are worse, too
+      --nvme           The user-space driver: instructions and time per request, and rates compared with fio's in virtual
+                       machines; written to docs/performance.md; takes 3 minutes on a quiet machine
+      --nvme --check   Only its instructions, compared with those written; as in CI
+  capture [FILE...] Run the commands that README.md and docs/lab.md show, and replace the output shown
   gallery [PLACE...]
-                    run the four studies in the lab (linux-6.1, linux-7.2) and on a scratch file (scratch), and keep their
-                    pages and pictures in docs/gallery; takes 40 minutes on a quiet machine. `pages` makes those
-                    again from the runs, which stay in target/gallery
-  assets            bundle the chart library of report.html anew from npm, with its licences; for a new version of it
-  help              this text
+                    Run the four studies in the lab (linux-6.1, linux-7.2) and on a scratch file (scratch), and write their
+                    pages and pictures to docs/gallery; takes 40 minutes on a quiet machine. `pages` renders them again
+                    from the runs, which stay in target/gallery
+  assets            Bundle the chart library of report.html from npm, with its licences; for a new version of it
+  help              Print this text
 
 Before you send a change: cargo xtask fmt && cargo xtask test && cargo xtask lint
 ";

@@ -4,6 +4,7 @@
 use std::os::unix::fs::MetadataExt;
 
 use crate::child::{is_installed, program, succeeds, succeeds_quietly};
+use crate::skips::Skip;
 
 /// A package, the program that shows it is there, and who asks for it.
 #[derive(Clone, Copy)]
@@ -14,15 +15,33 @@ pub(crate) struct Package {
 }
 
 /// What the tests call.
-pub(crate) const FOR_TESTS: [Package; 7] = [
+pub(crate) const FOR_TESTS: [Package; 20] = [
     QEMU,
     FIO,
     CHROMIUM,
     Package { name: "util-linux", program: "losetup", needed_by: "tests on loop devices, mounts and swap" },
-    Package { name: "fdisk", program: "sfdisk", needed_by: "tests that refuse to write over a partition table" },
-    Package { name: "e2fsprogs", program: "mkfs.ext4", needed_by: "tests that refuse to write over ext4" },
-    Package { name: "xfsprogs", program: "mkfs.xfs", needed_by: "tests that refuse to write over XFS" },
+    for_signatures("fdisk", "sfdisk"),
+    for_signatures("e2fsprogs", "mkfs.ext4"),
+    for_signatures("xfsprogs", "mkfs.xfs"),
+    for_signatures("btrfs-progs", "mkfs.btrfs"),
+    for_signatures("cryptsetup-bin", "cryptsetup"),
+    for_signatures("dosfstools", "mkfs.vfat"),
+    for_signatures("erofs-utils", "mkfs.erofs"),
+    for_signatures("exfatprogs", "mkfs.exfat"),
+    for_signatures("f2fs-tools", "mkfs.f2fs"),
+    for_signatures("genisoimage", "genisoimage"),
+    for_signatures("jfsutils", "mkfs.jfs"),
+    for_signatures("lvm2", "pvcreate"),
+    for_signatures("nilfs-tools", "mkfs.nilfs2"),
+    for_signatures("ntfs-3g", "mkntfs"),
+    for_signatures("squashfs-tools", "mksquashfs"),
+    for_signatures("udftools", "mkudffs"),
 ];
+
+/// A package that makes file systems, volumes or partition tables.
+const fn for_signatures(name: &'static str, program: &'static str) -> Package {
+    Package { name, program, needed_by: "tests that refuse to write over what a device holds" }
+}
 
 /// What tests and benchmarks compare with.
 pub(crate) const FIO: Package = Package { name: "fio", program: "fio", needed_by: "the comparison with fio" };
@@ -42,6 +61,13 @@ pub(crate) const CHROMIUM: Package =
 /// What fetches the chart library and the checker of pages.
 pub(crate) const NPM: Package =
     Package { name: "npm", program: "npm", needed_by: "the check of reports for accessibility" };
+
+impl Package {
+    /// What is left out where it is missing.
+    pub(crate) fn skip(&self) -> Skip {
+        Skip::parse("host", &format!("{}: package {} is not installed", self.needed_by, self.name))
+    }
+}
 
 /// How this user may run apt-get.
 enum Installer {

@@ -1,18 +1,24 @@
-//! Ctrl-C: the first one asks whatever runs to end and keep what it has; the second one ends the program at once.
+//! Ctrl-C: the first asks the running work to stop and keep its results; the second ends the program at once.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Set once the user wants it to end.
+use crate::output::screen;
+
+/// Set once the user asks it to stop.
 pub(crate) static STOP: AtomicBool = AtomicBool::new(false);
 
-/// The exit code of a program that SIGINT ended.
+/// The exit code that shells report for a program ended by SIGINT.
 const EXIT_INTERRUPTED: i32 = 130;
 
-/// Takes SIGINT, SIGTERM and SIGHUP from now on.
+pub(crate) fn is_stopped() -> bool {
+    STOP.load(Ordering::Relaxed)
+}
+
+/// Handles SIGINT, SIGTERM and SIGHUP from now on.
 pub(crate) fn catch() -> anyhow::Result<()> {
     ctrlc::set_handler(|| {
         if STOP.swap(true, Ordering::Relaxed) {
-            crate::screen::give_back();
+            screen::give_back();
             std::process::exit(EXIT_INTERRUPTED);
         }
     })?;

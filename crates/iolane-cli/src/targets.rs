@@ -1,4 +1,5 @@
-//! Opens what a command works on: the named targets, guarded before anything may be written, or a scratch file.
+//! The targets of a command: which ones the command line and the environment name, opened with a write permit where they are
+//! written, or a scratch file. `probe`, `run` and `study` use it.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -6,93 +7,119 @@ use std::path::Path;
 use iolane::guard::{self, WritePermit};
 use iolane::units::Bytes;
 use iolane::{Error, IoPath, Target, TargetKind};
-use iolane_study::scratch::Scratch;
-use iolane_study::workload::Workload;
+use iolane_measure::scratch::Scratch;
+use iolane_study::format;
 
 use crate::arguments::TargetArguments;
 use crate::interrupt::STOP;
-use crate::output::Bar;
+use crate::output::{Bar, printable};
 
-/// Open targets, and what keeps them safe while they are.
-pub(crate) struct OpenTargets {
-    pub(crate) targets: Vec<Target>,
-    /// Whether they hold a scratch file's content.
-    pub(crate) prefilled: bool,
-    /// The part of each that is used; none for a scratch file, which is made in the right size.
-    pub(crate) size: Option<Bytes>,
-    _permits: Permits,
+/// The targets of a command, before any is opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Chosen {
+    Named(Vec<OsString>),
+    /// A scratch file in the current folder.
+    Scratch,
 }
 
-/// What may be written, by name. A device is claimed once, for as long as this is kept, however often it is opened.
-#[derive(Default)]
-pub(crate) struct Permits(Vec<(OsString, WritePermit)>);
+/// The size of a scratch file that was not given one.
+pub(crate) const SCRATCH_BYTES: u64 = 1 << 30;
 
-impl Permits {
-    /// Opens a target that is there; one that is to be written is guarded before.
-    pub(crate) fn open(
-        &mut self,
-        name: &OsStr,
-        arguments: &TargetArguments,
-        writes: bool,
-        direct: bool,
-    ) -> anyhow::Result<Target> {
-        let known = self.0.iter().any(|(permitted, _)| permitted == name);
-        // Checked first, for opening for writing is a change already: of a device's claim, of a tape's place.
+/// The simulated device that the path reaches, for which it is the only one.
+fn simulated_target(path: &IoPath) -> Option<TargetKind> {
+    iolane::interface_of(path).ok()?.own_target().filter(|kind| kind.is_simulated())
+}
+
+impl Chosen {
+    /// The targets that are named, on the command line or else by `IOLANE_TARGET`.
+    pub(crate) fn of(names: &[OsString]) -> Self {
+        match names {
+            [] => std::env::var_os("IOLANE_TARGET")
+                .filter(|name| !name.is_empty())
+                .map_or(Self::Scratch, |name| Self::Named(vec![name])),
+            names => Self::Named(names.to_vec()),
+        }
+    }
+
+    /// The targets of a run or a study; `only_path` is the path if there is but one.
+    ///
+    /// # Errors
+    /// `Usage` for a target named twice, and for `--allow-writes` of something else.
+    pub(crate) fn of_arguments(arguments: &TargetArguments, only_path: Option<&IoPath>) -> anyhow::Result<Self> {
+        guard::refuse_doubles(&arguments.target)?;
+        let chosen = match only_path.and_then(simulated_target) {
+            Some(kind) if arguments.target.is_empty() => Self::Named(vec![kind.name().into()]),
+            _ => Self::of(&arguments.target),
+        };
+        let is_target = |name: &OsString| chosen.names().iter().any(|target| guard::is_same_target(name, target));
+        match arguments.allow_writes.iter().find(|name| !is_target(name)) {
+            None => Ok(chosen),
+            Some(stray) => {
+                let what = format!("--allow-writes {}", printable(Path::new(stray)));
+                let names: Vec<String> = chosen.names().iter().map(|name| printable(Path::new(name))).collect();
+                let remedy = match &names[..] {
+                    [] => "name it with --target as well".into(),
+                    names => format!("the targets are {0}; use --allow-writes {0}", names.join(", ")),
+                };
+                Err(Error::usage(what, "it is not a target of this command").remedy(remedy).into())
+            }
+        }
+    }
+
+    /// The names; none for a scratch file.
+    pub(crate) fn names(&self) -> &[OsString] {
+        match self {
+            Self::Named(names) => names,
+            Self::Scratch => &[],
+        }
+    }
+}
+
+/// Opens targets, and holds their write permits: a device is claimed once, for as long as this is kept.
+#[derive(Debug)]
+pub(crate) struct Opener {
+    allow_writes: Vec<OsString>,
+    erase: bool,
+    permits: Vec<(OsString, WritePermit)>,
+}
+
+impl Opener {
+    pub(crate) fn new(arguments: &TargetArguments) -> Self {
+        Self { allow_writes: arguments.allow_writes.clone(), erase: arguments.erase, permits: Vec::new() }
+    }
+
+    /// Whether the user allowed writing to it.
+    pub(crate) fn allows(&self, name: &OsStr) -> bool {
+        self.allow_writes.iter().any(|allowed| guard::is_same_target(allowed, name))
+    }
+
+    /// Opens a target that exists; one that is written needs a permit first.
+    pub(crate) fn open(&mut self, name: &OsStr, writes: bool, direct: bool) -> iolane::Result<Target> {
+        let known = self.permits.iter().any(|(permitted, _)| permitted == name);
+        // Before opening: opening for writing already changes a device's claim, or a tape's position.
         if writes && !known {
-            self.0.push((name.into(), guard::permit_writes(name, &arguments.allow_writes, arguments.erase)?));
+            self.permits.push((name.into(), guard::permit_writes(name, &self.allow_writes, self.erase)?));
         }
         let target = Target::options().write(writes).direct(direct).open(name)?;
-        if let Some((_, permit)) = self.0.iter().find(|(permitted, _)| writes && permitted == name) {
+        if let Some((_, permit)) = self.permits.iter().find(|(permitted, _)| writes && permitted == name) {
             permit.covers(&target)?;
         }
         Ok(target)
     }
 }
 
-/// Whether a command writes to its targets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Writing {
-    /// It only reads.
-    No,
-    /// It writes to every one; one that was not allowed is refused.
-    Yes,
-    /// It writes to those that were allowed, and reads the others.
-    WhereAllowed,
-}
-
-impl Writing {
-    /// As a workload does it.
-    pub(crate) fn of(workload: &Workload) -> Self {
-        if workload.access.writes() { Self::Yes } else { Self::No }
+/// Makes a scratch file in the current folder, with a progress bar, and opens it.
+pub(crate) fn open_scratch(bytes: u64, seed: u64, writes: bool, direct: bool) -> anyhow::Result<Target> {
+    if bytes < 4096 {
+        return Err(Error::usage(format!("--size {}", Bytes(bytes)), "a scratch file needs 4k or more").into());
     }
-
-    fn covers(self, name: &OsStr, allowed: &[OsString]) -> bool {
-        match self {
-            Self::No => false,
-            Self::Yes => true,
-            Self::WhereAllowed => allowed.iter().any(|allowed| allowed == name),
-        }
-    }
+    let bar = Bar::bytes(bytes, "writing the scratch file");
+    let scratch = Scratch::create(Path::new("."), bytes, seed, &STOP, |written| bar.at(written))?;
+    Ok(scratch.open(writes, direct)?)
 }
 
-const SCRATCH_BYTES: Bytes = Bytes(1 << 30);
-
-/// The target that stands in for one that is not named: `IOLANE_TARGET` in the environment. Without it that is a scratch
-/// file.
-fn default_target() -> Option<OsString> {
-    std::env::var_os("IOLANE_TARGET").filter(|name| !name.is_empty())
-}
-
-/// The targets that are named, on the command line or else in the environment.
-pub(crate) fn named(on_command_line: &[OsString]) -> Vec<OsString> {
-    match on_command_line {
-        [] => default_target().into_iter().collect(),
-        named => named.to_vec(),
-    }
-}
-
-/// The devices of this machine on which paths can be had that no file offers: NVMe's generic devices, block devices that
-/// complete by polling, and controllers that were taken from the kernel. Those that may not be opened are left out.
+/// The devices of this machine that offer paths which files do not: NVMe generic devices, block devices with poll queues,
+/// and controllers bound to vfio-pci. Those that cannot be opened are left out.
 pub(crate) fn special_devices() -> Vec<Target> {
     let names_in = |folder: &str| {
         let entries = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
@@ -107,84 +134,26 @@ pub(crate) fn special_devices() -> Vec<Target> {
     let disks = names_in("/sys/block").into_iter().filter(polls);
     let devices = names_in("/sys/class/nvme-generic").into_iter().chain(disks);
     let devices = devices.map(|name| Path::new("/dev").join(name).into_os_string());
-    devices.chain(taken_controllers().map(Into::into)).filter_map(|name| Target::open(name).ok()).collect()
+    devices.chain(free_controllers().map(Into::into)).filter_map(|name| Target::open(name).ok()).collect()
 }
 
-/// The names of the controllers that vfio-pci has and nobody has open.
-pub(crate) fn taken_controllers() -> impl Iterator<Item = String> {
-    // A damaged record is `iolane nvme` to tell of.
+/// The names of the controllers that are bound to vfio-pci and unused.
+pub(crate) fn free_controllers() -> impl Iterator<Item = String> {
+    // A damaged record is reported by `iolane nvme`.
     let controllers = iolane::nvme::controllers().unwrap_or_default().into_iter();
     let free = controllers.filter(|controller| controller.vfio_node.is_some() && controller.used_by.is_empty());
     free.map(|controller| format!("pci:{}", controller.bdf))
 }
 
-/// Whether [`open`] would make a scratch file.
-pub(crate) fn would_be_scratch(arguments: &TargetArguments, path: Option<&IoPath>) -> bool {
-    let made_up = matches!(path.map(IoPath::interface), Some("null" | "sim"));
-    named(&arguments.target).is_empty() && !made_up
-}
-
-/// Opens the targets of a run or study; `path` is the only one to be taken, if there is but one.
-pub(crate) fn open(
-    arguments: &TargetArguments,
-    writing: Writing,
-    seed: u64,
-    path: Option<&IoPath>,
-) -> anyhow::Result<OpenTargets> {
-    guard::refuse_doubles(&arguments.target)?;
-    if arguments.target.is_empty() {
-        if let Some(name) = arguments.allow_writes.first() {
-            let what = format!("--allow-writes {}", name.to_string_lossy().replace(char::is_control, "?"));
-            return Err(Error::usage(what, "no --target is given").remedy("name it by --target as well").into());
-        }
-        return match path.map(IoPath::interface) {
-            // Made-up devices are reached by the path of their own name, and by no other.
-            Some(made_up @ ("null" | "sim")) => open_named(arguments, &[OsStr::new(made_up)], writing),
-            _ => match default_target() {
-                Some(name) => open_named(arguments, &[&name], writing),
-                None => open_scratch(arguments, writing, seed),
-            },
-        };
-    }
-    let names: Vec<&OsStr> = arguments.target.iter().map(AsRef::as_ref).collect();
-    open_named(arguments, &names, writing)
-}
-
-fn open_named(arguments: &TargetArguments, names: &[&OsStr], writing: Writing) -> anyhow::Result<OpenTargets> {
-    let mut permits = Permits::default();
-    let writes = |name: &OsStr| writing.covers(name, &arguments.allow_writes);
-    let targets = names.iter().map(|name| permits.open(name, arguments, writes(name), arguments.direct));
-    let targets = targets.collect::<anyhow::Result<Vec<Target>>>()?;
-    Ok(OpenTargets { targets, prefilled: false, size: arguments.size, _permits: permits })
-}
-
-fn open_scratch(arguments: &TargetArguments, writing: Writing, seed: u64) -> anyhow::Result<OpenTargets> {
-    let scratch = scratch(Path::new("."), arguments.size.unwrap_or(SCRATCH_BYTES), seed)?;
-    let target = scratch.open(writing != Writing::No, arguments.direct)?;
-    Ok(OpenTargets { targets: vec![target], prefilled: true, size: None, _permits: Permits::default() })
-}
-
-/// Makes a scratch file in a folder, with a bar that shows how far it is.
-pub(crate) fn scratch(folder: &Path, size: Bytes, seed: u64) -> anyhow::Result<Scratch> {
-    if size.0 < 4096 {
-        return Err(Error::usage(format!("--size {size}"), "a scratch file has 4k or more").into());
-    }
-    let bar = Bar::bytes(size.0, "making the scratch file");
-    Ok(Scratch::create(folder, size.0, seed, &STOP, |written| bar.at(written))?)
-}
-
-/// What a target is, in a line: `scratch file in . (1g file, O_DIRECT)`.
+/// A target in a line: `scratch file in . (1 GiB file, O_DIRECT)`.
 pub(crate) fn describe(target: &Target) -> String {
     let access = match (target.kind(), target.direct()) {
-        (TargetKind::Null | TargetKind::Sim, _) => "made up",
-        (TargetKind::NvmeController, _) => "without a kernel driver",
+        (TargetKind::Null | TargetKind::Sim, _) => "simulated",
+        (TargetKind::NvmeController, _) => "no kernel driver",
         (_, true) => "O_DIRECT",
-        (_, false) => "through the page cache",
+        (_, false) => "page cache",
     };
-    format!("{} ({} {}, {access})", output_name(target), Bytes(target.bytes()), target.kind().name())
-}
-
-/// The name with control characters made harmless to a terminal.
-fn output_name(target: &Target) -> String {
-    target.name().chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+    let name: String =
+        target.name().chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect();
+    format!("{name} ({} {}, {access})", format::bytes(target.bytes()), target.kind().name())
 }

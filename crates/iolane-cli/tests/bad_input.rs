@@ -1,5 +1,5 @@
-//! Wrong use and hostile surroundings: each ends with the exit code that DESIGN gives it and one line that says what
-//! failed, on what, why and what to do; nothing is written, and nothing is left behind.
+//! Invalid use and hostile environments: each ends with the documented exit code and one line that states what failed,
+//! on what, why and the remedy; nothing is written, and nothing is left behind.
 
 mod common;
 
@@ -15,7 +15,7 @@ use common::{
     is_root, skipped,
 };
 
-/// Held for reading by whoever needs io_uring, for writing by whoever turns it off for the machine.
+/// Held for reading by tests that need io_uring, for writing by tests that disable it on the machine.
 static IO_URING: RwLock<()> = RwLock::new(());
 
 fn io_uring_stays() -> RwLockReadGuard<'static, ()> {
@@ -26,7 +26,7 @@ fn io_uring_is_mine() -> RwLockWriteGuard<'static, ()> {
     IO_URING.write().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// A folder with a good target, and with all that cannot be one.
+/// A folder with a valid target, and with everything that is not one.
 fn folder() -> Folder {
     let folder = Folder::new();
     folder.file("good", ODD_BYTES);
@@ -38,7 +38,7 @@ fn folder() -> Folder {
     folder
 }
 
-/// Runs each row of a table in one folder, which stays as it was.
+/// Runs each row of a table in one folder, which must not change.
 #[track_caller]
 fn check_table(rows: &[(&[&str], i32, &[&str])]) {
     let _lock = io_uring_stays();
@@ -58,21 +58,21 @@ fn paths_that_cannot_be_are_wrong_use() {
         (&["run", "--path", "nonsense"], 2, &["path nonsense", "no such interface", "psync", "io_uring"]),
         (&["run", "--path", ""], 2, &["path"]),
         (&["run", "--path", "io_uring,"], 2, &["io_uring,"]),
-        (&["run", "--path", "psync+spoll"], 2, &["psync+spoll", "io_uring+spoll"]),
-        (&["run", "--path", "libaio+cpoll"], 2, &["libaio+cpoll"]),
+        (&["run", "--path", "psync+sqpoll"], 2, &["psync+sqpoll", "io_uring+sqpoll"]),
+        (&["run", "--path", "libaio+iopoll"], 2, &["libaio+iopoll"]),
         (&["run", "--path", "psync,fixedbufs"], 2, &["psync,fixedbufs"]),
         (&["run", "--path", "io_uring,defer,coop"], 2, &["io_uring,defer,coop", "choose one"]),
         (&["run", "--path", "io_uring,sqidle=5"], 2, &["sqidle"]),
-        (&["run", "--path", "io_uring", "--spoll-cpus", "0", "--size", "16m"], 2, &["io_uring: ", "+spoll"]),
+        (&["run", "--path", "io_uring", "--sqpoll-cpus", "0", "--size", "16m"], 2, &["io_uring: ", "+sqpoll"]),
         (&["study", "--path", "nonsense"], 2, &["nonsense"]),
-        (&["study", "--path", "psync+spoll"], 2, &["psync+spoll"]),
+        (&["study", "--path", "psync+sqpoll"], 2, &["psync+sqpoll"]),
     ]);
 }
 
 #[test]
 fn numbers_that_cannot_be_are_wrong_use() {
     check_table(&[
-        (&["run", "--depth", "0"], 2, &["--depth 0", "1 or more"]),
+        (&["run", "--depth", "0"], 2, &["--depth 0", "at least 1"]),
         (&["run", "--depth", "-1"], 2, &["'-1'", "--depth"]),
         (&["run", "--depth", "4294967296"], 2, &["4294967296", "--depth"]),
         (&["run", "--depth", "x"], 2, &["'x'", "--depth"]),
@@ -117,9 +117,9 @@ fn workloads_that_contradict_themselves_are_wrong_use() {
     check_table(&[
         (&["run", "--rw", "sideways"], 2, &["sideways", "randread"]),
         (&["run", "--read-percent", "50"], 2, &["--read-percent 50 with --rw randread", "randrw"]),
-        (&["run", "--rw", "randrw", "--read-percent", "101"], 2, &["--read-percent 101", "100 at most"]),
+        (&["run", "--rw", "randrw", "--read-percent", "101"], 2, &["--read-percent 101", "at most 100"]),
         (&["run", "--fsync", "8"], 2, &["--fsync 8 with --rw randread", "nothing is written"]),
-        (&["run", "--rw", "write", "--fsync", "0"], 2, &["--fsync 0", "1 or more"]),
+        (&["run", "--rw", "write", "--fsync", "0"], 2, &["--fsync 0", "at least 1"]),
         (&["run", "--offsets", "zipf:1.2", "--rw", "read"], 2, &["--offsets zipf:1.2 with --rw read", "randread"]),
         (&["run", "--offsets", "zipf:0"], 2, &["zipf:0"]),
         (&["run", "--offsets", "hot:0/0"], 2, &["hot:0/0"]),
@@ -142,7 +142,7 @@ fn targets_that_cannot_be_had_are_named_with_what_to_do() {
         (&["run", "--target", ""], 3, &["target", "check the name"]),
         (&["run", "--target", "empty"], 3, &["target empty", "it is empty", "dd if"]),
         (&["run", "--target", "folder"], 3, &["target folder", "directory", "folder/scratch"]),
-        (&["run", "--target", "tiny"], 3, &["target tiny", "100 bytes", "512", "--direct false"]),
+        (&["run", "--target", "tiny"], 3, &["target tiny", "100 bytes", "512", "direct to false"]),
         (&["run", "--target", "tiny", "--direct", "false"], 2, &["tiny", "4k", "smaller blocks"]),
         (&["run", "--target", "uneven"], 2, &["uneven", "4k", "smaller blocks"]),
         (&["run", "--target", "/dev/null"], 3, &["/dev/null", "character device", "/dev/ngXnY"]),
@@ -228,7 +228,8 @@ fn huge_pages_that_are_not_reserved_are_named_with_the_command_that_reserves_the
     )]);
 }
 
-/// Runs the program as nobody under limits of `prlimit`; `None`, said aloud, where that cannot be.
+/// Runs the program as user nobody under limits of `prlimit`; prints a SKIPPED line and returns `None` where that is
+/// impossible.
 fn as_nobody(test: &str, limit: &str, arguments: &[&str]) -> Option<(Folder, Ended)> {
     if !is_root() || !has("setpriv") || !has("prlimit") {
         skipped(test, "needs root, setpriv and prlimit");
@@ -298,7 +299,7 @@ fn descriptors_that_run_out_are_named_with_their_limit() {
     }
     let folder = folder();
     let before = folder.contents();
-    // Wherever it runs out: at the target, the queue, or the clock of the signals.
+    // Wherever descriptors run out: at the target, the queue, or the signal timer.
     for limit in [4, 5, 6, 7, 8] {
         let limit = format!("--nofile={limit}");
         let words = [limit.as_str(), common::IOLANE, "run", "--target", "good", "--threads", "8", "--runtime", "100ms"];
@@ -324,7 +325,7 @@ fn a_disk_too_small_for_the_results_is_a_failure_that_leaves_no_part_of_them() {
     let _lock = io_uring_stays();
     let Some(disk) = SmallDisk::mount("disk full for results") else { return };
     disk.folder().file("target", 1 << 20);
-    // What is left is less than a record.
+    // The space left is smaller than a record.
     disk.folder().file("filler", (3 << 20) - 4096);
     let ended = iolane(disk.folder(), ["probe", "target", "--direct", "false", "--json", "probe.json"]);
     assert_eq!(ended.code, Some(1), "{ended:#?}");
@@ -349,7 +350,7 @@ fn outputs_that_take_nothing_change_no_exit_code_but_of_what_they_lose() {
     }
 }
 
-/// Turns io_uring off for the machine; on again at the end, whatever happens meanwhile.
+/// Disables io_uring on the machine, and restores the setting when dropped.
 struct IoUringOff {
     before: String,
     _lock: RwLockWriteGuard<'static, ()>,
@@ -404,7 +405,7 @@ fn results_are_not_written_over_the_target_that_the_environment_names() {
         assert!(ended.stderr.contains("writing good: it is a target"), "{ended:#?}");
     }
     assert_eq!(folder.contents(), before);
-    // It does stand in for a target.
+    // `run` does use it as its target.
     let run = ["run", "--runtime", "50ms", "--warmup", "0s", "--direct", "false", "--json", "-"];
     let _uring = io_uring_stays();
     let record = finish(command(&folder, run).env("IOLANE_TARGET", "good").spawn().unwrap()).done().json();

@@ -1,5 +1,5 @@
-//! `iolane compare` on results of real studies of the path `null`, which needs no device: what it says of them, what its JSON
-//! is, and that results which are not whole or of another version are refused in a line.
+//! `iolane compare` on results of real studies of the path `null`, which needs no device: its text, its JSON, and the
+//! one-line refusal of results that are incomplete or of another version.
 
 mod common;
 
@@ -9,7 +9,7 @@ use std::path::Path;
 use common::{Ended, Folder, assert_valid, iolane};
 use serde_json::Value;
 
-/// Results of a study that is done in a second.
+/// Results of a study that takes less than a second.
 fn study(folder: &Folder, out: &str, arguments: &[&str]) {
     let short = ["--runtime", "50ms", "--warmup", "0s", "--size", "1m"];
     iolane(folder, ["study", "--out", out].iter().chain(&short).chain(arguments)).done();
@@ -63,7 +63,7 @@ fn a_study_beside_itself_shows_no_difference_and_beside_another_what_differs() {
     study(&folder, "b", &["--path", "null", "--depth", "4,16", "--repeat", "4", "--seed", "2"]);
 
     let itself = iolane(&folder, ["compare", "a", "a"]).done().stdout;
-    assert!(itself.contains("nothing differs") && itself.contains("2 show no difference"), "{itself}");
+    assert!(itself.contains("no difference") && itself.contains("2 show no difference"), "{itself}");
     assert!(itself.contains("~1.00x") && !itself.contains("Not in every folder"), "{itself}");
 
     let page = iolane(&folder, ["compare", "a", "b", "--json", "c.json"]).done().stdout;
@@ -126,7 +126,7 @@ fn results_that_are_not_whole_or_not_known_are_refused_in_a_line() {
     fs::write(folder.join("cut/records.parquet"), &records[..records.len() / 2]).unwrap();
     refused(compare("cut"), 1, &["cut/records.parquet: its CRC-32 is", "measure again"]);
     fs::remove_file(folder.join("cut/records.parquet")).unwrap();
-    refused(compare("cut"), 1, &["cut/records.parquet: it is not there", "copy the folder anew"]);
+    refused(compare("cut"), 1, &["cut/records.parquet: the file is missing", "copy the folder again"]);
     edit(&folder, "cut/study.json", |text| text[..text.len() / 2].to_owned());
     refused(compare("cut"), 1, &["cut/study.json: not a whole JSON document"]);
 

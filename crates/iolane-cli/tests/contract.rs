@@ -1,5 +1,5 @@
-//! The command's contract: what `run`, `probe` and `study` write is what docs/schema says, with figures that can be true,
-//! for every path that can be had here and every kind of workload. Runs are short; what they measure is not judged.
+//! The command's contract: `run`, `probe` and `study` write documents that match docs/schema, with plausible figures,
+//! for every path available here and every kind of workload. Runs are short; their performance is not judged.
 
 mod common;
 
@@ -9,10 +9,10 @@ use common::{
     Ended, Folder, ODD_BYTES, SHORT, assert_valid, command, finish, iolane, measuring_threads, pid, schema, wait_until,
 };
 use iolane_study::plan::{BUILT_IN, BuiltIn};
-use iolane_study::records::parquet;
+use iolane_study::rows::parquet;
 use serde_json::Value;
 
-/// Every path of the registry that files can be reached by, and whether it can be had here.
+/// Every path of the registry that reaches files, and whether it is available here.
 fn probed(folder: &Folder) -> Vec<(String, bool)> {
     let document = iolane(folder, ["probe", "--json", "-"]).done().json();
     assert_valid("probe", &document);
@@ -20,14 +20,14 @@ fn probed(folder: &Folder) -> Vec<(String, bool)> {
     paths.map(|path| (path["path"].as_str().unwrap().to_owned(), path["available"] == true)).collect()
 }
 
-/// Runs a short run on a scratch file and checks its record.
+/// Makes a short run on a scratch file and checks its record.
 #[track_caller]
 fn run(folder: &Folder, arguments: &[&str]) -> Value {
     let ended = iolane(folder, ["run", "--json", "-"].iter().chain(&SHORT).chain(arguments));
     checked(ended)
 }
 
-/// Runs a short run on targets and checks its record.
+/// Makes a short run on targets and checks its record.
 #[track_caller]
 fn run_on_targets(folder: &Folder, arguments: &[&str]) -> Value {
     let times = ["--runtime", "200ms", "--warmup", "50ms"];
@@ -63,15 +63,15 @@ fn assert_sane(record: &Value) {
     assert!(submit["p50"].as_u64().unwrap() <= submit["p99"].as_u64().unwrap(), "{submit}");
 }
 
-/// How many system calls a path may take for a read, one at a time.
+/// The range of system calls per read at depth 1.
 fn syscalls_per_io(path: &str) -> std::ops::RangeInclusive<f64> {
     match path.split(['+', ',']).next().unwrap() {
-        _ if path.contains("+spoll") => 0.0..=0.1,
+        _ if path.contains("+sqpoll") => 0.0..=0.1,
         "psync" => 1.0..=1.0,
-        // Submit and get events.
+        // io_submit and io_getevents.
         "libaio" => 1.0..=2.1,
         "io_uring" if !path.contains("poll") => 0.9..=1.1,
-        // The C library's own threads: a read, and what wakes whom.
+        // The C library's helper threads: the read, and futex calls.
         "posix_aio" => 1.0..=20.0,
         _ => 0.0..=2.1,
     }
@@ -83,7 +83,7 @@ fn every_path_that_probe_offers_runs_and_its_record_is_as_the_schema_says() {
     let mut ran = 0;
     for (path, available) in probed(&folder) {
         if !available {
-            common::skipped("contract of a path", &format!("{path} cannot be had here"));
+            common::skipped("contract of a path", &format!("{path} is not available here"));
             continue;
         }
         let record = run(&folder, &["--path", &path]);
@@ -94,7 +94,7 @@ fn every_path_that_probe_offers_runs_and_its_record_is_as_the_schema_says() {
         } else {
             assert_eq!(path, "posix_aio", "only a path that cannot count its own calls may have none: {record:#}");
         }
-        assert_eq!(record["proof"]["polled"], path.contains("cpoll") || path.contains("hybrid"));
+        assert_eq!(record["proof"]["polled"], path.contains("iopoll") || path.contains("hybrid"));
         ran += 1;
     }
     assert!(ran > 0);
@@ -138,7 +138,7 @@ fn a_study_is_written_whole_and_accounts_for_every_path() {
         assert!(if *available { words(table) } else { words(not_taken) }, "{path}: {}", ended.stdout);
     }
     for skipped in study["skipped"].as_array().unwrap() {
-        // Reasons are wrapped in the text; their first words are together.
+        // The text wraps reasons; their first words stay on one line.
         let reason: Vec<&str> = skipped["reason"].as_str().unwrap().split(' ').take(3).collect();
         assert!(not_taken.contains(&reason.join(" ")), "{skipped}: {not_taken}");
     }
@@ -173,7 +173,7 @@ fn what_each_built_in_study_would_do_is_as_the_schema_says() {
 fn a_published_study_is_reported_as_the_schema_says() {
     let folder = Folder::new();
     let short = ["--runtime", "20ms", "--warmup", "0s", "--repeat", "1", "--size", "16m", "--json", "-"];
-    // The smallest of them.
+    // The smallest built-in study.
     let ended = iolane(&folder, ["study", "floe26"].iter().chain(&short));
     let study = ended.json();
     assert_valid("study", &study);
@@ -228,7 +228,7 @@ fn the_page_cache_is_taken_where_it_is_asked_for() {
     let folder = Folder::new();
     for path in ["psync", "libaio", "io_uring"] {
         let ended = iolane(&folder, ["run", "--json", "-", "--direct", "false", "--path", path].iter().chain(&SHORT));
-        // libaio blocks without O_DIRECT; whether it says so or refuses is its own affair.
+        // libaio blocks without O_DIRECT; it may warn or refuse.
         match ended.code {
             Some(3 | 2) if path == "libaio" => assert_eq!(ended.stderr.lines().count(), 1, "{ended:#?}"),
             _ => assert_eq!(checked(ended)["target"]["direct"], false),
@@ -351,7 +351,7 @@ fn what_a_run_cost_has_a_value_and_its_source_or_null_and_why() {
     let (worker_s, all_s) = (worker["cpu_s"].as_f64().unwrap(), telemetry["cpu_s"]["value"].as_f64().unwrap());
     assert!(worker_s > 0.0 && worker_s <= all_s + 0.005, "{worker_s} of {all_s}");
     assert!(telemetry["memory_bytes"]["value"].as_u64().unwrap() > 1 << 20);
-    // What could not be had is told once, and not among the warnings.
+    // An unavailable figure is reported once, and not among the warnings.
     let warnings = record["warnings"].as_array().unwrap();
     assert!(!warnings.iter().any(|warning| warning.as_str().unwrap().contains("unavailable")), "{warnings:?}");
 
@@ -390,7 +390,7 @@ fn results_replace_results_and_go_through_symbolic_links_and_pipes() {
 
     let ended = iolane(&folder, ["probe", "--json", "/dev/stderr"]).done();
     assert_valid("probe", &serde_json::from_str(&ended.stderr).unwrap());
-    // A pipe by its name: were it replaced by a file, its reader would wait for ever.
+    // A named pipe: if it were replaced by a file, its reader would wait forever.
     rustix::fs::mknodat(rustix::fs::CWD, folder.join("pipe"), rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
     let writer = command(&folder, ["probe", "--json", "pipe"]).spawn().unwrap();
     let text = finish(common::command_of("cat", &folder, ["pipe"]).spawn().unwrap()).stdout;

@@ -1,4 +1,4 @@
-//! `iolane energy`, and the meters of `run`: what is refused leaves everything as it was, and says why in a line.
+//! `iolane energy`, and the meters of `run`: a refusal changes nothing, and gives its reason in one line.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::fs;
 use common::{Folder, iolane};
 use serde_json::Value;
 
-/// A survey of a moment, without load steps.
+/// A very short survey, without load steps.
 fn measured(folder: &Folder) {
     let words =
         "study --target null:16m --path null --depth 1 --runtime 200ms --warmup 10ms --repeat 1 --meter none --out out";
@@ -33,7 +33,7 @@ fn what_is_no_meters_file_is_wrong_use_and_names_the_line() {
     let folder = Folder::new();
     measured(&folder);
     for (text, says) in
-        [("nothing", "no line of it names a column"), ("time,watts\n1,5\n1,5", "meter.csv line 3: time")]
+        [("nothing", "no heading names a time column"), ("time,watts\n1,5\n1,5", "meter.csv line 3: time")]
     {
         fs::write(folder.path().join("meter.csv"), text).unwrap();
         let refused = iolane(&folder, ["energy", "out", "--meter-csv", "meter.csv"]);
@@ -54,7 +54,7 @@ fn a_run_with_a_model_says_modelled_and_one_without_a_meter_says_why() {
         serde_json::from_str(&iolane(&folder, words.iter().chain(meter)).done().stdout).unwrap()
     };
     let modelled = run(&["--power-model", "idle=40,core=8"]);
-    assert_eq!(modelled["result"]["energy"]["source"], "modelled: idle=40,core=8");
+    assert_eq!(modelled["result"]["energy"]["source"], "idle=40,core=8");
     assert_eq!(modelled["result"]["energy"]["modelled"], true);
     assert!(modelled["result"]["energy"]["watts"].as_f64().unwrap() >= 40.0);
     let without = run(&["--meter", "none"]);

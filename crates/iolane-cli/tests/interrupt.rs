@@ -1,5 +1,5 @@
-//! Programs that end before their time, by Ctrl-C, by kill -9 or because nobody reads on, and programs side by side:
-//! what was measured is kept and said to be partial, and nothing but results is left in the folder.
+//! Programs that end early, by Ctrl-C, by kill -9 or because their reader exits, and programs that run concurrently:
+//! completed measurements are kept and marked as partial, and nothing else is left in the folder.
 
 mod common;
 
@@ -13,14 +13,14 @@ use common::{
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
-/// A run that would go on for long.
+/// A run of long duration.
 const LONG: [&str; 8] = ["run", "--path", "psync", "--runtime", "3m", "--warmup", "0s", "--size=16m"];
 
 fn start(folder: &Folder, arguments: &[&str]) -> Child {
     command(folder, arguments).spawn().unwrap()
 }
 
-/// Waits until a run's threads have done a good deal of work: the warm-up is none, so what they do is measured.
+/// Waits until a run's threads have made many reads: there is no warm-up, so these are measured.
 #[track_caller]
 fn wait_until_measuring(child: &Child) {
     wait_until("it measures", || measuring_threads(pid(child)) > 0);
@@ -115,7 +115,7 @@ fn an_interrupted_study_keeps_its_whole_repeats_and_says_so() {
     let mut child = start(&folder, &arguments);
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
-    // A line every ten runs: by the second one repeats of two runs each are whole.
+    // A line every ten runs: at the second, some repeats of two runs each are complete.
     while !line.starts_with("study: 10 of ") {
         line.clear();
         assert!(stderr.read_line(&mut line).unwrap() > 0, "it ended before it was interrupted");
@@ -144,7 +144,7 @@ fn a_study_interrupted_before_anything_was_measured_says_so_and_writes_nothing()
     interrupt(&child);
     let ended = finish(child);
     assert_eq!(ended.code, Some(1), "{ended:#?}");
-    // Progress comes before it.
+    // Progress is printed before it.
     let last = ended.stderr.lines().last().unwrap();
     assert!(last.starts_with("iolane: study: ") && last.contains("interrupted"), "{ended:#?}");
     assert!(folder.names().is_empty(), "{:?}", folder.names());
@@ -182,7 +182,7 @@ fn two_at_once_in_one_folder_do_not_disturb_each_other() {
         finish(child).done();
     }
     assert_eq!(folder.names(), ["one.json", "two.json"]);
-    // To the same file: the last one wins, and it is whole.
+    // Both write to the same file: the last one wins, and the file is complete.
     let children = [(), ()].map(|()| start(&folder, &["probe", "--json", "one.json"]));
     for child in children {
         finish(child).done();

@@ -1,5 +1,5 @@
-//! `iolane run JOBFILE`: job files of fio's run as they say, on scratch files and on targets that are guarded like any
-//! other; what is not known is named by its line, and no file makes the program do anything but say so.
+//! `iolane run JOBFILE`: fio job files run as written, on scratch files and on targets that are guarded like any other;
+//! unknown options are reported with their line, and a job file cannot cause anything but a report.
 
 mod common;
 
@@ -20,7 +20,7 @@ fn run(folder: &Folder, job_file: impl AsRef<[u8]>, arguments: &[&str]) -> Ended
     iolane(folder, ["run", "job.fio"].iter().chain(arguments))
 }
 
-/// One line on standard error with all of `parts`, nothing on standard output, and this exit code.
+/// Asserts one line on standard error with all of `parts`, nothing on standard output, and this exit code.
 #[track_caller]
 fn assert_refused(ended: &Ended, code: i32, parts: &[&str]) {
     assert_eq!((ended.code, ended.stdout.as_str(), ended.stderr.lines().count()), (Some(code), "", 1), "{ended:#?}");
@@ -52,15 +52,15 @@ fn jobs_run_side_by_side_until_a_stonewall_and_each_has_a_record() {
                 numjobs=2\ngroup_reporting\n[c]\nstonewall\nrw=randrw\nverify=crc32c\nthinktime=100us\nramp_time=10ms\n";
     let document = run(&folder, file, &["--json", "-"]).done().json();
     let mut runs = schema("runs");
-    // What each job's record is, is checked by itself.
+    // Each job's record is checked on its own.
     runs["properties"]["jobs"].as_object_mut().unwrap().remove("items");
     assert!(jsonschema::draft202012::new(&runs).unwrap().is_valid(&document), "{document:#}");
     let jobs = document["jobs"].as_array().unwrap();
     jobs.iter().for_each(|job| assert_valid("run", job));
     assert_eq!(jobs.iter().map(|job| job["job"].as_str().unwrap()).collect::<Vec<_>>(), ["a", "b", "c"]);
-    let beside = |other: &str| format!("it ran beside [{other}]: processor time");
+    let beside = |other: &str| format!("it ran at the same time as [{other}]: CPU time");
     assert!(warnings(&jobs[0]).contains(&beside("b")) && warnings(&jobs[1]).contains(&beside("a")), "{document:#}");
-    assert!(!warnings(&jobs[2]).contains("it ran beside"), "{document:#}");
+    assert!(!warnings(&jobs[2]).contains("at the same time"), "{document:#}");
     assert_eq!((&jobs[1]["result"]["ios"], &jobs[1]["targets"].as_array().unwrap().len()), (&512.into(), &2));
     assert_eq!((&jobs[2]["workload"]["think_us"], &jobs[2]["result"]["ios"]), (&100.into(), &256.into()));
     assert!(warnings(&jobs[2]).contains("not fio's verify=crc32c"), "{document:#}");
@@ -118,7 +118,7 @@ fn a_target_is_written_only_if_it_is_permitted_by_name() {
     let document = run(&folder, file, &["--allow-writes", "good", "--json", "-"]).done().json();
     assert_eq!(document["jobs"][0]["target"]["name"], "good");
     assert_ne!(folder.contents()["good".as_ref() as &std::ffi::OsStr], before["good".as_ref() as &std::ffi::OsStr]);
-    // Another one takes its place, and is guarded as well.
+    // Another file takes its place, and is guarded as well.
     assert_refused(&run(&folder, file, &["--allow-writes", "good", "--target", "other"]), 2, &["writing to other"]);
     let file = "[a]\nfilename=good\nsize=64k\n";
     let record = run(&folder, file, &["--target", "other", "--json", "-"]).done().json();
@@ -133,7 +133,7 @@ fn what_cannot_be_had_is_named_with_its_place_before_anything_is_measured() {
         (
             "[a]\nsize=1m\n[b]\nsize=1m\nstonewall\nturbo=9\n",
             2,
-            &["job.fio line 6: `turbo=9`: no option", "leave it out"][..],
+            &["job.fio line 6: `turbo=9`: this option is not supported", "remove it"][..],
         ),
         ("[a]\nfilename=missing\n", 3, &["target missing", "leave filename out"]),
         ("[a]\nfilename=good\nsize=64m\n", 2, &["job [a]: --size 64m", "good has"]),
@@ -156,7 +156,7 @@ fn hostile_files_are_refused_in_a_line() {
     let large = b"[a]\nsize=1m\n".repeat(100_000);
     let many = b"[a]\nsize=1m\nnumjobs=4000\n".repeat(2);
     for (file, parts) in [
-        (&b""[..], &["job file job.fio", "no job in it"][..]),
+        (&b""[..], &["job file job.fio", "it contains no job"][..]),
         (b"\x7fELF\x02\x01\x01\0\0\0", &["job.fio line 1"]),
         (b"[a]\n\xff\xfe=1", &["job.fio line 2", "not UTF-8"]),
         (b"[a\x1b[2J]\nsize=1m", &["job.fio line 1", "control character"]),

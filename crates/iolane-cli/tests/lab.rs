@@ -1,5 +1,6 @@
-//! `iolane lab`: commands in a guest do what they do outside, their files and exit codes come back, and however a guest
-//! ends nothing of it stays. Guests need QEMU and a kernel, which is fetched once; without them these tests are skipped.
+//! `iolane lab`: commands in a guest behave as on the host, their files and exit codes are returned, and however a
+//! guest ends, nothing of it stays. Guests need QEMU and a kernel, which is fetched once; without them these tests are
+//! skipped.
 
 mod common;
 
@@ -19,19 +20,19 @@ fn lab<'a>(options: &'a [&str], inner: &'a [&str]) -> Vec<&'a str> {
     [&["lab", "run", "--kernel", KERNEL], options, &["--"], inner].concat()
 }
 
-/// The QEMU that a lab has started.
+/// The QEMU process that a lab has started.
 fn guest_of(child: &Child) -> Option<u32> {
     let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", child.id())).ok()?;
     let mut guests = children.split_whitespace().filter_map(|pid| pid.parse().ok());
     guests.find(|pid| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.starts_with("qemu")))
 }
 
-/// Starts a lab, and waits until its guest is up and has been given its command.
+/// Starts a lab, and waits until its guest is up and runs its command.
 fn start(command: &mut Command) -> (Child, u32, BufReader<ChildStderr>) {
     let mut child = command.spawn().unwrap();
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
-    while !line.contains("; up in ") {
+    while !line.contains("; booted in ") {
         line.clear();
         assert!(stderr.read_line(&mut line).unwrap() > 0, "it ended before its guest was up");
     }
@@ -43,7 +44,7 @@ fn is_gone(process: u32) -> bool {
     !Path::new(&format!("/proc/{process}")).exists()
 }
 
-/// What the cache holds beside kernels.
+/// The contents of the cache, without kernels.
 fn cached_names(cache: &Path) -> Vec<String> {
     let mut names: Vec<String> =
         fs::read_dir(cache).unwrap().map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
@@ -51,10 +52,10 @@ fn cached_names(cache: &Path) -> Vec<String> {
     names
 }
 
-/// A cache of one test's own, with the kernels of everybody's.
+/// A cache of one test, with the kernels of the shared cache.
 fn own_cache(folder: &Folder) -> PathBuf {
     let listed = iolane(folder, ["lab", "kernels"]).done().stdout;
-    let kept = listed.lines().find_map(|line| line.strip_prefix("Kept in ")).unwrap();
+    let kept = listed.lines().find_map(|line| line.strip_prefix("Cached in ")).unwrap();
     let cache = folder.join("cache");
     fs::create_dir(&cache).unwrap();
     std::os::unix::fs::symlink(Path::new(kept).join("kernels"), cache.join("kernels")).unwrap();
@@ -70,10 +71,10 @@ fn probe_in_the_lab_finds_every_path_that_the_kernel_has() {
     let paths = document["paths"].as_array().unwrap();
     let missing: Vec<&str> =
         paths.iter().filter(|path| path["available"] == false).map(|path| path["path"].as_str().unwrap()).collect();
-    // What Linux 6.1 has no more, what it does not have yet, and what needs a drive that it does not drive.
-    assert_eq!(missing, ["psync+cpoll", "io_uring+hybrid", "nvme", "nvme+int"], "{document:#}");
+    // Paths that Linux 6.1 no longer has, does not have yet, and those that need a drive without a kernel driver.
+    assert_eq!(missing, ["psync+iopoll", "io_uring+hybrid", "nvme", "nvme+int"], "{document:#}");
     let on = |name: &str| paths.iter().find(|path| path["path"] == name).unwrap()["target"].clone();
-    assert_eq!((on("io_uring+cpoll"), on("io_uring_cmd+cpoll")), ("nvme0".into(), "/dev/ng0n1".into()));
+    assert_eq!((on("io_uring+iopoll"), on("io_uring_cmd+iopoll")), ("nvme0".into(), "/dev/ng0n1".into()));
 }
 
 #[test]
@@ -86,7 +87,7 @@ fn drives_are_called_by_short_names_and_files_come_back_to_the_same_places() {
     fs::create_dir(folder.join("here")).unwrap();
     let mut child = command(&folder, lab(&["--nvme", "2", "--nvme-block", "512,4k"], &words));
     let ended = finish(child.current_dir(folder.join("here")).spawn().unwrap()).done();
-    assert!(ended.stdout.contains("nvme1n1 (1g block, O_DIRECT)"), "{ended:#?}");
+    assert!(ended.stdout.contains("nvme1n1 (1 GiB block, O_DIRECT)"), "{ended:#?}");
     for file in ["here/results/of/study/study.json", "beside.json"] {
         let study: Value = serde_json::from_slice(&fs::read(folder.join(file)).unwrap()).unwrap();
         assert_valid("study", &study);
@@ -116,7 +117,7 @@ fn an_interrupted_command_keeps_what_it_measured_and_its_guest_is_gone() {
     let ended = finish(child);
     reader.join().unwrap().unwrap();
     assert_eq!(ended.code, Some(1), "{ended:#?}");
-    // It may have come before there was anything to keep; then nothing is written.
+    // It may have been interrupted before there was anything to keep; then nothing is written.
     if let Ok(record) = fs::read(folder.join("record.json")) {
         assert_valid("run", &serde_json::from_slice(&record).unwrap());
     }
@@ -157,7 +158,7 @@ fn a_command_that_hangs_is_ended_and_the_console_is_kept() {
 #[test]
 fn files_named_in_a_command_go_in() {
     guest_or_skip!("files that go into the lab");
-    // Beneath /tmp, which a guest has too.
+    // Under /tmp, which the guest has too.
     let folder = Folder::for_nobody();
     folder.file("small", 64 << 10);
     let run = ["run", "--target", "small", "--direct", "false", "--runtime", "50ms", "--warmup", "0s", "--json", "-"];
@@ -166,7 +167,7 @@ fn files_named_in_a_command_go_in() {
     assert_eq!(folder.names(), ["program", "small", "work"], "what only went in does not come back");
 }
 
-/// A kernel in the cache beside that of the other guests.
+/// A kernel in the cache other than that of the other guests.
 fn another_kernel(folder: &Folder) -> Option<String> {
     let listed = iolane(folder, ["lab", "kernels"]).done().stdout;
     let names = listed.lines().skip(1).filter_map(|line| line.split_whitespace().next());
@@ -201,7 +202,7 @@ fn a_study_on_several_kernels_leaves_a_folder_for_each_and_their_comparison() {
     assert_eq!(again.stdout, ended.stdout);
 }
 
-/// Runs a lab that cannot be, and looks at its one line.
+/// Runs a lab that must be refused, and checks its one line.
 #[track_caller]
 fn refused(ended: Ended, code: i32, says: &[&str]) {
     assert_eq!(ended.code, Some(code), "{ended:#?}");
@@ -214,12 +215,12 @@ fn refused(ended: Ended, code: i32, says: &[&str]) {
 fn what_cannot_be_run_in_a_guest_is_refused_before_one_is_made() {
     let folder = Folder::new();
     for (words, code, says) in [
-        (&["lab", "run", "--", "lab", "kernels"][..], 2, &["lab run: a lab within a lab"][..]),
-        (&["lab", "matrix", "--kernel", "6.1", "--", "probe"], 2, &["lab matrix: the command is no study"]),
+        (&["lab", "run", "--", "lab", "kernels"][..], 2, &["lab run: a lab cannot run in a lab"][..]),
+        (&["lab", "matrix", "--kernel", "6.1", "--", "probe"], 2, &["lab matrix: the command is not a study"]),
         (&["lab", "matrix", "--kernel", "6.1", "--", "study", "--dry-run"], 2, &["would measure nothing"]),
         (&["lab", "matrix", "--kernel", "6.1", "--", "study", "--json", "x"], 2, &["to one file", "before the --"]),
-        (&["lab", "matrix", "--kernel", "6.1,6.1", "--", "study"], 2, &["--kernel 6.1: two kernels of one name"]),
-        (&["lab", "matrix", "--kernel", "6.1", "--", "study", "nothing"], 2, &["no study of that name"]),
+        (&["lab", "matrix", "--kernel", "6.1,6.1", "--", "study"], 2, &["--kernel 6.1: two kernels with one name"]),
+        (&["lab", "matrix", "--kernel", "6.1", "--", "study", "nothing"], 2, &["no built-in study has that name"]),
         (&["lab", "run", "--cpus", "2", "--exact", "--", "probe"], 2, &["2 cpus in exact mode"]),
         (&["lab", "run", "--memory", "1m", "--", "probe"], 2, &["a guest of 1m"]),
         (&["lab", "run", "--nvme", "17", "--", "probe"], 2, &["17 drives", "16"]),
@@ -227,7 +228,7 @@ fn what_cannot_be_run_in_a_guest_is_refused_before_one_is_made() {
     ] {
         refused(iolane(&folder, words), code, says);
     }
-    // The command line's own refusals name the argument.
+    // The argument parser's own refusals name the argument.
     for (words, says) in [
         (&["lab", "run", "--", "run", "--depth", "x"][..], "--depth"),
         (&["lab", "run", "--kernel", "six", "--", "probe"], "kernel `six`"),
@@ -270,7 +271,7 @@ fn without_a_network_the_fetch_says_so_and_leaves_nothing() {
     let folder = Folder::new();
     let cache = folder.join("cache");
     let mut command = command(&folder, ["lab", "fetch", "6.1"]);
-    // Nothing listens there.
+    // No server listens there.
     let nowhere = "http://127.0.0.1:9";
     command.env("IOLANE_LAB_CACHE", &cache).env("http_proxy", nowhere).env("https_proxy", nowhere);
     let ended = finish(command.spawn().unwrap());
@@ -326,7 +327,7 @@ fn a_guest_that_panics_is_quoted_and_its_console_is_kept() {
     guest_or_skip!("a guest that panics");
     let folder = Folder::new();
     let cache = Cache::at(&own_cache(&folder)).unwrap();
-    // A process 1 that ends takes its kernel with it.
+    // When process 1 exits, its kernel stops.
     let lab = Lab { iolane: "/bin/true".into(), ..guest::lab(&cache, Vec::new()) };
     let error = guest::run(&lab, Vec::new()).0.unwrap_err().to_string();
     assert!(error.starts_with("the guest: Kernel panic - not syncing: Attempted to kill init!"), "{error}");
@@ -344,7 +345,7 @@ fn commands_run_one_after_the_other_however_each_one_ends() {
         guest::shell("echo $NAME; echo said >&2").with("NAME", "first"),
         guest::shell("kill -SEGV $$"),
         GuestCommand::new(["/bin/no-such-program"]),
-        // What a command leaves running does not keep it from having ended.
+        // A command's background processes do not delay its end.
         guest::shell("while :; do :; done & exit 7"),
     ];
     let (outcome, heard) = guest::run(&guest::lab(&cache, Vec::new()), commands);

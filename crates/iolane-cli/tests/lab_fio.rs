@@ -1,5 +1,6 @@
-//! iolane's figures beside fio's, in a guest whose clock advances a nanosecond with every instruction: they are the same
-//! but for what the two programs themselves do. It needs QEMU, a kernel, which is fetched once, and fio; else it is skipped.
+//! iolane's figures compared with fio's, in a guest whose clock advances one nanosecond per instruction: they are equal
+//! except for the instructions of the two programs. Needs QEMU, a kernel, which is fetched once, and fio; skipped
+//! otherwise.
 
 mod common;
 
@@ -13,10 +14,10 @@ use iolane_lab::session::PROGRAM;
 use iolane_lab::{Ended, GuestCommand, Lab, Machine};
 use serde_json::Value;
 
-/// fio here, and in the guest.
+/// The path of fio on the host and in the guest.
 const FIO: &str = "/usr/bin/fio";
 
-/// The same requests in both programs' words, as many with each system call.
+/// The same requests as options of both programs, with the same number per system call.
 struct Arm {
     path: &'static str,
     target: &'static str,
@@ -24,12 +25,13 @@ struct Arm {
     fio: &'static str,
 }
 
-/// A device that answers at once.
+/// A device that completes every request at once.
 const DEVICE: &str = "/dev/nullb0";
 
-/// The ring without the flags that fio 3.33 does not set, and as many requests a call; libaio's completions read from its
-/// ring, as iolane reads them. `io_uring` at depth 1 is not among them: there the difference moves with the work, by some
-/// 200 instructions, likely because iolane's call also waits for the completion, and fio's only submits.
+/// io_uring without the flags that fio 3.33 does not set, and the same number of requests per call; libaio's
+/// completions are read from its ring, as iolane reads them. `io_uring` at depth 1 is left out: there the difference
+/// varies with the work by about 200 instructions, likely because iolane's call also waits for the completion, and
+/// fio's only submits.
 const ARMS: [Arm; 3] = [
     Arm { path: "psync", target: DEVICE, depth: 1, fio: "--ioengine=psync" },
     Arm {
@@ -46,10 +48,10 @@ const ARMS: [Arm; 3] = [
     },
 ];
 
-/// The programs alone: no system call, and no device.
+/// The programs only: no system call, and no device.
 const NOTHING: Arm = Arm { path: "null", target: "null", depth: 1, fio: "--ioengine=null" };
 
-/// So little of the target that after a few milliseconds the page cache has all of it.
+/// A part of the target so small that after a few milliseconds the page cache holds all of it.
 const SIZE: &str = "1m";
 
 fn iolane(arm: &Arm, direct: bool) -> GuestCommand {
@@ -61,7 +63,7 @@ fn iolane(arm: &Arm, direct: bool) -> GuestCommand {
     GuestCommand::new(line.split_whitespace())
 }
 
-/// fio runs for longer, for it tells its time in whole milliseconds.
+/// fio runs for longer, because it reports its time in whole milliseconds.
 fn fio(arm: &Arm, direct: bool) -> GuestCommand {
     let Arm { target, depth, fio, .. } = arm;
     let direct = u8::from(direct);
@@ -73,10 +75,10 @@ fn fio(arm: &Arm, direct: bool) -> GuestCommand {
     GuestCommand::new(line.split_whitespace())
 }
 
-/// Of one run, in nanoseconds, which here are instructions.
+/// The figures of one run, in nanoseconds, which here are instructions.
 #[derive(Debug, Clone, Copy)]
 struct Figures {
-    /// From one I/O to the next: what the IOPS come from.
+    /// The time from one I/O to the next: the inverse of IOPS.
     per_io: f64,
     p50: f64,
 }
@@ -92,13 +94,13 @@ impl Figures {
         Self { per_io: 1e9 / number(&read["iops"]), p50: number(&read["lat_ns"]["percentile"]["50.000000"]) }
     }
 
-    /// What a program does between the end of one latency and the beginning of the next, at depth 1.
+    /// The time between the end of one latency and the start of the next, at depth 1.
     fn outside_latency(self) -> f64 {
         self.per_io - self.p50
     }
 }
 
-/// What a program printed, before which notes may stand.
+/// The JSON that a program printed, possibly after notes.
 fn json(printed: &str) -> Value {
     let begin = printed.find('{').unwrap_or_else(|| panic!("no JSON in: {printed}"));
     serde_json::from_str(&printed[begin..]).unwrap_or_else(|error| panic!("{error}: {printed}"))
@@ -116,13 +118,13 @@ struct Pair {
 }
 
 impl Pair {
-    /// How many instructions more fio takes for an I/O.
+    /// How many more instructions per I/O fio takes.
     fn difference(self) -> f64 {
         self.fio.per_io - self.iolane.per_io
     }
 }
 
-/// Runs each arm past the page cache and through it, and nothing at all, with both programs, in one guest.
+/// Runs each arm with both programs in one guest: without the page cache, through it, and with no I/O at all.
 fn measure() -> (Vec<[Pair; 2]>, Pair) {
     let cache = Cache::of_user().unwrap();
     let lab = guest::lab(&cache, Vec::new());
@@ -146,13 +148,12 @@ fn measure() -> (Vec<[Pair; 2]>, Pair) {
     (arms.collect(), pair(count - 2))
 }
 
-/// What one program takes more than the other for an I/O must be its own instructions. Those do not depend on what the
-/// kernel has to do for the I/O: so the difference has to stay the same when the kernel does something quite different,
-/// reading the same blocks from the page cache. It does to some thousandths; a hundredth is allowed, for fio tells each
-/// time to a millisecond of 200.
-///
-/// At depth 1 a program's p50 has to be its time for an I/O, less what it does between one latency and the next. Its null
-/// path shows how much that is. fio's percentiles are buckets 1/64 wide; a fiftieth is allowed.
+/// The difference between the two programs per I/O must come from their own instructions, which do not depend on what
+/// the kernel does for the I/O. So the difference must stay the same when the kernel does something quite different:
+/// reading the same blocks from the page cache. It does, to a few thousandths; one hundredth is allowed, because fio
+/// reports each time to a millisecond in 200. At depth 1, a program's p50 must be its time per I/O, less its own work
+/// between one latency and the next, which its null path shows. The buckets of fio's percentiles are 1/64 wide; one
+/// fiftieth is allowed.
 #[test]
 fn iops_and_p50_differ_from_fios_by_the_programs_own_instructions() {
     guest_or_skip!("agreement with fio");
@@ -174,7 +175,7 @@ fn iops_and_p50_differ_from_fios_by_the_programs_own_instructions() {
         let tolerance = 0.01 * direct.fio.per_io;
         let moved = (cached.difference() - direct.difference()).abs();
         assert!(moved <= tolerance, "{path} at depth {depth}: the difference moves by {moved:.0} instructions");
-        // Else that it stays would show nothing.
+        // Otherwise an equal difference would prove nothing.
         let work = (cached.iolane.per_io - direct.iolane.per_io).abs();
         assert!(work > 5.0 * tolerance, "{path} at depth {depth}: the work differs by {work:.0} instructions alone");
         if *depth > 1 {

@@ -1,5 +1,5 @@
-//! What a study shows on a terminal while it runs: a real one, behind a pseudo terminal, whose screen a parser of escape
-//! sequences keeps. With IOLANE_GALLERY=FOLDER the screens are written there, too, as docs/gallery shows them.
+//! The live display of a study: on a real terminal, behind a pseudo terminal, whose screen a parser of escape sequences
+//! keeps. With IOLANE_GALLERY=FOLDER the screens are also written there, as docs/gallery shows them.
 
 mod common;
 
@@ -15,11 +15,11 @@ use rustix::process::{Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-/// A study that goes on for longer than it takes to look at it.
+/// A study that outlasts the checks of its display.
 const LONG: &str = "study --path psync --path libaio --path io_uring --depth 1 --depth 4 --depth 16 --size=16m \
                     --runtime=400ms --warmup=0s --repeat 10 --fresh";
 
-/// A terminal with a program in it.
+/// A terminal in which a program runs.
 struct Terminal {
     keyboard: File,
     screen: Arc<Mutex<vt100::Parser>>,
@@ -28,7 +28,7 @@ struct Terminal {
 }
 
 impl Terminal {
-    /// The program in a new terminal, which is its controlling one: what it takes for Ctrl-C to be a signal.
+    /// Starts the program in a new terminal as its controlling terminal, so that Ctrl-C sends a signal.
     fn with(folder: &Folder, term: &str, (columns, rows): (u16, u16), arguments: &str) -> Self {
         let keyboard = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&keyboard).unwrap();
@@ -39,13 +39,13 @@ impl Terminal {
         let mut command = command_of("setsid", folder, ["--ctty", IOLANE].into_iter().chain(arguments.split(' ')));
         let [input, output] = [&slave, &slave].map(|slave| slave.try_clone().unwrap());
         let child = command.env("TERM", term).stdin(input).stdout(output).stderr(slave).spawn().unwrap();
-        // With it go its copies, so that the terminal ends with the program.
+        // This closes our copies of the terminal, so that it ends with the program.
         drop(command);
         let screen = Arc::new(Mutex::new(vt100::Parser::new(rows, columns, 0)));
         let (mut output, shown) = (File::from(keyboard.try_clone().unwrap()), Arc::clone(&screen));
         let reader = std::thread::spawn(move || {
             let mut bytes = [0; 4096];
-            // Of a terminal that nobody writes to any more nothing can be read.
+            // Reading fails once nobody can write to the terminal.
             while let Ok(count @ 1..) = output.read(&mut bytes) {
                 shown.lock().unwrap().process(&bytes[..count]);
             }
@@ -62,7 +62,7 @@ impl Terminal {
         self.keyboard.write_all(key).unwrap();
     }
 
-    /// The text that stands there, without what is empty at the ends of lines.
+    /// The text on the screen, without trailing spaces.
     fn text(&self) -> String {
         self.screen.lock().unwrap().screen().contents()
     }
@@ -76,7 +76,7 @@ impl Terminal {
         wait_until(&format!("the screen shows {what:?}"), || self.text().contains(what));
     }
 
-    /// Waits until a run is so far that its rate is known.
+    /// Waits until a run has progressed so far that its rate is known.
     #[track_caller]
     fn wait_for_rate(&self) {
         wait_until("the screen shows how fast it is", || {
@@ -86,7 +86,7 @@ impl Terminal {
         });
     }
 
-    /// The exit code, and the terminal as it was left.
+    /// The exit code, and the final state of the terminal.
     fn end(self) -> (Option<i32>, vt100::Parser) {
         let code = finish(self.child).code;
         drop(self.keyboard);
@@ -99,7 +99,7 @@ fn winsize(columns: u16, rows: u16) -> Winsize {
     Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
 }
 
-/// Nothing of the program is left in the terminal but what it printed.
+/// Asserts that the program has restored the terminal, and left only its output.
 #[track_caller]
 fn assert_in_order(terminal: &vt100::Parser) {
     let screen = terminal.screen();
@@ -129,7 +129,7 @@ fn a_study_keeps_a_steady_screen_in_a_terminal_of_any_size_and_gives_it_back_at_
         assert!(text.contains(part), "no {part:?} in\n{text}");
     }
     keep_for_gallery("live-wide.txt", &text);
-    // Each size in turn, down to next to nothing: no line of the last size is left.
+    // Each size in turn, down to almost nothing: no line of the previous size is left.
     for (columns, rows) in [(44, 16), (10, 3), (1, 1), (200, 50), (44, 16)] {
         terminal.resize(columns, rows);
         let begin: String = "study survey".chars().take((columns as usize - 1).min(12)).collect();
@@ -144,7 +144,7 @@ fn a_study_keeps_a_steady_screen_in_a_terminal_of_any_size_and_gives_it_back_at_
     terminal.wait_for_rate();
     keep_for_gallery("live-narrow.txt", &terminal.text());
     assert!(terminal.text().lines().all(|line| line.chars().count() < 44), "{}", terminal.text());
-    // As high as all that is said in the end.
+    // High enough for all of the final output.
     terminal.resize(100, 200);
     terminal.press(b"\x03");
     let (code, left) = terminal.end();

@@ -1,5 +1,5 @@
-//! `iolane nvme` on the real thing: in a guest controllers are listed, taken from the kernel and given back, and what is in
-//! use is refused. Outside only what needs no controller is tried: none of this machine's is touched.
+//! `iolane nvme` on controllers of a guest: they are listed, taken from the kernel and given back, and controllers in
+//! use are refused. On the host only what needs no controller is tested: its own are not touched.
 
 mod common;
 
@@ -12,7 +12,7 @@ use iolane_lab::session::PROGRAM;
 use iolane_lab::{Drive, Ended, GuestCommand};
 use serde_json::Value;
 
-/// Where the drives of a guest are: the first is left alone by most tests, the second is taken.
+/// The addresses of a guest's drives: most tests leave the first alone, and take the second.
 const FIRST: &str = "0000:00:04.0";
 const SECOND: &str = "0000:00:05.0";
 
@@ -20,7 +20,7 @@ fn nvme(words: &[&str]) -> GuestCommand {
     GuestCommand::new([&[PROGRAM, "nvme"], words].concat())
 }
 
-/// Runs commands in a guest of two drives that has these programs of ours besides the shell.
+/// Runs commands in a guest with two drives, the shell, and these programs of the host.
 fn run(programs: &[&str], commands: Vec<GuestCommand>) -> guest::Heard {
     run_with(vec![Drive::default(); 2], programs, commands)
 }
@@ -39,7 +39,7 @@ fn run_with(drives: Vec<Drive>, programs: &[&str], commands: Vec<GuestCommand>) 
     heard
 }
 
-/// Where a program is here.
+/// The path of a program on the host.
 fn found(name: &str) -> Option<PathBuf> {
     ["/bin", "/sbin"].map(|folder| Path::new(folder).join(name)).into_iter().find(|path| path.exists())
 }
@@ -87,9 +87,9 @@ fn a_controller_is_listed_taken_for_a_user_and_given_back() {
     assert_eq!(before[1]["namespaces"][0]["name"], "nvme1n1");
     assert_eq!(before[1]["namespaces"][0]["bytes"], 1 << 30);
 
-    assert!(heard.stdout(1).starts_with("0000:00:05.0: taken from nvme; its group is /dev/vfio/3;"), "{heard:#?}");
+    assert!(heard.stdout(1).starts_with("0000:00:05.0: taken from nvme; IOMMU group /dev/vfio/3;"), "{heard:#?}");
     assert!(heard.stderr(2).contains("Permission denied"), "{heard:#?}");
-    assert!(heard.stdout(3).starts_with("0000:00:05.0: was taken already; its group is /dev/vfio/3\n"), "{heard:#?}");
+    assert!(heard.stdout(3).starts_with("0000:00:05.0: already taken; IOMMU group /dev/vfio/3\n"), "{heard:#?}");
     assert!(heard.stdout(3).contains("ulimit -l"), "{heard:#?}");
     assert_eq!(heard.stdout(4), "opened\n");
 
@@ -102,10 +102,10 @@ fn a_controller_is_listed_taken_for_a_user_and_given_back() {
     let busy = heard.stderr(7);
     assert!(busy.starts_with("iolane: giving 0000:00:05.0 back: sh (pid "), "{busy}");
     assert!(busy.contains("has /dev/vfio/3 open; end that process first"), "{busy}");
-    let expected = "0000:00:04.0: nothing to give back, nvme has it\n0000:00:05.0: given back to nvme\n";
+    let expected = "0000:00:04.0: nothing to restore, its driver is nvme\n0000:00:05.0: given back to nvme\n";
     assert_eq!(heard.stdout(8), expected);
     assert_eq!(controllers(heard.stdout(9)), before);
-    assert_eq!(heard.stdout(10), "Nothing to give back: no controller is taken.\n");
+    assert_eq!(heard.stdout(10), "Nothing to restore: iolane has taken no controller.\n");
     assert!(heard.stderr(11).ends_with("permission denied; run it as root (sudo)\n"), "{heard:#?}");
 }
 
@@ -138,20 +138,20 @@ fn a_drive_in_use_is_not_taken_and_one_that_is_not_is_refused_with_it() {
 #[test]
 fn a_drive_that_is_pulled_out_while_it_is_taken_is_forgotten_with_a_word() {
     guest_or_skip!("pulling a drive that is taken");
-    // Behind a port of its own, which is in its IOMMU group and has a driver of the kernel.
+    // Behind a port of its own, which is in its IOMMU group and has a kernel driver.
     let drives = vec![Drive { removable: true, ..Drive::default() }];
     let pull = "echo unplug nvme0 >/run/lab-events; while [ -e /sys/bus/pci/devices/0000:01:00.0 ]; do :; done";
     let commands = vec![nvme(&["bind", "01:00.0"]), guest::shell(pull), nvme(&["restore"]), nvme(&["list"])];
     let heard = run_with(drives, &[], commands);
     assert_eq!(heard.ends, [0; 4].map(Ended::Code), "{heard:#?}");
-    assert_eq!(heard.stdout(2), "0000:01:00.0: not in the machine any more; forgotten\n");
+    assert_eq!(heard.stdout(2), "0000:01:00.0: no longer in the machine; its record was removed\n");
     assert!(heard.stdout(3).starts_with("This machine has no NVMe controller"), "{heard:#?}");
 }
 
 #[test]
 fn a_bind_or_restore_that_is_killed_at_any_moment_is_undone_by_the_next_start() {
     guest_or_skip!("killing a bind or restore");
-    // The kill comes when `until` no longer holds, and then a little later each time, until it comes too late.
+    // The kill comes when `until` becomes false, and a little later in each round, until it comes too late.
     let rounds = |prepare: &str, command: &str, until: &str| {
         guest::shell(&format!(
             "for delay in 0 50 200 1000 5000 20000; do
@@ -175,7 +175,7 @@ fn a_bind_or_restore_that_is_killed_at_any_moment_is_undone_by_the_next_start() 
     let restore = rounds(&taken, "restore", &format!("[ -e /sys/bus/pci/drivers/vfio-pci/{SECOND} ]"));
     let heard = run(&[], vec![bind, restore, nvme(&["list", "--json", "-"])]);
     assert_eq!(heard.ends, [0; 3].map(Ended::Code), "{heard:#?}");
-    let said = "0000:00:05.0: left half taken by a process that was killed; now given back to nvme\n";
+    let said = "0000:00:05.0: half taken by a process that was killed; now given back to nvme\n";
     for killed in 0..2 {
         assert!(heard.stdout(killed).contains(said), "none was killed halfway: {heard:#?}");
     }
@@ -183,7 +183,7 @@ fn a_bind_or_restore_that_is_killed_at_any_moment_is_undone_by_the_next_start() 
     assert_eq!((&second["driver"], &second["namespaces"][0]["name"]), (&"nvme".into(), &"nvme1n1".into()));
 }
 
-/// A command on drives that the guest takes from the kernel beforehand, for they are named in its words.
+/// A command on drives that the guest takes from the kernel before it runs, because its words name them.
 fn on_taken(words: &[&str]) -> GuestCommand {
     GuestCommand::new([&[PROGRAM], words].concat())
 }
@@ -194,7 +194,7 @@ fn a_drive_without_a_kernel_driver_is_written_only_by_permission_and_never_over_
     let (first, second) = (&*format!("pci:{FIRST}"), &*format!("pci:{SECOND}"));
     let workload = ["--path", "nvme", "--rw", "randwrite", "--bs", "4k", "--runtime", "100ms", "--warmup", "0s"];
     let write = |words: &[&str]| on_taken(&[&["run"], words, &workload].concat());
-    // Magic numbers where ext4 and a GPT have them, on drives of 512 and 4096 bytes a block.
+    // Signatures of ext4 and a GPT at their offsets, on drives with blocks of 512 and 4096 bytes.
     let sign = guest::shell(
         "printf '\\123\\357' | dd of=/dev/nvme0n1 bs=1 seek=1080 conv=notrunc,fsync &&
          printf 'EFI PART' | dd of=/dev/nvme1n1 bs=1 seek=4096 conv=notrunc,fsync",
@@ -207,7 +207,7 @@ fn a_drive_without_a_kernel_driver_is_written_only_by_permission_and_never_over_
         write(&["--target", first, "--allow-writes", first]),
         write(&["--target", &format!("{second},timeout=5s"), "--allow-writes", "pci:00:05.0"]),
         write(&["--target", first, "--target", second, "--allow-writes", first, "--allow-writes", second, "--erase"]),
-        // Over the magic number itself.
+        // Overwrites the signature itself.
         on_taken(
             &[
                 &["run", "--target", first, "--allow-writes", first, "--erase", "--size", "64k", "--rw", "write"],
@@ -222,9 +222,12 @@ fn a_drive_without_a_kernel_driver_is_written_only_by_permission_and_never_over_
     let heard = run_with(drives, &["dd"], commands);
     assert_eq!(heard.ends, [0, 2, 2, 2, 3, 3, 0, 0, 0, 2].map(Ended::Code), "{heard:#?}");
     let refusal = format!("writing to {first}: it exists, and what is in it would be lost; to permit it add");
-    for command in 1..4 {
-        let says = format!("iolane: {refusal} --allow-writes {first}\n");
-        assert_eq!((heard.stdout(command), heard.stderr(command)), ("", &*says));
+    let says = format!("iolane: {refusal} --allow-writes {first}\n");
+    assert_eq!((heard.stdout(1), heard.stderr(1)), ("", &*says));
+    for (command, named) in [(2, second.to_owned()), (3, format!("{first},ns=1"))] {
+        let says =
+            format!("iolane: --allow-writes {named}: it is not a target of this command; the targets are {first}");
+        assert!(heard.stdout(command).is_empty() && heard.stderr(command).starts_with(&says), "{heard:#?}");
     }
     let erase = "if all that is on it may be lost add --erase";
     let carries = [
@@ -241,7 +244,7 @@ fn what_cannot_be_had_of_a_drive_is_said_in_a_line_with_the_remedy_and_a_user_ma
     if !has("setpriv") {
         return skipped("driving a drive without root", "there is no setpriv");
     }
-    // The short addresses keep the guest from taking the drives by itself.
+    // Short addresses, so that the guest does not take the drives itself beforehand.
     let read = "--path nvme --rw randread --bs 4k --runtime 50ms --warmup 0s";
     let run_on = |words: &str| guest::shell(&format!("exec /bin/iolane run {read} --target pci:00:04.0 {words}"));
     let as_user = |limit_kib: u32, depth: u32| {
@@ -264,16 +267,16 @@ fn what_cannot_be_had_of_a_drive_is_said_in_a_line_with_the_remedy_and_a_user_ma
         (
             probe("pci:00:09.0"),
             3,
-            "pci:0000:00:09.0: there is no such PCI device; iolane nvme list shows those there are",
+            "pci:0000:00:09.0: there is no such PCI device; iolane nvme list shows the controllers",
         ),
-        (probe("pci:00:00.0"), 3, "pci:0000:00:00.0: it is no NVMe controller"),
+        (probe("pci:00:00.0"), 3, "pci:0000:00:00.0: it is not an NVMe controller"),
         (probe("pci:00:04"), 2, "PCI address `00:04`: it is not of the form 0000:00:04.0"),
         (
             probe("pci:00:04.0,ns=99"),
             3,
             "pci:00:04.0,ns=99: the controller has no active namespace 99; name one it has: ns=1",
         ),
-        (probe("pci:00:04.0,speed=9"), 2, "`speed=9` is no setting; settings are ns=NUMBER"),
+        (probe("pci:00:04.0,speed=9"), 2, "`speed=9` is not a valid setting; settings are ns=NUMBER"),
         (probe("pci:00:05.0"), 3, "its format has 8 bytes of metadata with each block, which is not supported; choose"),
         (run_on("--depth 5000"), 2, "nvme: depth 5000: this path takes 2047 at most"),
         (run_on("--threads 4"), 1, "all of its 3 I/O queues are taken; use fewer threads"),
@@ -299,7 +302,7 @@ fn what_cannot_be_had_of_a_drive_is_said_in_a_line_with_the_remedy_and_a_user_ma
 #[test]
 fn addresses_that_cannot_be_and_users_that_are_not_are_wrong_use() {
     let folder = Folder::new();
-    // A bus on which no machine of ours has anything.
+    // A bus without devices on any machine.
     let nowhere = "fffe:fe:1f.7";
     for (words, code, says) in [
         (&["nvme", "bind"][..], 2, &["<BDF>"][..]),
@@ -345,7 +348,7 @@ fn interrupts_of_a_device_are_counted_where_it_raises_them_and_stay_away_where_i
         vec![
             nvme(&["bind", SECOND]),
             run_on("/dev/nvme0n1", "io_uring"),
-            run_on("/dev/nvme0n1", "io_uring+cpoll"),
+            run_on("/dev/nvme0n1", "io_uring+iopoll"),
             run_on(&taken, "nvme+int"),
             run_on(&taken, "nvme"),
             run_on("/dev/nullb0", "psync"),
@@ -359,15 +362,15 @@ fn interrupts_of_a_device_are_counted_where_it_raises_them_and_stay_away_where_i
         let interrupts = record["telemetry"]["device_interrupts"]["value"].as_f64();
         interrupts.unwrap_or_else(|| panic!("{record:#}")) / record["result"]["ios"].as_f64().unwrap()
     };
-    // At depth 1 each I/O raises an interrupt, or none does. One that is raised before the last was taken is one with it,
-    // which on a busy machine happens now and then.
+    // At depth 1 each I/O raises an interrupt, or none does. Two merge if the second is raised before the first is
+    // handled, which happens occasionally on a busy machine.
     for (command, path) in [(1, "io_uring"), (3, "nvme+int")] {
         assert!((0.5..1.2).contains(&per_io(command)), "{path}: {} {:#}", per_io(command), record(command));
     }
-    for (command, path) in [(2, "io_uring+cpoll"), (4, "nvme")] {
+    for (command, path) in [(2, "io_uring+iopoll"), (4, "nvme")] {
         assert!(per_io(command) < 0.01, "{path}: {} {:#}", per_io(command), record(command));
     }
     let made_up = record(5);
     let why = made_up["telemetry"]["device_interrupts"]["unavailable"].as_str().unwrap();
-    assert!(why.contains("nullb0 is made by the kernel"), "{why}");
+    assert!(why.contains("nullb0 is a virtual device of the kernel"), "{why}");
 }

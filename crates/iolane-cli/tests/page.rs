@@ -1,5 +1,6 @@
-//! The pages of a study's results, and of two compared, in a real browser: it draws, answers to hands, keeps its layout, can be had without sight,
-//! and talks to nobody. The results are those of a study whose names are as hostile as a study's file allows.
+//! The pages of a study's results, and of two compared, in a real browser: charts are drawn, controls work, the layout
+//! holds, the page is accessible without sight, and nothing is fetched. The results are those of a study whose names
+//! are as hostile as a study's file allows.
 
 mod common;
 
@@ -10,7 +11,7 @@ use common::browser::Browser;
 use common::{Folder, iolane, skipped};
 use serde_json::{Value, json};
 
-/// Names that try to become elements, to turn their neighbours around, to be too long.
+/// Names that try to inject elements, to reverse the text around them, or to be too long.
 const SCRIPT: &str = "<script>alert(1)</script>";
 const REVERSED: &str = "\u{202e}lamron";
 
@@ -73,19 +74,19 @@ at_least = 1
     )
 }
 
-/// A page that is tested.
+/// A page under test.
 #[derive(Debug, Clone, Copy)]
 enum Page {
-    /// That of the study.
+    /// The page of a study.
     Study,
-    /// That of its results beside others, in a folder with a name like the rest.
+    /// The comparison of its results with others, in a folder with a hostile name.
     Comparison,
 }
 
 const PAGES: [Page; 2] = [Page::Study, Page::Comparison];
 
 impl Page {
-    /// Its file. The study is measured once for all tests.
+    /// The page's file. The study is measured once for all tests.
     fn file(self) -> std::path::PathBuf {
         static MADE: OnceLock<Folder> = OnceLock::new();
         let folder = MADE.get_or_init(|| {
@@ -109,7 +110,7 @@ impl Page {
     }
 }
 
-/// A browser in which a page is open; `None`, said aloud, where there is none.
+/// A browser with a page open; prints a SKIPPED line and returns `None` where there is no browser.
 fn open_page(page: Page, test: &str, width: u32, scheme: &str) -> Option<Browser> {
     let Some(mut browser) = Browser::start() else {
         skipped(test, "chromium is not installed; apt-get install chromium");
@@ -125,7 +126,7 @@ fn open(test: &str, width: u32, scheme: &str) -> Option<Browser> {
     open_page(Page::Study, test, width, scheme)
 }
 
-/// Opens all that is closed and goes by every chart, until each is drawn; gives their number.
+/// Opens every closed section and scrolls to every chart, until each is drawn; returns the number of charts.
 fn draw_all(browser: &mut Browser) -> u64 {
     let drawn = browser.promised(
         "(async () => {
@@ -221,13 +222,24 @@ fn the_pointer_and_the_arrow_keys_bring_up_values_with_intervals() {
             return [left + width / 2, top + height / 2];
         })()",
     );
-    let tip = "[...document.querySelectorAll('.tip')].map(tip => tip.innerText).join(' ')";
+    // A tip comes with one of the next frames: waits for it, for ten seconds at most.
+    let tip = |holds: &str| {
+        format!(
+            "new Promise(done => {{
+                const text = () => [...document.querySelectorAll('.tip')].map(tip => tip.innerText).join(' ');
+                const began = performance.now();
+                const look = () => text().includes('{holds}') || performance.now() - began > 1e4
+                    ? done(text()) : requestAnimationFrame(look);
+                look();
+            }})"
+        )
+    };
     let moved = json!({"type": "mouseMoved", "x": place[0], "y": place[1]});
     browser.ask("Input.dispatchMouseEvent", moved);
-    let words = browser.evaluate(tip);
+    let words = browser.promised(&tip("depth 4"));
     let words = words.as_str().unwrap();
     assert!(words.contains("depth 4") && words.contains(SCRIPT) && words.contains(" to "), "{words}");
-    // The same numbers as in the table.
+    // The same figures as in the table.
     let cell = "[...document.querySelectorAll('#figure-1-b tbody tr')].find(row => row.cells[0].innerText == '4').cells[1].innerText";
     let cell = browser.evaluate(cell);
     let value = cell.as_str().unwrap().split(" (").next().unwrap();
@@ -235,7 +247,7 @@ fn the_pointer_and_the_arrow_keys_bring_up_values_with_intervals() {
     browser.evaluate("document.querySelector('#figure-2 .plot').focus()");
     let key = json!({"type": "keyDown", "key": "ArrowRight", "code": "ArrowRight", "windowsVirtualKeyCode": 39});
     browser.ask("Input.dispatchKeyEvent", key);
-    let words = browser.evaluate(tip);
+    let words = browser.promised(&tip("depth 1"));
     assert!(words.as_str().unwrap().contains("depth 1"), "{words}");
 }
 

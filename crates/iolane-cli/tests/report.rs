@@ -1,5 +1,5 @@
-//! `iolane report` and the page that a study leaves: where they go, what is refused, and that results outlive a page that
-//! cannot be written. What is in the page is tested in `page.rs`, and in the library.
+//! `iolane report` and the page that a study writes: their locations, what is refused, and that results are kept when
+//! the page cannot be written. The contents of the page are tested in `page.rs`, and in the library.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 
 use common::{Ended, Folder, SHORT, assert_refused, iolane};
 
-/// A study as short as there is one.
+/// The shortest possible study.
 fn study(folder: &Folder) -> Ended {
     iolane(folder, ["study", "--path", "psync", "--depth", "1", "--repeat", "1"].iter().chain(&SHORT))
 }
@@ -42,13 +42,16 @@ fn folders_that_hold_no_whole_results_are_refused_in_a_line() {
 }
 
 #[test]
-fn results_are_kept_where_their_page_cannot_be_written() {
+fn a_page_that_cannot_be_written_fails_the_command_and_leaves_the_results() {
     let folder = Folder::new();
     std::fs::create_dir_all(folder.join("results/survey")).unwrap();
-    // It can be opened for writing, and takes nothing.
+    // It can be opened for writing, and every write fails.
     symlink("/dev/full", folder.join("results/survey/report.html")).unwrap();
-    let ended = study(&folder).done();
-    assert!(ended.stdout.contains("Results: results/survey/study.json, records.parquet"), "{ended:#?}");
-    assert!(ended.stderr.contains("iolane: the page of the results: "), "{ended:#?}");
+    let ended = study(&folder);
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    assert!(ended.stdout.ends_with("Results: results/survey/study.json, records.parquet\n"), "{ended:#?}");
+    assert!(ended.stderr.contains("iolane: the report page: writing results/survey/report.html: "), "{ended:#?}");
+    let report = iolane(&folder, ["report", "results/survey"]);
+    assert_refused(&report, 1, &["writing results/survey/report.html", "no space left"]);
     iolane(&folder, ["report", "results/survey", "--out", "page.html"]).done();
 }

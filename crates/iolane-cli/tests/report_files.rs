@@ -1,5 +1,5 @@
-//! What `iolane report` writes beside the page: pictures, drawings, a digest, tables. Each is whole, none takes the place of
-//! what was measured, and where one cannot be written none is.
+//! The files that `iolane report` writes next to the page: pictures, drawings, a digest, tables. Each is complete, none
+//! replaces measured data, and if one cannot be written, none is.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::fs;
 
 use common::{Folder, assert_refused, iolane};
 
-/// A folder with the results of a small study of the file `target` in it.
+/// A folder with the results of a small study of the file `target`, which is in it too.
 fn measured() -> Folder {
     let folder = Folder::new();
     folder.file("target", common::ODD_BYTES);
@@ -33,7 +33,7 @@ fn a_report_becomes_drawings_tables_and_a_digest_and_says_where_they_are() {
         let text = fs::read_to_string(entry.unwrap().path()).unwrap();
         assert!(text.starts_with("<svg") && text.contains("study survey"), "it says where it is from");
     }
-    // Again, over what is there.
+    // A second time, over the existing files.
     iolane(&folder, asked).done();
     let mut after = before;
     after.extend(["digest.md", "figures", "tables"].map(String::from));
@@ -69,7 +69,7 @@ fn nothing_is_written_where_one_of_them_cannot_be_and_no_target_is_lost() {
         assert_refused(&iolane(&folder, ["report", "results", "--md", own]), 2, &["would be lost"]);
     }
     let twice = ["report", "results", "--out", "x.html", "--md", "./x.html"];
-    assert_refused(&iolane(&folder, twice), 2, &["two things"]);
+    assert_refused(&iolane(&folder, twice), 2, &["two outputs"]);
     assert!(fs::read(folder.join("results/study.json")).unwrap() == results && folder.names() == names);
     assert_refused(&iolane(&folder, ["report", "results", "--out", "-", "--md", "-"]), 2, &["standard output"]);
     assert_refused(&iolane(&folder, ["report", "nowhere", "--md", "digest.md"]), 2, &["no such folder"]);

@@ -1,5 +1,5 @@
-//! Studies as people have them: files of their own, interrupted, killed, gone on with, on targets that may and may not be
-//! written to. What is measured is not judged; which runs there are is.
+//! Studies as users have them: from their own files, interrupted, killed, continued, on targets that may and may not be
+//! written. Measured values are not judged; which runs exist is.
 
 mod common;
 
@@ -13,7 +13,7 @@ use common::{
     Ended, Folder, ODD_BYTES, SmallDisk, assert_refused, assert_valid, command, finish, iolane, is_root, pid, skipped,
     wait_until,
 };
-use iolane_study::records::{Row, parquet};
+use iolane_study::rows::{Row, parquet};
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
@@ -30,19 +30,19 @@ repeats = 5
 [paths]
 "file" = "psync"
 "nothing" = "null"
-"made up" = "sim"
+"simulated" = "sim"
 
 [[group]]
-path = ["file", "nothing", "made up"]
+path = ["file", "nothing", "simulated"]
 bs = ["4k", "8k", "16k", "64k"]
 "#;
 
 const RUNS: usize = 60;
 
-/// On a target for each of its paths.
+/// With a target for each of its paths.
 const MINE: [&str; 8] = ["study", "mine.toml", "--target", "file", "--target", "null", "--target", "sim"];
 
-/// Reads and writes of one path.
+/// Reads and writes by one path.
 const WRITING: &str = r#"
 name = "writing"
 title = "Reads and writes"
@@ -63,13 +63,13 @@ fn start(folder: &Folder, arguments: &[&str]) -> Child {
     command(folder, arguments).spawn().unwrap()
 }
 
-/// Runs that count of which the journal has a whole line; those that will be made again do not.
+/// Valid runs with a complete line in the journal; runs that will be repeated do not count.
 fn journaled(results: &Path) -> usize {
     let journal = fs::read_to_string(results.join("journal.jsonl")).unwrap_or_default();
-    journal.split_inclusive('\n').filter(|line| line.ends_with('\n') && line.contains("\"worthless\":null")).count()
+    journal.split_inclusive('\n').filter(|line| line.ends_with('\n') && line.contains("\"rejected\":null")).count()
 }
 
-/// Waits until so many runs are in the journal.
+/// Waits until the journal holds `runs` runs.
 #[track_caller]
 fn wait_for_runs(results: &Path, runs: usize) {
     wait_until("its runs are in the journal", || journaled(results) >= runs);
@@ -96,7 +96,7 @@ fn report(results: &Path) -> Value {
     report
 }
 
-/// The rows of the results, which are those that the report was made of.
+/// The rows of the results, which the report was made from.
 #[track_caller]
 fn rows(results: &Path) -> Vec<Row> {
     let records = &report(results)["records"];
@@ -106,20 +106,20 @@ fn rows(results: &Path) -> Vec<Row> {
     rows
 }
 
-/// The arm and the repeat of each run that counts.
+/// The arm and the repeat of each valid run.
 fn cells(rows: &[Row]) -> Vec<(String, u32)> {
-    let good = rows.iter().filter(|row| row.worthless.is_none());
+    let good = rows.iter().filter(|row| row.rejected.is_none());
     let mut cells: Vec<_> = good.map(|row| (row.arm.to_string(), row.repeat)).collect();
     cells.sort();
     cells
 }
 
-/// When each run began, in milliseconds.
+/// The start of each run, in milliseconds.
 fn begun_ms(rows: &[Row]) -> Vec<u64> {
     rows.iter().map(|row| (row.started_unix_s * 1e3).round() as u64).collect()
 }
 
-/// Small numbers, always the same (SplitMix64: Steele, Lea and Flood, 2014).
+/// Small pseudo-random numbers, the same for the same seed (SplitMix64: Steele, Lea and Flood, 2014).
 struct Seeded(u64);
 
 impl Seeded {
@@ -132,7 +132,7 @@ impl Seeded {
     }
 }
 
-/// How many reads and writes a program has made.
+/// The number of reads and writes that a program has made.
 fn system_calls(child: &Child) -> u64 {
     let text = fs::read_to_string(format!("/proc/{}/io", child.id())).unwrap_or_default();
     let count = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.parse::<u64>().ok()).unwrap_or(0);
@@ -162,11 +162,11 @@ fn a_study_killed_at_any_moment_loses_no_run_and_makes_none_twice() {
     let before = journaled(&results);
     assert!(before > 0, "it never got anywhere");
     let ended = iolane(&folder, MINE).done();
-    assert!(ended.stderr.contains(&format!("going on after {before} runs")), "{ended:#?}");
+    assert!(ended.stderr.contains(&format!("continuing after {before} runs")), "{ended:#?}");
     assert!(!results.join("journal.jsonl").exists());
 
     let undisturbed = finish(undisturbed).done();
-    assert!(!undisturbed.stderr.contains("going on"), "{undisturbed:#?}");
+    assert!(!undisturbed.stderr.contains("continuing"), "{undisturbed:#?}");
     let expected = cells(&rows(&folder.join("undisturbed")));
     assert_eq!(expected.len(), RUNS);
     assert_eq!(cells(&rows(&results)), expected);
@@ -179,7 +179,7 @@ fn an_interrupted_study_goes_on_by_the_same_command_and_by_no_other() {
     let child = start(&folder, &MINE);
     wait_for_runs(&results, 14);
     let ended = interrupted(child);
-    assert!(ended.stdout.contains("the same command goes on"), "{ended:#?}");
+    assert!(ended.stdout.contains("the same command continues"), "{ended:#?}");
     let report_then = report(&results);
     assert_eq!(report_then["complete"], false);
     let kept = cells(&rows(&results));
@@ -195,8 +195,8 @@ fn an_interrupted_study_goes_on_by_the_same_command_and_by_no_other() {
         [&words[..], more].concat()
     };
     for (words, differs) in [
-        (of("mine.toml", "file", &["--repeat", "9"]), "lengths or repeats"),
-        (of("mine.toml", "file", &["--runtime", "31ms"]), "lengths or repeats"),
+        (of("mine.toml", "file", &["--repeat", "9"]), "its repeats"),
+        (of("mine.toml", "file", &["--runtime", "31ms"]), "the lengths of its runs"),
         (of("mine.toml", "file", &["--seed", "2"]), "its workload"),
         (of("mine.toml", "file", &["--cpus", "0"]), "its placement"),
         (of("mine.toml", "copy", &[]), "its targets"),
@@ -204,18 +204,49 @@ fn an_interrupted_study_goes_on_by_the_same_command_and_by_no_other() {
         (of("named.toml", "file", &[]), "its name"),
     ] {
         let ended = iolane(&folder, words);
-        assert_refused(&ended, 2, &["going on with the study in results/mine", differs, "--fresh", "--out"]);
+        assert_refused(&ended, 2, &["continuing the study in results/mine", differs, "--fresh", "--out"]);
     }
     assert!(fs::read(results.join("journal.jsonl")).unwrap() == before, "a refused command changed the journal");
 
     let ended = iolane(&folder, MINE).done();
-    assert!(ended.stderr.contains(&format!("going on after {} runs", kept.len())), "{ended:#?}");
+    assert!(ended.stderr.contains(&format!("continuing after {} runs", kept.len())), "{ended:#?}");
     let all = rows(&results);
     assert_eq!(cells(&all).len(), RUNS);
     let again = begun_ms(&all[..begun.len()]);
     assert_eq!(again, begun, "what was measured before is kept, and not measured again");
     assert_eq!(report(&results)["complete"], true);
     assert!(!results.join("journal.jsonl").exists());
+}
+
+#[test]
+fn an_interrupted_study_replaces_no_complete_results_and_can_still_continue() {
+    let folder = folder();
+    let results = folder.join("results/mine");
+    iolane(&folder, MINE.iter().chain(&["--repeat", "1"])).done();
+    let whole = Folder::contents_of(&results);
+    let child = start(&folder, &MINE.iter().chain(&["--repeat", "500"]).copied().collect::<Vec<_>>());
+    wait_for_runs(&results, 20);
+    let ended = interrupted(child);
+    assert!(ended.stdout.contains("complete study and was not replaced"), "{ended:#?}");
+    let mut after = Folder::contents_of(&results);
+    assert!(after.remove(OsStr::new("journal.jsonl")).is_some(), "what it measured is kept");
+    assert!(after == whole, "the complete results were changed");
+
+    let child = start(&folder, &MINE.iter().chain(&["--repeat", "500"]).copied().collect::<Vec<_>>());
+    wait_for_runs(&results, 40);
+    assert!(interrupted(child).stderr.contains("continuing after "));
+    iolane(&folder, MINE.iter().chain(&["--repeat", "2", "--fresh"])).done();
+    assert_eq!(cells(&rows(&results)).len(), RUNS / 5 * 2);
+}
+
+#[test]
+fn a_time_budget_that_the_shortest_runs_exceed_is_reported() {
+    let folder = Folder::new();
+    let words = ["study", "--path", "null", "--depth", "1", "--repeat", "2", "--dry-run", "--time"];
+    let ended = iolane(&folder, words.iter().chain(&["10ms"])).done();
+    let parts = ["iolane: --time 10 ms is too short for 2 runs of at least 200 ms", "about 1 s"];
+    assert!(parts.iter().all(|part| ended.stderr.contains(part)), "{}", ended.stderr);
+    assert_eq!(iolane(&folder, words.iter().chain(&["1m"])).done().stderr, "");
 }
 
 #[test]
@@ -232,7 +263,7 @@ fn fresh_begins_anew_and_a_wrong_command_forgets_nothing() {
     assert!(fs::read(results.join("journal.jsonl")).unwrap() == before, "it forgot what was measured");
 
     let ended = iolane(&folder, MINE.iter().chain(&["--fresh", "--repeat", "1"])).done();
-    assert!(!ended.stderr.contains("going on"), "{ended:#?}");
+    assert!(!ended.stderr.contains("continuing"), "{ended:#?}");
     assert_eq!(cells(&rows(&results)).len(), RUNS / 5);
 }
 
@@ -257,7 +288,11 @@ fn an_interrupted_study_with_json_on_standard_output_says_so_beside_it() {
     wait_for_runs(&folder.join("results/mine"), 1);
     let ended = interrupted(child);
     assert_valid("study", &ended.json());
-    assert!(ended.stderr.contains("iolane: interrupted") && ended.stderr.contains("goes on"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("iolane: interrupted") && ended.stderr.contains("command continues"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]
@@ -274,7 +309,7 @@ fn a_damaged_journal_is_refused_with_its_line_and_stays_as_it_is() {
         (text.replace("\"repeat\":0", "\"repeat\":-1"), ["journal.jsonl line 3", "-1"]),
         (text.replace(lines[2], ""), ["journal.jsonl line 3", "EOF"]),
         (text.replace(lines[0], "{}"), ["journal.jsonl line 1", "schema"]),
-        (text.replace("iolane.journal/2", "iolane.journal/1"), ["journal.jsonl line 1", "iolane.journal/1"]),
+        (text.replace("iolane.journal/3", "iolane.journal/1"), ["journal.jsonl line 1", "iolane.journal/1"]),
         (format!("\0\0\0\n{text}"), ["journal.jsonl line 1", "column"]),
     ] {
         fs::write(results.join("journal.jsonl"), &damaged).unwrap();
@@ -298,7 +333,7 @@ fn a_printed_study_can_be_changed_and_run() {
         iolane(&folder, ["study", "systor22", "--dry-run", "--json", "-"].iter().chain(&short)).done().json();
     assert_eq!((&plan["arms"], plan["name"].as_str()), (&built_in["arms"], Some("my-own")));
 
-    // One group, one path and one value of each factor of it are soon run.
+    // One group, one path and one value of each factor take little time.
     let own = "name = \"my-own\"\ntitle = \"Less\"\n[paths]\nx = \"psync\"\n[[group]]\npath = [\"x\"]\n";
     fs::write(folder.join("my.toml"), own).unwrap();
     let ended = iolane(&folder, ["study", "my.toml"].iter().chain(&short)).done();
@@ -318,7 +353,7 @@ fn studies_that_cannot_be_are_refused_with_file_and_line_and_nothing_is_written(
     with("empty", String::new());
     with("broken", STUDY.replace("repeats = 5", "repeats = "));
     with("unknown", STUDY.replace("warmup", "warm_up"));
-    with("path", STUDY.replace("\"psync\"", "\"psync+spoll+\""));
+    with("path", STUDY.replace("\"psync\"", "\"psync+sqpoll+\""));
     with("nowhere", STUDY.replace("path = [\"file\"", "path = [\"fiel\""));
     with("type", STUDY.replace("[\"4k\"", "[\"4x\""));
     with("zero", STUDY.replace("repeats = 5", "repeats = 0"));
@@ -327,6 +362,9 @@ fn studies_that_cannot_be_are_refused_with_file_and_line_and_nothing_is_written(
     with("threads", format!("{STUDY}threads = 9223372036854775807\ncores = 1\n"));
     with("arms", format!("{STUDY}depth = {:?}\n", (1..20_000).collect::<Vec<u32>>()));
     with("deep", format!("x = {}", "[".repeat(100_000)));
+    let claim = "[[claim]]\nid = \"C1\"\nsays = \"fast\"\npublished = \"\"\n[[claim.check]]\nsays = \"IOPS\"\nrule = \"value\"\n\
+                 metric = \"iops\"\nof = { where = { path = \"file\" } }\nat_least = 1\n";
+    with("ambiguous", format!("{STUDY}{claim}"));
     let before = folder.names();
     for (file, parts) in [
         ("directory", &["study directory", "not a file"][..]),
@@ -337,7 +375,7 @@ fn studies_that_cannot_be_are_refused_with_file_and_line_and_nothing_is_written(
         ("empty", &["empty", "name"]),
         ("broken", &["broken line 8"]),
         ("unknown", &["unknown line 7", "warm_up"]),
-        ("path", &["path line 11", "psync+spoll+"]),
+        ("path", &["path line 11", "psync+sqpoll+"]),
         ("nowhere", &["nowhere", "`fiel` is not in [paths]"]),
         ("type", &["type line 17", "4x"]),
         ("zero", &["zero", "repeats = 0"]),
@@ -346,6 +384,7 @@ fn studies_that_cannot_be_are_refused_with_file_and_line_and_nothing_is_written(
         ("threads", &["threads", "[[group]] 1", "65536"]),
         ("arms", &["study mine", "more than 100000 arms"]),
         ("deep", &["deep line 1"]),
+        ("ambiguous", &["claim C1: check `IOPS`: `of` selects 4 arms", "take"]),
     ] {
         let ended = iolane(&folder, ["study", file, "--target", "file"]);
         assert_refused(&ended, 2, parts);
@@ -361,7 +400,7 @@ fn a_dry_run_writes_nothing_and_says_what_the_study_then_does() {
     fs::write(folder.join("mine.toml"), STUDY).unwrap();
     folder.file("file", ODD_BYTES);
     let before = folder.contents();
-    // No target for two of its three paths.
+    // Two of its three paths have no target.
     let words = ["study", "mine.toml", "--target", "file", "--target", "null"];
     let plan = iolane(&folder, words.iter().chain(&["--dry-run", "--json", "-"])).done().json();
     assert_valid("plan", &plan);
@@ -369,9 +408,9 @@ fn a_dry_run_writes_nothing_and_says_what_the_study_then_does() {
     assert!(folder.contents() == before, "{:?}", folder.names());
 
     let [skipped] = &plan["skipped"].as_array().unwrap()[..] else { panic!("{plan:#}") };
-    assert_eq!((skipped["path"].as_str(), skipped["arms"].as_u64()), (Some("made up"), Some(4)));
+    assert_eq!((skipped["path"].as_str(), skipped["arms"].as_u64()), (Some("simulated"), Some(4)));
     let reason = skipped["reason"].as_str().unwrap();
-    assert!(!reason.is_empty() && told.contains("made up (4 arms)") && told.contains(reason), "{told}");
+    assert!(!reason.is_empty() && told.contains("simulated (4 arms)") && told.contains(reason), "{told}");
     let arms = plan["arms"].as_array().unwrap().len();
     let repeats = plan["repeats"].as_u64().unwrap() as usize;
     assert_eq!((arms, repeats), (8, 5));
@@ -383,7 +422,7 @@ fn a_dry_run_writes_nothing_and_says_what_the_study_then_does() {
     assert_eq!(cells(&rows(&results)).len(), arms * repeats);
     assert_eq!(report(&results)["skipped"], plan["skipped"]);
 
-    // Where a scratch file would be made, no name of it is seen, and the plan goes to the file that was asked for alone.
+    // No name appears where a scratch file would be created, and the plan goes only to the requested file.
     let empty = Folder::new();
     iolane(&empty, ["study", "systor22", "--dry-run", "--full"]).done();
     assert!(empty.names().is_empty(), "{:?}", empty.names());
@@ -449,23 +488,23 @@ fn results_and_the_journal_never_replace_a_target() {
 fn a_disk_that_becomes_full_ends_a_study_which_goes_on_once_there_is_room() {
     let Some(disk) = SmallDisk::mount("disk full for the journal") else { return };
     let folder = disk.folder();
-    let study = STUDY.replace("path = [\"file\", \"nothing\", \"made up\"]", "path = [\"nothing\"]");
+    let study = STUDY.replace("path = [\"file\", \"nothing\", \"simulated\"]", "path = [\"nothing\"]");
     fs::write(folder.join("mine.toml"), study).unwrap();
-    // What is left takes the first lines of the journal.
+    // The space left holds only the first lines of the journal.
     folder.file("filler", (4 << 20) - 6 * 4096);
     let words = ["study", "mine.toml", "--target", "null", "--out", "."];
     let ended = iolane(folder, words);
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{ended:#?}");
     let last = ended.stderr.lines().last().unwrap();
     assert!(last.contains("journal.jsonl") && last.contains("no space left"), "{ended:#?}");
-    assert!(last.contains("make room") && last.contains("goes on"), "{ended:#?}");
+    assert!(last.contains("make room") && last.contains("continues"), "{ended:#?}");
     let kept = journaled(folder.path());
     assert!((1..20).contains(&kept), "{kept} of 20 runs are in the journal");
     assert_eq!(folder.names(), ["filler", "journal.jsonl", "mine.toml"]);
 
     fs::remove_file(folder.join("filler")).unwrap();
     let ended = iolane(folder, words).done();
-    assert!(ended.stderr.contains(&format!("going on after {kept} runs")), "{ended:#?}");
+    assert!(ended.stderr.contains(&format!("continuing after {kept} runs")), "{ended:#?}");
     assert_eq!(cells(&rows(folder.path())).len(), 20);
 }
 
@@ -481,7 +520,7 @@ fn a_folder_that_can_only_be_read_is_known_before_anything_is_measured() {
         let ended = iolane(folder, ["study", "mine.toml", "--target", "null", "--out", out]);
         assert_refused(&ended, 1, &["writing ", out, "read-only", "choose a place you may write"]);
     }
-    // It can be told what would be done there.
+    // A dry run is still possible.
     iolane(folder, ["study", "mine.toml", "--target", "null", "--dry-run"]).done();
 }
 

@@ -1,5 +1,5 @@
-//! Memory for I/O: a `Pool` of equal, aligned frames, and the `Buffer`s taken from it.
-//! A buffer is the only handle to its bytes, so moving it into a request moves the right to touch them.
+//! Memory for I/O: a `Pool` of equal, aligned frames, and the `Buffer`s taken from it. A buffer is the only handle to its
+//! bytes, so that moving it into a request moves the right to access them.
 
 use std::any::Any;
 use std::fmt;
@@ -20,7 +20,7 @@ pub const FRAME_ALIGNMENT_BYTES: usize = 4096;
 /// The size of the huge pages used, 2 MiB on x86-64 and on arm64 with 4 KiB base pages.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// What pages a pool is made of.
+/// The pages of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Pages {
     /// The machine's base pages.
@@ -41,24 +41,24 @@ struct Memory {
     base: NonNull<u8>,
     frame_bytes: usize,
     frames: usize,
-    /// A slip for each frame, in a mapping of its own that takes up memory as frames are first taken.
+    /// A slip for each frame, in a separate mapping whose pages are allocated as frames are first taken.
     slips: NonNull<Slip>,
-    /// A bit a frame, set while a buffer holds it.
+    /// One bit per frame, set while a buffer holds it.
     taken: Box<[AtomicU64]>,
-    /// The word of `taken` where the next search begins; a hint, never relied upon.
+    /// The word of `taken` where the next search begins; only a hint.
     hint: AtomicUsize,
     backing: Backing,
 }
 
 enum Backing {
-    /// Our own mapping of this many bytes, unmapped at the end.
+    /// Our own mapping of this many bytes, unmapped on drop.
     Mapped(usize),
-    /// The caller's memory, and whatever keeps it alive.
+    /// The caller's memory, and the value that keeps it alive.
     Region(#[allow(dead_code, reason = "held for its destructor")] Box<dyn Any + Send + Sync>),
 }
 
-/// What there is to know about a buffer, kept with the first of its frames. A [`Buffer`] is a pointer to it: one word,
-/// which requests and completions move through queues at no cost.
+/// The description of a buffer, kept with the first of its frames. A [`Buffer`] is a pointer to it: one word, which is cheap
+/// to move through requests and completions.
 struct Slip {
     start: NonNull<u8>,
     /// A counted reference (`Arc::into_raw`) that the buffer owns.
@@ -117,7 +117,7 @@ impl Pool {
         pool
     }
 
-    /// Makes a pool over memory of the caller's own: a large map, a buffer pool that exists.
+    /// Makes a pool of memory that the caller owns, such as an existing buffer pool.
     ///
     /// `frames` frames of `frame_bytes` bytes each, the first at `base`; `keeps_alive` is dropped when the last handle and
     /// buffer are gone. O_DIRECT needs frames aligned as the target asks (commonly 512 or 4096 bytes).
@@ -177,7 +177,7 @@ impl Pool {
         })
     }
 
-    /// Takes the given frames, as one buffer, or `None` if one of them is held, does not exist, or their sum is 4 GiB or more.
+    /// Takes the given frames as one buffer, or `None` if one of them is held or does not exist, or their size is 4 GiB or more.
     pub fn take_frames(&self, first: usize, count: usize) -> Option<Buffer> {
         let last = first.checked_add(count).filter(|last| count > 0 && *last <= self.0.frames)?;
         u32::try_from(count.checked_mul(self.0.frame_bytes)?).ok()?;
@@ -192,9 +192,11 @@ impl Pool {
 
     /// A buffer of frames that the caller has claimed.
     fn buffer(&self, first: usize, count: usize) -> Buffer {
+        debug_assert!(count > 0 && first + count <= self.0.frames, "the frames exist: {first} + {count}");
+        debug_assert!((first..first + count).all(|frame| self.0.is_taken(frame)), "the caller has claimed the frames");
         let bytes = (count * self.0.frame_bytes) as u32;
         // SAFETY: the frames exist, so the offsets lie within the pool's memory and its slips; they are claimed, so the
-        // slip is no one else's.
+        // slip belongs to no other buffer.
         unsafe {
             let start = self.0.base.add(first * self.0.frame_bytes);
             let slip = self.0.slips.add(first);
@@ -219,7 +221,7 @@ impl Pool {
         self.0.frames
     }
 
-    /// The address of the first byte and the length in bytes: what a queue registers with the kernel or a device.
+    /// The address of the first byte and the length in bytes, for a queue to register with the kernel or a device.
     pub fn span(&self) -> (NonNull<u8>, usize) {
         (self.0.base, self.0.frames * self.0.frame_bytes)
     }
@@ -238,16 +240,21 @@ impl fmt::Debug for Pool {
 }
 
 impl Memory {
-    /// Sets the bit of a frame, or says how its word stands if it was set already.
+    /// Sets the bit of a frame; if it was set already, returns its word as the error.
     fn claim(&self, frame: usize) -> Result<(), u64> {
         let bit = 1 << (frame % 64);
-        // Acquire pairs with the Release in `release`: whoever takes a frame sees all that its last holder wrote.
+        // Acquire pairs with the Release in `release`: the new holder of a frame sees all that its last holder wrote.
         let before = self.taken[frame / 64].fetch_or(bit, Ordering::Acquire);
         if before & bit == 0 { Ok(()) } else { Err(before | bit) }
     }
 
     fn release(&self, frame: usize) {
-        self.taken[frame / 64].fetch_and(!(1 << (frame % 64)), Ordering::Release);
+        let before = self.taken[frame / 64].fetch_and(!(1 << (frame % 64)), Ordering::Release);
+        debug_assert!(before & 1 << (frame % 64) != 0, "frame {frame} was held until now");
+    }
+
+    fn is_taken(&self, frame: usize) -> bool {
+        self.taken[frame / 64].load(Ordering::Relaxed) & 1 << (frame % 64) != 0
     }
 }
 
@@ -260,6 +267,7 @@ impl Drop for Memory {
                 Backing::Region(_) => Ok(()),
             })
         };
+        debug_assert!(self.taken.iter().all(|word| word.load(Ordering::Relaxed) == 0), "every buffer was returned");
         debug_assert!(unmapped.is_ok(), "munmap of a whole mapping fails only for a wrong address");
     }
 }
@@ -277,19 +285,19 @@ fn slips_bytes(frames: usize) -> usize {
 
 /// Exclusive access to one or more frames of a [`Pool`]; they return to it when this is dropped.
 ///
-/// It reads as the `len` bytes that a request moves, from the start of the frame.
+/// It dereferences to the `len` bytes that a request moves, from the start of the frame.
 pub struct Buffer(NonNull<Slip>);
 
 // SAFETY: a buffer is the only handle to its slip and its bytes, like a `Box<[u8]>`.
 unsafe impl Send for Buffer {}
-// SAFETY: a shared buffer gives out shared slices alone.
+// SAFETY: a shared buffer gives out only shared slices.
 unsafe impl Sync for Buffer {}
 
 impl Buffer {
     #[inline]
     fn slip(&self) -> &Slip {
         // SAFETY: the slip was written when the buffer was made, lives as long as the memory that the buffer keeps alive,
-        // and is changed through `&mut self` alone.
+        // and is changed only through `&mut self`.
         unsafe { self.0.as_ref() }
     }
 
@@ -330,13 +338,13 @@ impl Buffer {
         self.slip().start.as_ptr()
     }
 
-    /// Where in its pool the buffer begins, in bytes.
+    /// The offset of the buffer in its pool, in bytes.
     #[inline]
     pub fn offset_in_pool(&self) -> usize {
         self.address().addr() - self.memory().base.as_ptr().addr()
     }
 
-    /// The frame of its pool the buffer begins at.
+    /// The frame at which the buffer begins.
     #[inline]
     pub fn frame(&self) -> usize {
         self.slip().frame
@@ -350,6 +358,7 @@ impl Drop for Buffer {
         let memory = unsafe { Arc::from_raw(self.slip().memory) };
         let first = self.frame();
         let count = self.capacity() / memory.frame_bytes;
+        debug_assert!(count > 0 && first + count <= memory.frames, "a buffer is whole frames of its pool");
         (first..first + count).for_each(|frame| memory.release(frame));
     }
 }
@@ -360,7 +369,7 @@ impl Deref for Buffer {
     #[inline]
     fn deref(&self) -> &[u8] {
         let slip = self.slip();
-        // SAFETY: `start .. start + len` lies in frames that this buffer alone holds; the memory is initialised (mapped
+        // SAFETY: `start .. start + len` lies in frames that only this buffer holds; the memory is initialised (mapped
         // zeroed, or promised by `from_region`) and lives as long as `memory`. No kernel or device writes it now: to let
         // one do so, the buffer has to be moved into a request.
         unsafe { std::slice::from_raw_parts(slip.start.as_ptr(), slip.len as usize) }
@@ -415,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_held_by_one_buffer_cannot_be_had_by_another() {
+    fn frames_held_by_one_buffer_cannot_be_taken_by_another() {
         let pool = Pool::new(8, 4096, Pages::Base).unwrap();
         let span = pool.take_frames(2, 3).unwrap();
         assert_eq!(span.len(), 3 * 4096);
@@ -431,7 +440,7 @@ mod tests {
         let owner = Arc::new(());
         let memory = Box::leak(vec![1u8; 8192].into_boxed_slice());
         let base = NonNull::from(&mut *memory).cast();
-        // SAFETY: the leaked box is used through the pool alone.
+        // SAFETY: the leaked box is used only through the pool.
         let pool = unsafe { Pool::from_region(base, 2, 4096, owner.clone()) }.unwrap();
         let buffer = pool.take().unwrap();
         drop(pool);
@@ -441,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_that_cannot_be_are_refused() {
+    fn invalid_sizes_are_refused() {
         for (frames, frame_bytes) in [(0, 4096), (1, 0), (usize::MAX, 4096), (1, 1 << 32), (1 << 60, 1 << 20)] {
             assert!(Pool::new(frames, frame_bytes, Pages::Base).is_err(), "{frames} x {frame_bytes}");
         }

@@ -1,4 +1,4 @@
-//! What a path can do on a target, as its interface's probe found it.
+//! What a path can do on a target: the answer of its interface's probe, which `probe`, surveys and tests read.
 
 use std::fmt;
 
@@ -19,9 +19,9 @@ impl Operations {
     pub const FSYNC: Self = Self(1 << 2);
     /// Make data durable.
     pub const FDATASYNC: Self = Self(1 << 3);
-    /// Tell the device that a range is no longer needed.
+    /// Discard a range: the device may drop its data.
     pub const DISCARD: Self = Self(1 << 4);
-    /// Zero a range without sending zeroes.
+    /// Zero a range without transferring zeroes.
     pub const WRITE_ZEROES: Self = Self(1 << 5);
     /// Everything.
     pub const ALL: Self = Self(0b11_1111);
@@ -78,10 +78,10 @@ impl fmt::Display for Operations {
     }
 }
 
-/// Refuses a depth that a path does not take.
+/// Refuses a depth outside a path's limits.
 ///
 /// # Errors
-/// `Usage`, with what the path does take.
+/// `Usage`, with the limits.
 pub fn check_depth(path: &IoPath, depth: u32, depth_max: u32) -> Result<()> {
     if depth == 0 {
         return Err(Error::usage(format!("{path}: depth 0"), "a queue has room for at least one request")
@@ -101,14 +101,14 @@ pub fn check_depth(path: &IoPath, depth: u32, depth_max: u32) -> Result<()> {
 pub struct Capabilities {
     /// Most requests in flight on one queue.
     pub depth_max: u32,
-    /// What requests may ask for.
+    /// The operations that requests may ask for.
     pub operations: Operations,
-    /// Largest read or write in bytes, where nothing splits what is larger than the device takes in one command.
+    /// Largest read or write in bytes, where no layer splits a request that is larger than one command of the device.
     pub request_bytes_max: Option<u64>,
     /// Whether the queue offers a descriptor to wait on.
     pub event_fd: bool,
-    /// What it costs to use memory that was not registered with the queue; `None` if it makes no difference.
+    /// The cost of memory that was not registered with the queue; `None` if there is none.
     pub unregistered_memory: Option<&'static str>,
-    /// What a reader of results should know about this path here.
+    /// A remark for the reader of results about this path here.
     pub note: Option<String>,
 }

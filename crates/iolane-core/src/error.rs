@@ -1,17 +1,18 @@
-//! The one error type for everything that is not a single request's outcome.
-//! It always says what failed, the likely cause and what to do; the command line maps its kind to an exit code.
+//! The error type of everything except the outcome of a single request.
+//! An error names what failed, the likely cause and the remedy; the command line maps its kind to an exit code.
 
 use std::{fmt, io};
 
 /// `Result` with [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What sort of failure an [`Error`] is; decides the exit code of the command line.
+/// The category of an [`Error`]; it decides the exit code of the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ErrorKind {
-    /// The caller asked for something that makes no sense (exit code 2).
+    /// The caller asked for something invalid (exit code 2).
     Usage,
-    /// The target or the path cannot be had on this machine (exit code 3).
+    /// The target or the path is unavailable on this machine (exit code 3).
     Unavailable,
     /// A limit was reached: memory lock, descriptors, disk space (exit code 1).
     Exhausted,
@@ -26,7 +27,7 @@ pub enum ErrorKind {
 #[error(transparent)]
 pub struct Error(Box<Failure>);
 
-/// Boxed, so that a result that holds none, which is nearly every one, travels in a register.
+/// Boxed, so that a result without an error, which nearly every result is, travels in a register.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}: {cause}{}{remedy}", if remedy.is_empty() { "" } else { "; " })]
 struct Failure {
@@ -43,12 +44,12 @@ impl Error {
         Self(Box::new(Failure { kind, what, cause, remedy: String::new(), source: None }))
     }
 
-    /// Wrong use: a value that cannot be, a combination no kernel allows.
+    /// Wrong use: an invalid value, a combination that no kernel allows.
     pub fn usage(what: impl Into<String>, cause: impl Into<String>) -> Self {
         Self::new(ErrorKind::Usage, what, cause)
     }
 
-    /// The target or the path cannot be had here.
+    /// The target or the path is unavailable here.
     pub fn unavailable(what: impl Into<String>, cause: impl Into<String>) -> Self {
         Self::new(ErrorKind::Unavailable, what, cause)
     }
@@ -63,7 +64,7 @@ impl Error {
         Self::new(ErrorKind::Failed, what, cause)
     }
 
-    /// A failed system call: the kind and the remedy follow from `errno` where it tells them.
+    /// A failed system call: the kind and the remedy follow from `errno` where it implies them.
     pub fn system(what: impl Into<String>, error: impl Into<io::Error>) -> Self {
         let error = error.into();
         let (kind, remedy) = match error.raw_os_error() {
@@ -72,7 +73,7 @@ impl Error {
             Some(libc::ENOMEM) => {
                 (ErrorKind::Exhausted, "free memory, lower the depth, or raise the locked-memory limit (ulimit -l)")
             }
-            Some(libc::ENOSPC) => (ErrorKind::Exhausted, "free space or choose a smaller --size"),
+            Some(libc::ENOSPC) => (ErrorKind::Exhausted, "free space or choose a smaller size"),
             Some(libc::EACCES | libc::EPERM) => {
                 (ErrorKind::Unavailable, "run as a user who may open it, or ask for access")
             }
@@ -89,14 +90,14 @@ impl Error {
         self
     }
 
-    /// Replaces the kind, where the place of the failure knows better than `errno`.
+    /// Replaces the kind, where the caller knows more than `errno` says.
     #[must_use]
     pub fn with_kind(mut self, kind: ErrorKind) -> Self {
         self.0.kind = kind;
         self
     }
 
-    /// What sort of failure this is.
+    /// The category of the failure.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
@@ -117,14 +118,14 @@ impl Error {
     }
 }
 
-/// As it is displayed, so that a `main` which returns it prints one line.
+/// The same as `Display`, so that a `main` which returns it prints one line.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-/// The kernel's words for an error without Rust's `(os error N)`.
+/// The C library's text for an error, without Rust's `(os error N)`.
 pub fn describe(error: &io::Error) -> String {
     let text = error.to_string();
     match text.find(" (os error") {
@@ -139,13 +140,13 @@ mod tests {
 
     #[test]
     fn an_error_prints_as_one_line_with_cause_and_remedy() {
-        let error = Error::unavailable("io_uring+cpoll on /dev/vda", "the device has no poll queues")
+        let error = Error::unavailable("io_uring+iopoll on /dev/vda", "the device has no poll queues")
             .remedy("boot with nvme.poll_queues=N");
         assert_eq!(
             error.to_string(),
-            "io_uring+cpoll on /dev/vda: the device has no poll queues; boot with nvme.poll_queues=N"
+            "io_uring+iopoll on /dev/vda: the device has no poll queues; boot with nvme.poll_queues=N"
         );
-        assert_eq!(Error::usage("--depth 0", "depth is 1 or more").to_string(), "--depth 0: depth is 1 or more");
+        assert_eq!(Error::usage("depth 0", "it is 1 or more").to_string(), "depth 0: it is 1 or more");
     }
 
     #[test]

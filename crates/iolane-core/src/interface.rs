@@ -1,5 +1,6 @@
-//! The two traits a way to the disk implements: `Interface`, registered once, and `Queue`, one per thread.
-//! Their contract is what the conformance suite checks on every registered path.
+//! The two traits that an interface to the disk implements: `Interface`, registered once, and `Queue`, one per thread.
+//! The registries of `iolane-kernel` and `iolane-nvme` list the interfaces; the conformance suite checks the contract on
+//! every registered path. Nothing here performs I/O.
 
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
@@ -11,7 +12,21 @@ use crate::path::IoPath;
 use crate::request::{Completion, Request};
 use crate::target::{Target, TargetKind};
 
-/// An API to reach a disk by. One value of it is registered; it keeps no state of its own.
+/// Whether a queue that is kept busy makes system calls. The conformance suite compares it with the kernel's own count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SyscallUse {
+    /// At least one now and then, as most paths do.
+    Required,
+    /// None at all.
+    None,
+    /// Depends on the target, the memory or the timing.
+    Varies,
+}
+
+/// An API to reach a disk. One value of it is registered; it keeps no state.
+///
+/// The methods with a default declare what help, surveys, charts and the conformance suite need to know, so that none of
+/// them names an interface. The defaults suit a kernel interface on files and block devices.
 pub trait Interface: Sync {
     /// The name that begins its paths, such as `io_uring`.
     fn name(&self) -> &'static str;
@@ -19,25 +34,61 @@ pub trait Interface: Sync {
     /// One line for help, `probe` and the docs: what it is in the kernel.
     fn summary(&self) -> &'static str;
 
-    /// Whether it is meant for targets of this kind at all; what the kernel does not know has an interface of its own.
-    fn reaches(&self, kind: TargetKind) -> bool {
-        !matches!(kind, TargetKind::Null | TargetKind::Sim | TargetKind::NvmeController)
+    /// The kind of target that only this interface reaches, if there is one: a simulated device, or a controller without a
+    /// kernel driver. [`probe`](Self::probe) refuses every other target.
+    fn own_target(&self) -> Option<TargetKind> {
+        None
     }
 
-    /// The paths of this interface that are worth a row in `probe` and a place in a survey.
+    /// Whether a survey tries its paths on targets of this kind. A path that `probe` then refuses is listed with the
+    /// reason; one that is never tried is not listed.
+    fn reaches(&self, kind: TargetKind) -> bool {
+        match self.own_target() {
+            Some(own) => kind == own,
+            None => kind.has_descriptor(),
+        }
+    }
+
+    /// The paths of this interface with a row in `probe` and a place in a survey.
     fn paths(&self) -> Vec<IoPath>;
 
-    /// Whether the combination makes sense on any kernel at all.
+    /// Further paths for the conformance suite: options that have no row in [`paths`](Self::paths).
+    fn option_variants(&self) -> Vec<IoPath> {
+        Vec::new()
+    }
+
+    /// Whether completions of `path` are found by polling the device.
+    fn polls_completions(&self, path: &IoPath) -> bool {
+        path.asks_for_polling()
+    }
+
+    /// Whether the calling thread carries requests out itself, one at a time, and is blocked meanwhile.
+    fn is_blocking(&self) -> bool {
+        false
+    }
+
+    /// Whether a queue of `path` that is kept busy makes system calls.
+    fn syscall_use(&self, path: &IoPath) -> SyscallUse {
+        if path.polls_submissions() { SyscallUse::None } else { SyscallUse::Required }
+    }
+
+    /// Whether `path` moves only memory of pools registered with the queue, and refuses any other buffer.
+    fn requires_registered_memory(&self, path: &IoPath) -> bool {
+        path.options.fixed_buffers
+    }
+
+    /// Whether the combination makes sense on any kernel.
     ///
     /// # Errors
     /// A usage error that names the reason.
     fn validate(&self, path: &IoPath) -> Result<()>;
 
-    /// What the path can do on this target, here and now. Tries the real thing where it can: for a path that
-    /// depends on kernel and device, one small read.
+    /// What the path can do on this target, here and now. Where the answer depends on kernel and device, it performs one
+    /// small read.
     ///
     /// # Errors
-    /// An `Unavailable` error with cause and remedy if the path cannot be had.
+    /// An `Unavailable` error with cause and remedy if the path does not work here. A path that the kernel accepts and
+    /// ignores is unavailable.
     fn probe(&self, path: &IoPath, target: &Target) -> Result<Capabilities>;
 
     /// Opens a queue for the calling thread.
@@ -55,16 +106,16 @@ pub struct QueueConfig {
     pub depth: u32,
     /// Pools to register with the queue, for paths with `fixedbufs` and drivers that map memory.
     pub pools: Vec<Pool>,
-    /// The cpu of the kernel's submission thread (`+spoll`); the scheduler's choice if `None`.
-    pub spoll_cpu: Option<u32>,
-    /// Whether [`Queue::event_fd`] will be used; some paths pay per request for it.
+    /// The cpu of the kernel's submission thread (`+sqpoll`); the scheduler's choice if `None`.
+    pub sqpoll_cpu: Option<u32>,
+    /// Whether [`Queue::event_fd`] will be used; on some paths it costs time per request.
     pub event_fd: bool,
 }
 
 impl QueueConfig {
     /// A queue of this depth, with nothing else set.
     pub fn new(depth: u32) -> Self {
-        Self { depth, pools: Vec::new(), spoll_cpu: None, event_fd: false }
+        Self { depth, pools: Vec::new(), sqpoll_cpu: None, event_fd: false }
     }
 
     /// Registers a pool.
@@ -76,8 +127,8 @@ impl QueueConfig {
 
     /// Places the kernel's submission thread.
     #[must_use]
-    pub fn spoll_cpu(mut self, cpu: Option<u32>) -> Self {
-        self.spoll_cpu = cpu;
+    pub fn sqpoll_cpu(mut self, cpu: Option<u32>) -> Self {
+        self.sqpoll_cpu = cpu;
         self
     }
 
@@ -96,31 +147,31 @@ impl QueueConfig {
 ///
 /// Dropping a queue stops the kernel or device first (cancel, drain), then frees what was in flight.
 pub trait Queue {
-    /// Takes requests from the front until the queue is full or none is left, and says how many it took.
-    /// Full is an answer, not an error: what was not taken stays with the caller. Nothing need reach the
-    /// kernel before [`flush`](Self::flush) or [`reap`](Self::reap).
+    /// Takes requests from the front until the queue is full or none is left, and returns how many it took.
+    /// A full queue is not an error: the requests not taken stay with the caller. Requests may stay in user space until
+    /// [`flush`](Self::flush) or [`reap`](Self::reap).
     ///
     /// A request the path cannot carry out is taken too, and completes with its error.
     fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize;
 
-    /// Hands what was submitted to the kernel or device: one system call or doorbell where the path has one.
+    /// Hands the submitted requests to the kernel or device: one system call or doorbell where the path has one.
     ///
     /// # Errors
-    /// A failure of the queue itself; requests not handed over stay submitted, and may be flushed again.
+    /// A failure of the queue itself; requests not handed over stay submitted and can be flushed again.
     fn flush(&mut self) -> Result<()>;
 
-    /// Appends at least `min` completions, or as many as are in flight if that is fewer, and says how many.
+    /// Appends at least `min` completions, or as many as are in flight if that is fewer, and returns how many.
     /// `min = 0` never blocks. Flushes first, so that `submit` and `reap` together cost one system call where the
     /// path allows it.
     ///
     /// # Errors
-    /// A failure of the queue itself; requests' own failures are in their completions.
+    /// A failure of the queue itself; the failure of a request is in its completion.
     fn reap(&mut self, min: usize, completions: &mut Vec<Completion>) -> Result<usize>;
 
-    /// Submits and reaps: what a loop that keeps a queue busy does once per turn, in one dynamic dispatch.
+    /// Submits and reaps in one dynamic dispatch: one iteration of a loop that keeps a queue busy.
     ///
-    /// Such a loop asks for as much as there is room for, so nothing is left waiting, and a vector will do, which is the
-    /// quicker to fill and to empty. What was not taken all the same stays in it.
+    /// Such a loop submits as many requests as there is room for, so that a vector suffices, which is faster to fill and to
+    /// empty than a deque. Requests that were not taken stay in it.
     ///
     /// # Errors
     /// As [`reap`](Self::reap).
@@ -149,7 +200,7 @@ pub trait Queue {
     fn in_flight(&self) -> usize;
 
     /// System calls this queue made since it was opened, or `None` where the path cannot count its own
-    /// (glibc's POSIX aio makes them out of sight).
+    /// (glibc's POSIX aio makes them in threads of its own).
     fn syscalls(&self) -> Option<u64>;
 
     /// A descriptor that polls readable when completions wait, for epoll and event loops; `None` where the path has none

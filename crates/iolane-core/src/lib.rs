@@ -1,7 +1,8 @@
-//! The vocabulary every other crate speaks: paths, targets, requests, completions, buffers,
-//! capabilities, errors, and the two traits a way to the disk implements.
+//! The types that all other crates share: paths, targets, requests, completions, buffers, capabilities, errors, and the
+//! two traits that an interface to the disk implements.
 //!
-//! Nothing here performs I/O on a target's data; that is what `iolane-kernel` and `iolane-nvme` do.
+//! Nothing here performs I/O on a target's data; `iolane-kernel` and `iolane-nvme` do.
+#![warn(missing_docs)]
 
 pub mod buffer;
 pub mod capability;
@@ -19,7 +20,7 @@ pub mod units;
 pub use buffer::{Buffer, Pages, Pool};
 pub use capability::{Capabilities, Operations};
 pub use error::{Error, ErrorKind, Result};
-pub use interface::{Interface, Queue, QueueConfig};
+pub use interface::{Interface, Queue, QueueConfig, SyscallUse};
 pub use path::{CompletionMode, IoPath, PathOptions, SubmissionMode};
 pub use request::{Completion, IoError, IoErrorKind, Operation, Request};
 pub use slots::Slots;

@@ -1,5 +1,5 @@
-//! What a loop device is made of, as the kernel tells it (loop(4), LOOP_GET_STATUS64). The guard asks here, for the name
-//! in sysfs leads nowhere once the file was deleted or is in another mount namespace.
+//! The file or device behind a loop device, as the kernel reports it (loop(4), LOOP_GET_STATUS64). The guard calls it because the
+//! name in sysfs is of no use once the file was deleted or is in another mount namespace.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
@@ -11,11 +11,11 @@ pub struct LoopBacking {
     pub device: u64,
     /// `st_ino` of the file.
     pub inode: u64,
-    /// `st_rdev` of the block device it is made of; 0 for a file.
+    /// `st_rdev` of the block device behind it; 0 for a file.
     pub block_device: u64,
 }
 
-/// `struct loop_info64` (linux/loop.h), of which the first fields are of use here.
+/// `struct loop_info64` (linux/loop.h), of which only the first fields are used.
 #[repr(C)]
 struct LoopInfo {
     device: u64,
@@ -24,7 +24,7 @@ struct LoopInfo {
     rest: [u8; 208],
 }
 
-/// What an open loop device is made of; `None` if it is no loop device or made of nothing.
+/// The backing of an open loop device; `None` if it is another device or has no backing.
 pub fn loop_backing(device: impl AsFd) -> Option<LoopBacking> {
     const LOOP_GET_STATUS64: libc::Ioctl = 0x4c05;
     let mut info = MaybeUninit::<LoopInfo>::zeroed();
@@ -32,7 +32,7 @@ pub fn loop_backing(device: impl AsFd) -> Option<LoopBacking> {
     if unsafe { libc::ioctl(device.as_fd().as_raw_fd(), LOOP_GET_STATUS64, info.as_mut_ptr()) } != 0 {
         return None;
     }
-    // SAFETY: integers, of which every value is one, zeroed and then written by the kernel.
+    // SAFETY: all fields are integers, for which every bit pattern is valid, and they were zeroed before the call.
     let info = unsafe { info.assume_init() };
     Some(LoopBacking { device: info.device, inode: info.inode, block_device: info.rdevice })
 }
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_loop_device_is_made_of_nothing() {
+    fn a_device_other_than_a_loop_device_has_no_backing() {
         assert_eq!(loop_backing(std::fs::File::open("/dev/null").unwrap()), None);
     }
 }

@@ -1,5 +1,5 @@
-//! The words of the NVM command set that more than one crate speaks: passthrough sends its commands through the kernel, the
-//! user-space driver by itself.
+//! The constants of the NVM command set that several crates use: passthrough sends its commands through the kernel, the
+//! user-space driver to the controller.
 
 use crate::request::IoError;
 
@@ -17,8 +17,8 @@ pub mod opcode {
     pub const DATASET_MANAGEMENT: u8 = 0x09;
 }
 
-/// What the kernel's block layer would make of a status that is not success (drivers/nvme/host/core.c, nvme_error_status), so
-/// that a failure reads the same on each path; codes from the NVMe Base Specification 2.0, section 3.3.3.2.1 "Status Field".
+/// The error for a status other than success, as the kernel's block layer translates it (drivers/nvme/host/core.c,
+/// nvme_error_status), so that a failure reads the same on each path; codes from the NVMe Base Specification 2.0, section 3.3.3.2.1 "Status Field".
 pub fn error_of_status(status: u16) -> IoError {
     const TYPE_AND_CODE: u16 = 0x7ff;
     IoError::from_errno(match status & TYPE_AND_CODE {

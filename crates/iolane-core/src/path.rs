@@ -1,5 +1,5 @@
-//! `IoPath`: the one notation for a way to the disk, `interface+submission+completion,options`.
-//! Only the grammar lives here; whether an interface exists, and takes a combination, its registry entry decides.
+//! `IoPath`: the notation of a path to the disk, `interface+submission+completion,options`, and its parser.
+//! Only the grammar lives here: the registry knows which interfaces exist, and each of them which combinations it takes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,40 +12,40 @@ pub enum SubmissionMode {
     /// The interface's own way: a system call, or a doorbell for a user-space driver.
     #[default]
     Default,
-    /// A kernel thread polls the submission ring (`+spoll`, IORING_SETUP_SQPOLL).
-    Spoll,
+    /// A kernel thread polls the submission ring (`+sqpoll`, IORING_SETUP_SQPOLL).
+    Sqpoll,
 }
 
-/// How the end of a request is learned.
+/// How completions are detected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum CompletionMode {
     /// The interface's own way: interrupts for kernel interfaces, polling for a user-space driver.
     #[default]
     Default,
-    /// Interrupts, asked for by name (`+int`).
+    /// Interrupts, named explicitly (`+int`).
     Interrupt,
-    /// Busy polling of the device's completion queue (`+cpoll`).
-    Cpoll,
-    /// Sleep for a part of the expected latency, then poll (`+hybrid`).
+    /// Busy polling of the device's completion queue (`+iopoll`).
+    Iopoll,
+    /// Sleep for part of the expected latency, then poll (`+hybrid`).
     Hybrid,
 }
 
-/// Reaches one flag of the options.
+/// Access to one flag of the options.
 type Flag = fn(&mut PathOptions) -> &mut bool;
 
 /// What follows the commas of a path: settings of the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct PathOptions {
-    /// Buffers are registered with the kernel once (`fixedbufs`). The block layer then wants whole blocks from each of their pages:
-    /// a buffer that does not begin at a multiple of the block size may be refused where another is not.
+    /// Buffers are registered with the kernel once (`fixedbufs`). The block layer then requires whole blocks in each of their
+    /// pages, and may refuse a buffer that does not begin at a multiple of the block size.
     pub fixed_buffers: bool,
     /// The target's descriptor is registered with the ring once (`fixedfiles`).
     pub fixed_files: bool,
-    /// Completions are run when the caller asks for them (`defer`, DEFER_TASKRUN + SINGLE_ISSUER).
+    /// Completions run when the caller asks for them (`defer`, DEFER_TASKRUN + SINGLE_ISSUER).
     pub defer: bool,
-    /// Completions interrupt no running user code (`coop`, COOP_TASKRUN).
+    /// Completions do not interrupt running user code (`coop`, COOP_TASKRUN).
     pub coop: bool,
-    /// No set-up flag beside those named: how the papers' programs used the interface (`plain`).
+    /// No setup flags except those named, as in programs written before the newer flags (`plain`).
     pub plain: bool,
     /// Milliseconds without work after which the kernel's submission thread sleeps (`sqidle=MS`).
     pub sq_idle_ms: Option<u32>,
@@ -73,7 +73,7 @@ impl PathOptions {
             };
         }
         let Some((name, flag)) = Self::FLAGS.iter().find(|(name, _)| *name == text) else {
-            return Err(format!("`{text}` is no option"));
+            return Err(format!("`{text}` is not an option"));
         };
         match std::mem::replace(flag(self), true) {
             false => Ok(()),
@@ -81,7 +81,7 @@ impl PathOptions {
         }
     }
 
-    /// The options by name, as they stand in a path.
+    /// The options by name, as written in a path.
     pub fn names(&self) -> Vec<String> {
         let mut copy = *self;
         let set = Self::FLAGS.iter().filter(|(_, flag)| *flag(&mut copy));
@@ -91,22 +91,25 @@ impl PathOptions {
     }
 }
 
-/// A way to the disk: interface, submission, completion, options.
+/// A path to the disk: interface, submission, completion, options.
 ///
-/// Written `io_uring+spoll+cpoll,fixedbufs,fixedfiles`; printing and parsing are inverse.
-/// The papers' names are taken too: `iou`, `iou+p`, `iou+k`, `posix-sio`, `posix-aio`.
+/// Written `io_uring+sqpoll+iopoll,fixedbufs,fixedfiles`; printing and parsing are inverse.
+/// Parsing also accepts the names in published papers (`iou`, `iou+p`, `iou+k`, `posix-sio`, `posix-aio`) and those of
+/// earlier versions of iolane (`+spoll`, `+cpoll`).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct IoPath {
     interface: String,
-    /// How requests are handed over.
+    /// How requests reach the kernel or the device.
     pub submission: SubmissionMode,
-    /// How completions are learned.
+    /// How completions are detected.
     pub completion: CompletionMode,
     /// Settings.
     pub options: PathOptions,
 }
 
-/// What the papers call an interface, and what it is called here (PAPERS: SYSTOR '22, HotStorage '23).
+/// Names of interfaces in published measurements, and their names here: "Understanding Modern Storage APIs: A systematic
+/// study of libaio, SPDK, and io_uring" (SYSTOR '22) and "Energy Implications of IO Interface Design Choices"
+/// (HotStorage '23).
 const INTERFACE_ALIASES: [(&str, &str); 5] = [
     ("iou", "io_uring"),
     ("posix-sio", "psync"),
@@ -115,11 +118,8 @@ const INTERFACE_ALIASES: [(&str, &str); 5] = [
     ("io_uring_passthrough", "io_uring_cmd"),
 ];
 
-/// The interface that has no kernel to take interrupts for it.
-const USER_SPACE_DRIVER: &str = "nvme";
-
 impl IoPath {
-    /// The path that an interface takes when nothing else is said.
+    /// The path of an interface without modes and options.
     pub fn new(interface: &str) -> Self {
         Self {
             interface: interface.into(),
@@ -134,22 +134,18 @@ impl IoPath {
         &self.interface
     }
 
-    /// Whether completions are learned by polling the device, all the time or after a sleep. A user-space driver does that
-    /// unless interrupts are asked for.
-    pub fn polls_completions(&self) -> bool {
-        match self.completion {
-            CompletionMode::Cpoll | CompletionMode::Hybrid => true,
-            CompletionMode::Default => self.interface == USER_SPACE_DRIVER,
-            CompletionMode::Interrupt => false,
-        }
+    /// Whether the path asks for polled completions, all the time (`+iopoll`) or after a sleep (`+hybrid`). An interface
+    /// may poll without being asked: [`Interface::polls_completions`](crate::Interface::polls_completions) covers both.
+    pub fn asks_for_polling(&self) -> bool {
+        matches!(self.completion, CompletionMode::Iopoll | CompletionMode::Hybrid)
     }
 
-    /// Whether a kernel thread takes the submissions.
+    /// Whether a kernel thread polls for submissions.
     pub fn polls_submissions(&self) -> bool {
-        self.submission == SubmissionMode::Spoll
+        self.submission == SubmissionMode::Sqpoll
     }
 
-    /// The same path, with interrupts asked for by name.
+    /// The same path, with interrupts named explicitly.
     #[must_use]
     pub fn interrupts(mut self) -> Self {
         self.completion = CompletionMode::Interrupt;
@@ -158,8 +154,8 @@ impl IoPath {
 
     /// The same path, polling for completions.
     #[must_use]
-    pub fn cpoll(mut self) -> Self {
-        self.completion = CompletionMode::Cpoll;
+    pub fn iopoll(mut self) -> Self {
+        self.completion = CompletionMode::Iopoll;
         self
     }
 
@@ -172,8 +168,8 @@ impl IoPath {
 
     /// The same path, with a kernel thread that polls for submissions.
     #[must_use]
-    pub fn spoll(mut self) -> Self {
-        self.submission = SubmissionMode::Spoll;
+    pub fn sqpoll(mut self) -> Self {
+        self.submission = SubmissionMode::Sqpoll;
         self
     }
 
@@ -187,20 +183,20 @@ impl IoPath {
 
     fn set_mode(&mut self, mode: &str) -> Result<(), String> {
         let completion = match mode {
-            "spoll" | "k" => {
-                return match std::mem::replace(&mut self.submission, SubmissionMode::Spoll) {
+            "sqpoll" | "spoll" | "k" => {
+                return match std::mem::replace(&mut self.submission, SubmissionMode::Sqpoll) {
                     SubmissionMode::Default => Ok(()),
-                    SubmissionMode::Spoll => Err("`spoll` is given twice".into()),
+                    SubmissionMode::Sqpoll => Err("`sqpoll` is given twice".into()),
                 };
             }
             "int" => CompletionMode::Interrupt,
-            "cpoll" | "p" => CompletionMode::Cpoll,
+            "iopoll" | "cpoll" | "p" => CompletionMode::Iopoll,
             "hybrid" => CompletionMode::Hybrid,
-            _ => return Err(format!("`{mode}` is no way to submit or complete")),
+            _ => return Err(format!("`{mode}` is not a submission or completion mode")),
         };
         match std::mem::replace(&mut self.completion, completion) {
             CompletionMode::Default => Ok(()),
-            _ => Err("two ways to complete are given".into()),
+            _ => Err("two completion modes are given".into()),
         }
     }
 }
@@ -211,7 +207,7 @@ impl FromStr for IoPath {
     fn from_str(text: &str) -> Result<Self> {
         let bad = |cause: String| {
             Error::usage(format!("path `{text}`"), cause).remedy(
-                "write interface[+spoll][+int|+cpoll|+hybrid][,fixedbufs][,fixedfiles][,defer][,coop][,plain][,sqidle=MS][,share]",
+                "write interface[+sqpoll][+int|+iopoll|+hybrid][,fixedbufs][,fixedfiles][,defer][,coop][,plain][,sqidle=MS][,share]",
             )
         };
         let mut parts = text.split(',');
@@ -240,13 +236,13 @@ impl FromStr for IoPath {
 impl fmt::Display for IoPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.interface)?;
-        if self.submission == SubmissionMode::Spoll {
-            f.write_str("+spoll")?;
+        if self.submission == SubmissionMode::Sqpoll {
+            f.write_str("+sqpoll")?;
         }
         f.write_str(match self.completion {
             CompletionMode::Default => "",
             CompletionMode::Interrupt => "+int",
-            CompletionMode::Cpoll => "+cpoll",
+            CompletionMode::Iopoll => "+iopoll",
             CompletionMode::Hybrid => "+hybrid",
         })?;
         self.options.names().iter().try_for_each(|name| write!(f, ",{name}"))
@@ -266,8 +262,8 @@ mod tests {
     fn a_path_prints_as_it_was_written() {
         for text in [
             "psync",
-            "psync+cpoll",
-            "io_uring+spoll+cpoll,fixedbufs,fixedfiles",
+            "psync+iopoll",
+            "io_uring+sqpoll+iopoll,fixedbufs,fixedfiles",
             "nvme+int",
             "io_uring,plain,sqidle=50",
         ] {
@@ -276,11 +272,12 @@ mod tests {
     }
 
     #[test]
-    fn the_papers_names_are_taken() {
+    fn names_from_papers_and_earlier_versions_are_accepted() {
         for (alias, path) in [
+            ("io_uring+spoll+cpoll", "io_uring+sqpoll+iopoll"),
             ("iou", "io_uring"),
-            ("iou+p", "io_uring+cpoll"),
-            ("iou+k", "io_uring+spoll"),
+            ("iou+p", "io_uring+iopoll"),
+            ("iou+k", "io_uring+sqpoll"),
             ("posix-sio", "psync"),
             ("posix-aio", "posix_aio"),
         ] {
@@ -289,16 +286,11 @@ mod tests {
     }
 
     #[test]
-    fn a_user_space_driver_polls_unless_interrupts_are_asked_for() {
-        for (path, polls) in [
-            ("nvme", true),
-            ("nvme+int", false),
-            ("io_uring", false),
-            ("io_uring+cpoll", true),
-            ("io_uring+hybrid", true),
-            ("io_uring+int", false),
-        ] {
-            assert_eq!(parse(path).polls_completions(), polls, "{path}");
+    fn iopoll_and_hybrid_ask_for_polling() {
+        for (path, asks) in
+            [("io_uring", false), ("io_uring+iopoll", true), ("io_uring+hybrid", true), ("io_uring+int", false)]
+        {
+            assert_eq!(parse(path).asks_for_polling(), asks, "{path}");
         }
     }
 
@@ -306,14 +298,14 @@ mod tests {
     fn nonsense_is_refused_with_its_cause() {
         for (text, cause) in [
             ("", "does not begin"),
-            ("+cpoll", "does not begin"),
-            ("io_uring+fast", "`fast` is no way"),
-            ("io_uring+cpoll+int", "two ways"),
-            ("io_uring+spoll+spoll", "twice"),
+            ("+iopoll", "does not begin"),
+            ("io_uring+fast", "`fast` is not a submission"),
+            ("io_uring+iopoll+int", "two completion modes"),
+            ("io_uring+sqpoll+sqpoll", "twice"),
             ("io_uring,fixedbufs,fixedbufs", "twice"),
             ("io_uring,sqidle=x", "MILLISECONDS"),
             ("io_uring,sqidle=1,sqidle=2", "twice"),
-            ("io_uring,turbo", "`turbo` is no option"),
+            ("io_uring,turbo", "`turbo` is not an option"),
         ] {
             let error = text.parse::<IoPath>().unwrap_err().to_string();
             assert!(error.contains(cause), "{text}: {error}");
@@ -323,15 +315,15 @@ mod tests {
     prop_compose! {
         fn any_path()(
             interface in "[a-z][a-z0-9_]{0,12}",
-            spoll: bool,
+            sqpoll: bool,
             completion in prop::sample::select(vec![
-                CompletionMode::Default, CompletionMode::Interrupt, CompletionMode::Cpoll, CompletionMode::Hybrid,
+                CompletionMode::Default, CompletionMode::Interrupt, CompletionMode::Iopoll, CompletionMode::Hybrid,
             ]),
             flags: [bool; 6],
             sq_idle_ms in prop::option::of(any::<u32>()),
         ) -> IoPath {
             let mut path = IoPath::new(&interface);
-            if spoll { path = path.spoll(); }
+            if sqpoll { path = path.sqpoll(); }
             path.completion = completion;
             let [fixed_buffers, fixed_files, defer, coop, plain, share] = flags;
             path.options = PathOptions { fixed_buffers, fixed_files, defer, coop, plain, sq_idle_ms, share };

@@ -1,11 +1,11 @@
-//! Requests, completions, and the typed outcome of a single request.
-//! A request owns its buffer while it is in flight; the completion hands it back.
+//! Requests, completions, and the outcome of a single request. A request owns its buffer while it is in flight; the completion
+//! hands it back.
 
 use std::fmt;
 
 use crate::buffer::Buffer;
 
-/// What a request asks for.
+/// The operation of a request.
 #[derive(Debug)]
 pub enum Operation {
     /// Read `buffer.len()` bytes.
@@ -14,9 +14,9 @@ pub enum Operation {
     Write(Buffer),
     /// Make everything written before and completed durable, metadata included.
     Fsync,
-    /// The same for data, and just the metadata needed to find it.
+    /// The same for data and only the metadata needed to read it back.
     Fdatasync,
-    /// The range is no longer needed; what a read returns afterwards is the device's choice.
+    /// The range is no longer needed; what a later read returns depends on the device.
     Discard {
         /// Length of the range in bytes.
         bytes: u64,
@@ -29,7 +29,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Gives the buffer back, if the operation has one.
+    /// The buffer, if the operation has one.
     pub fn into_buffer(self) -> Option<Buffer> {
         match self {
             Self::Read(buffer) | Self::Write(buffer) => Some(buffer),
@@ -41,11 +41,11 @@ impl Operation {
 /// One request: an operation at a byte offset, and the caller's tag that its completion will carry.
 #[derive(Debug)]
 pub struct Request {
-    /// The caller's own number; the queue does not look at it.
+    /// The caller's number, which the queue does not interpret.
     pub tag: u64,
-    /// Where on the target, in bytes; not used by `Fsync` and `Fdatasync`.
+    /// The offset on the target in bytes; not used by `Fsync` and `Fdatasync`.
     pub offset: u64,
-    /// What to do.
+    /// The operation.
     pub operation: Operation,
 }
 
@@ -70,7 +70,7 @@ impl Request {
         Self { tag, offset: 0, operation: Operation::Fdatasync }
     }
 
-    /// Gives up a range of `bytes` at `offset`.
+    /// Discards a range of `bytes` at `offset`.
     pub fn discard(tag: u64, offset: u64, bytes: u64) -> Self {
         Self { tag, offset, operation: Operation::Discard { bytes } }
     }
@@ -80,26 +80,24 @@ impl Request {
         Self { tag, offset, operation: Operation::WriteZeroes { bytes } }
     }
 
-    /// The completion of this request with the given outcome; its buffer goes back with it.
+    /// The completion of this request with the given outcome and the request's buffer.
     pub fn complete(self, result: Result<u32, IoError>) -> Completion {
         Completion { tag: self.tag, result, buffer: self.operation.into_buffer() }
     }
 }
 
-/// The end of one request.
+/// The completion of one request.
 #[derive(Debug)]
 pub struct Completion {
     /// The tag of the request.
     pub tag: u64,
-    /// Bytes read or written (fewer than asked for is no error and reported as it is; 0 for operations
-    /// without a buffer), or why it failed.
+    /// Bytes read or written (fewer than requested is not an error; 0 for operations without a buffer), or why it failed.
     pub result: Result<u32, IoError>,
     /// The request's buffer.
     pub buffer: Option<Buffer>,
 }
 
-/// Outside the range of the kernel's error numbers (which end at 4095, `MAX_ERRNO` in linux/err.h),
-/// so that it is never taken for an answer of the kernel's.
+/// Outside the range of the kernel's error numbers, which end at 4095 (`MAX_ERRNO` in linux/err.h), so that no kernel returns it.
 const NOT_REGISTERED: i32 = 4096;
 
 /// Why one request failed.
@@ -108,7 +106,7 @@ pub struct IoError {
     errno: i32,
 }
 
-/// The sort of failure of one request.
+/// The category of one request's failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IoErrorKind {
@@ -116,12 +114,12 @@ pub enum IoErrorKind {
     Media,
     /// No space left, or a limit of the file (ENOSPC, EDQUOT, EFBIG).
     NoSpace,
-    /// Offset, length or buffer not aligned as the target needs, a range it does not have (EINVAL), or a request larger
-    /// than the path carries here (E2BIG).
+    /// Offset, length or buffer not aligned as the target requires, a range outside the target (EINVAL), or a request larger
+    /// than the path takes here (E2BIG).
     Invalid,
-    /// The path or target cannot do this operation (EOPNOTSUPP, ENOSYS).
+    /// The path or target does not support this operation (EOPNOTSUPP, ENOSYS).
     NotSupported,
-    /// The buffer belongs to no pool registered with this queue.
+    /// The buffer is from a pool that is not registered with this queue.
     NotRegistered,
     /// The request was cancelled (ECANCELED).
     Cancelled,
@@ -136,15 +134,15 @@ pub enum IoErrorKind {
 }
 
 impl IoError {
-    /// The path or target cannot do this operation.
+    /// The path or target does not support this operation.
     pub const NOT_SUPPORTED: Self = Self::from_errno(libc::EOPNOTSUPP);
-    /// The range or buffer is not one the target takes.
+    /// The range or the buffer is invalid for the target.
     pub const INVALID: Self = Self::from_errno(libc::EINVAL);
-    /// The buffer belongs to no pool registered with this queue.
+    /// The buffer is from a pool that is not registered with this queue.
     pub const NOT_REGISTERED: Self = Self::from_errno(NOT_REGISTERED);
-    /// The request is larger than the path carries here.
+    /// The request is larger than the path takes here.
     pub const TOO_LARGE: Self = Self::from_errno(libc::E2BIG);
-    /// The target was opened for reading alone.
+    /// The target was opened for reading only.
     pub const READ_ONLY: Self = Self::from_errno(libc::EBADF);
 
     /// From an `errno` value, positive as in `errno.h`.
@@ -166,7 +164,7 @@ impl IoError {
         self.errno
     }
 
-    /// The sort of failure.
+    /// The category of the failure.
     pub const fn kind(self) -> IoErrorKind {
         match self.errno {
             libc::EIO | libc::ENODATA | libc::EILSEQ | libc::EREMOTEIO => IoErrorKind::Media,
@@ -189,17 +187,17 @@ impl fmt::Display for IoError {
             IoErrorKind::Media => "the device could not read or write the data",
             IoErrorKind::NoSpace => "no space is left on the target",
             IoErrorKind::Invalid if *self == Self::TOO_LARGE => {
-                "the request is larger than this path carries on this kernel and device; probe says how large it may be"
+                "the request is larger than this path takes on this kernel and device; probe reports the limit"
             }
             IoErrorKind::Invalid => {
                 "offset, length or buffer is not aligned to the target's block size, or out of its range"
             }
-            IoErrorKind::NotSupported => "this path or target has no such operation",
+            IoErrorKind::NotSupported => "this path or target does not support the operation",
             IoErrorKind::NotRegistered => {
-                return f.write_str("the buffer is from no pool registered with this queue");
+                return f.write_str("the buffer is from a pool that is not registered with this queue");
             }
             IoErrorKind::Cancelled => "the request was cancelled",
-            IoErrorKind::NotPermitted => "the target was not opened for it",
+            IoErrorKind::NotPermitted => "the target was not opened for that operation",
             IoErrorKind::DeviceGone => "the device is gone",
             IoErrorKind::TimedOut => "the device did not answer in time",
             IoErrorKind::Other => {

@@ -1,9 +1,9 @@
-//! The requests a queue has in flight, each in a slot whose number travels through kernel or device and back.
-//! While a request sits here its buffer belongs to them; taking it out is what `reap` does.
+//! The requests a queue has in flight, each in a slot whose number travels through the kernel or device and back. While a
+//! request is here, its buffer belongs to kernel or device. Queues insert in `submit` and take out in `reap`.
 
 use crate::request::Request;
 
-/// As many slots as the queue is deep. Those that are free form a chain, the last given back first.
+/// As many slots as the queue is deep. The free ones form a linked list, the last freed first.
 pub struct Slots {
     slots: Box<[Slot]>,
     first_free: u32,
@@ -33,29 +33,30 @@ impl Slots {
         self.in_flight as usize
     }
 
-    /// The slot that the next request will be in, if one is free.
+    /// The slot of the next request, if one is free.
     #[inline]
     pub fn next(&self) -> u32 {
         self.first_free
     }
 
-    /// Stores a request and says in which slot.
+    /// Stores a request and returns its slot.
     ///
     /// # Panics
     /// If none is free, which the caller has checked.
     #[inline]
     pub fn insert(&mut self, request: Request) -> u32 {
+        debug_assert!((self.in_flight as usize) < self.slots.len(), "the caller checked that a slot is free");
         let number = self.first_free;
         let slot = &mut self.slots[number as usize];
-        let Slot::Free { next } = *slot else { unreachable!("the chain of free slots holds no other") };
-        // There is nothing to drop; forgetting that saves looking for it.
+        let Slot::Free { next } = *slot else { unreachable!("the list of free slots holds only free ones") };
+        // A free slot has nothing to drop; `forget` saves the check.
         std::mem::forget(std::mem::replace(slot, Slot::Taken(request)));
         self.first_free = next;
         self.in_flight += 1;
         number
     }
 
-    /// Looks at the request in a slot.
+    /// The request in a slot.
     pub fn get(&self, slot: u32) -> Option<&Request> {
         match self.slots.get(slot as usize)? {
             Slot::Free { .. } => None,
@@ -63,7 +64,7 @@ impl Slots {
         }
     }
 
-    /// Takes a request out, or `None` for a slot that holds none: a number that kernel or device made up.
+    /// Takes a request out, or `None` for a slot that holds none, since kernel or device may return any number.
     #[inline]
     pub fn take(&mut self, number: u64) -> Option<Request> {
         let slot = self.slots.get_mut(usize::try_from(number).ok()?)?;
@@ -71,6 +72,7 @@ impl Slots {
             return None;
         }
         let Slot::Taken(request) = std::mem::replace(slot, Slot::Free { next: self.first_free }) else { return None };
+        debug_assert!(self.in_flight > 0, "a taken slot is counted");
         self.first_free = number as u32;
         self.in_flight -= 1;
         Some(request)

@@ -1,5 +1,5 @@
-//! What is read and written: a file, a block device, an NVMe namespace's character device, or a made-up device.
-//! Opening checks everything a path may rely on, so that paths need not check again.
+//! What is read and written: a file, a block device, an NVMe namespace's character device, or a simulated device.
+//! Opening checks everything a path may rely on, so that paths need not check again. Nothing here reads or writes data.
 
 use std::any::Any;
 use std::ffi::OsStr;
@@ -14,8 +14,9 @@ use rustix::io::Errno;
 use crate::error::{Error, ErrorKind, Result};
 use crate::units::Bytes;
 
-/// What kind of thing a target is.
+/// The kind of a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum TargetKind {
     /// A regular file.
     File,
@@ -23,16 +24,16 @@ pub enum TargetKind {
     Block,
     /// The generic character device of an NVMe namespace, `/dev/ngXnY`.
     NvmeGeneric,
-    /// A namespace of an NVMe controller that no kernel driver has (`pci:0000:00:04.0`).
+    /// A namespace of an NVMe controller that is bound to no kernel driver of its own (`pci:0000:00:04.0`).
     NvmeController,
-    /// A device that answers at once and moves nothing (`null`, `null:1g`): what the engine itself costs.
+    /// A device that answers at once and moves nothing (`null`, `null:1g`), to measure the cost of the engine.
     Null,
     /// A device simulated in memory and virtual time (`sim`, `sim:64m,seed=7`).
     Sim,
 }
 
 impl TargetKind {
-    /// The kind's name in records: `file`, `block`, `nvme`, `null`, `sim`. How a namespace is reached, its path says.
+    /// The kind's name in records: `file`, `block`, `nvme`, `null`, `sim`. The path shows how a namespace is reached.
     pub fn name(self) -> &'static str {
         match self {
             Self::File => "file",
@@ -42,15 +43,32 @@ impl TargetKind {
             Self::Sim => "sim",
         }
     }
+
+    /// Whether its targets are open files of the kernel's, so that [`Target::fd`] has a descriptor.
+    pub fn has_descriptor(self) -> bool {
+        matches!(self, Self::File | Self::Block | Self::NvmeGeneric)
+    }
+
+    /// Whether its targets exist in memory only: opening one needs no permission and harms nothing.
+    pub fn is_simulated(self) -> bool {
+        matches!(self, Self::Null | Self::Sim)
+    }
+
+    /// The simulated device that a target's name stands for (`null`, `sim:64m,seed=7`), if it is one. The name wins over a
+    /// file of that name.
+    pub fn simulated(name: &OsStr) -> Option<Self> {
+        let scheme = name.to_str()?.split(':').next();
+        [Self::Null, Self::Sim].into_iter().find(|kind| Some(kind.name()) == scheme)
+    }
 }
 
-/// A kind of target that another crate brings: what follows its scheme and a colon is its own to read.
+/// A kind of target that another crate defines; it parses what follows its scheme and a colon.
 ///
-/// Each stands in [`SCHEMES`] once. Null and sim need none: they open nothing.
+/// Each is listed in [`SCHEMES`] once. `null` and `sim` need no scheme: they open nothing.
 pub struct Scheme {
     /// What begins the target's name, such as `pci`.
     pub name: &'static str,
-    /// Opens what the rest of the name says.
+    /// Opens what the rest of the name describes.
     pub open: fn(rest: &str, name: &str) -> Result<Device>,
 }
 
@@ -77,7 +95,7 @@ pub struct Target(Arc<Opened>);
 struct Opened {
     name: String,
     kind: TargetKind,
-    /// None for made-up devices.
+    /// None for simulated devices and for controllers without a kernel driver.
     fd: Option<OwnedFd>,
     bytes: u64,
     block_bytes: u32,
@@ -85,13 +103,13 @@ struct Opened {
     writable: bool,
     /// Number of the block device that holds the data.
     device: Option<(u32, u32)>,
-    /// What stands behind the size of a made-up device; its interface reads it.
+    /// What follows the size of a simulated device; its interface parses it.
     settings: String,
-    /// What the interface of a made-up device keeps with it.
+    /// What the interface of a simulated device keeps with it.
     state: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
-/// How to open a [`Target`]; reading alone and O_DIRECT unless said otherwise.
+/// How to open a [`Target`]: by default for reading only and with O_DIRECT.
 #[derive(Debug, Clone)]
 pub struct TargetOptions {
     write: bool,
@@ -106,10 +124,7 @@ impl Default for TargetOptions {
     }
 }
 
-/// Why a file is not made: the cause that leaves it alone.
-const EXISTS: &str = "it exists already";
-
-/// Sizes of made-up devices that are not given one.
+/// Default sizes of simulated devices.
 const NULL_BYTES: u64 = 1 << 40;
 const SIM_BYTES: u64 = 64 << 20;
 const SIM_BYTES_MAX: u64 = 4 << 30;
@@ -122,14 +137,14 @@ impl TargetOptions {
         self
     }
 
-    /// Whether the page cache is passed by (O_DIRECT, open(2)).
+    /// Whether requests bypass the page cache (O_DIRECT, open(2)).
     #[must_use]
     pub fn direct(mut self, direct: bool) -> Self {
         self.direct = direct;
         self
     }
 
-    /// Makes a new file of this size, readable by its owner; fails if it exists. Implies [`write`](Self::write).
+    /// Creates a file of this size, readable by its owner; fails if it exists. Implies [`write`](Self::write).
     #[must_use]
     pub fn create(mut self, bytes: u64) -> Self {
         self.create_bytes = Some(bytes);
@@ -137,47 +152,40 @@ impl TargetOptions {
         self
     }
 
-    /// What the target is called in messages and records, if not by the name it is opened by.
+    /// The target's name in messages and records, if it differs from the name it is opened by.
     #[must_use]
     pub fn called(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// Opens a file, a block device, `/dev/ngXnY`, `null[:SIZE]`, `sim[:SIZE][,SETTING...]`, or what one of the [`SCHEMES`]
-    /// stands for, such as `pci:0000:00:04.0`.
+    /// Opens a file, a block device, `/dev/ngXnY`, `null[:SIZE]`, `sim[:SIZE][,SETTING...]`, or a target of one of the
+    /// [`SCHEMES`], such as `pci:0000:00:04.0`.
     ///
     /// # Errors
     /// `Unavailable` if it is missing, empty, a directory, not permitted, or its file system has no O_DIRECT; `Usage` if
-    /// a made-up device's size is wrong; `Exhausted` if descriptors run out.
+    /// a simulated device's size is wrong; `Exhausted` if descriptors run out.
     pub fn open(&self, name: impl AsRef<OsStr>) -> Result<Target> {
         let name = name.as_ref();
-        if let Some(target) = self.open_made_up(name)? {
-            return Ok(target);
+        if let Some(kind) = TargetKind::simulated(name) {
+            return self.open_simulated(kind, &name.to_string_lossy());
         }
         if let Some(target) = self.open_by_scheme(name)? {
             return Ok(target);
         }
         let shown = self.name.clone().unwrap_or_else(|| name.to_string_lossy().into_owned());
-        let was_there = rustix::fs::lstat(name).is_ok();
-        let opened = self.open_fd(name, &shown).and_then(|fd| self.describe(fd, shown));
-        if let (Err(error), Some(_)) = (&opened, self.create_bytes)
-            && !was_there
-            && error.cause() != EXISTS
-        {
-            // Made for nothing: too large for its file system, or one without O_DIRECT.
-            let _ = rustix::fs::unlink(name);
-        }
+        let opened = match self.create_bytes {
+            None => self.open_fd(name, &shown).and_then(|fd| self.describe(fd, shown)),
+            Some(bytes) => self.create_file(name, shown, bytes),
+        };
         opened.map(|opened| Target(Arc::new(opened)))
     }
 
-    fn open_made_up(&self, name: &OsStr) -> Result<Option<Target>> {
-        let Some(text) = name.to_str() else { return Ok(None) };
-        let (scheme, rest) = text.split_once(':').unwrap_or((text, ""));
-        let (kind, default_bytes) = match scheme {
-            "null" => (TargetKind::Null, NULL_BYTES),
-            "sim" => (TargetKind::Sim, SIM_BYTES),
-            _ => return Ok(None),
+    fn open_simulated(&self, kind: TargetKind, text: &str) -> Result<Target> {
+        let rest = text.split_once(':').map_or("", |(_, rest)| rest);
+        let (default_bytes, bytes_max) = match kind {
+            TargetKind::Sim => (SIM_BYTES, SIM_BYTES_MAX),
+            _ => (NULL_BYTES, u64::MAX),
         };
         let (size, settings) = match rest.split_once(',') {
             Some((size, settings)) => (size, settings),
@@ -185,10 +193,10 @@ impl TargetOptions {
             None => (rest, ""),
         };
         let bytes = if size.is_empty() { default_bytes } else { size.parse::<Bytes>()?.0 };
-        if bytes < 4096 || (kind == TargetKind::Sim && bytes > SIM_BYTES_MAX) {
+        if bytes < 4096 || bytes > bytes_max {
             return Err(Error::usage(format!("target {text}"), "its size is 4k or more, and for sim 4g or less"));
         }
-        Ok(Some(Target(Arc::new(Opened {
+        Ok(Target(Arc::new(Opened {
             name: self.name.clone().unwrap_or_else(|| text.into()),
             kind,
             fd: None,
@@ -199,7 +207,7 @@ impl TargetOptions {
             device: None,
             settings: settings.into(),
             state: OnceLock::new(),
-        }))))
+        })))
     }
 
     fn open_by_scheme(&self, name: &OsStr) -> Result<Option<Target>> {
@@ -221,59 +229,78 @@ impl TargetOptions {
         }))))
     }
 
+    /// Creates the file. If that fails halfway, for lack of space or of O_DIRECT, the file is removed again: the exclusive
+    /// open proves that this call made it.
+    fn create_file(&self, name: &OsStr, shown: String, bytes: u64) -> Result<Opened> {
+        let fd = self.open_fd(name, &shown)?;
+        let failed = |errno| self.open_error(errno, &shown);
+        let created = rustix::fs::fstat(&fd).map_err(failed)?;
+        // O_DIRECT is set after the open: an open(2) that refuses the flag leaves the new file behind, and its error does
+        // not tell whether it was made.
+        let direct = match self.direct {
+            true => rustix::fs::fcntl_getfl(&fd).and_then(|flags| rustix::fs::fcntl_setfl(&fd, flags | OFlags::DIRECT)),
+            false => Ok(()),
+        };
+        let opened = direct
+            .and_then(|()| rustix::fs::ftruncate(&fd, bytes))
+            .map_err(failed)
+            .and_then(|()| self.describe(fd, shown));
+        let still_named =
+            || rustix::fs::lstat(name).is_ok_and(|now| (now.st_dev, now.st_ino) == (created.st_dev, created.st_ino));
+        if opened.is_err() && still_named() {
+            let _ = rustix::fs::unlink(name);
+        }
+        opened
+    }
+
     fn open_fd(&self, name: &OsStr, shown: &str) -> Result<OwnedFd> {
-        // Looked at before it is opened: opening a device just to refuse it can have effects (a tape rewinds).
+        // Classified before it is opened: opening a device only to refuse it can have effects (a tape rewinds).
         let kind = match rustix::fs::stat(name) {
             Ok(stat) => Some(classify(&stat, shown)?.0),
             Err(_) => None,
         };
+        // With O_NONBLOCK the open of a FIFO or terminal does not block; on files and block devices it has no effect.
         let mut flags = OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
         flags |= if self.write { OFlags::RDWR } else { OFlags::RDONLY };
-        // Passthrough knows no page cache, and its device no flag to pass it by.
-        if self.direct && kind != Some(TargetKind::NvmeGeneric) {
-            flags |= OFlags::DIRECT;
-        }
         if self.create_bytes.is_some() {
             flags |= OFlags::CREATE | OFlags::EXCL;
+        } else if self.direct && kind != Some(TargetKind::NvmeGeneric) {
+            // Passthrough has no page cache to bypass, and its device refuses the flag.
+            flags |= OFlags::DIRECT;
         }
-        // A FIFO or a terminal must not block the open; on files and block devices the flag means nothing.
         let open = |flags| rustix::fs::open(name, flags, Mode::RUSR | Mode::WUSR);
-        // Looking at its access time costs the kernel some 150 instructions per read, and measuring should not change it;
-        // but it is for the owner to leave it alone (open(2), O_NOATIME).
-        let opened = match open(flags | OFlags::NOATIME) {
+        // Updating the access time costs the kernel some 150 instructions per read, and measuring should not change it.
+        // Only the owner may ask for that (open(2), O_NOATIME).
+        match open(flags | OFlags::NOATIME) {
             Err(Errno::PERM) => open(flags),
             opened => opened,
-        };
-        opened.map_err(|errno| {
-            let what = format!("target {shown}");
-            match errno {
-                Errno::NOENT | Errno::NOTDIR => {
-                    Error::unavailable(what, "no such file or device").remedy("check the name")
-                }
-                Errno::INVAL if self.direct => Error::unavailable(what, "its file system does not do O_DIRECT")
-                    .remedy("use --direct false, or another file system"),
-                Errno::ACCESS | Errno::PERM => Error::unavailable(what, "permission denied")
-                    .remedy("run as a user who may open it (root, or group `disk` for block devices)"),
-                Errno::ROFS => Error::unavailable(what, "its file system is read-only").remedy("choose another target"),
-                Errno::EXIST => Error::failed(what, EXISTS).remedy("choose a new name"),
-                errno => Error::system(what, errno),
-            }
-        })
+        }
+        .map_err(|errno| self.open_error(errno, shown))
+    }
+
+    fn open_error(&self, errno: Errno, shown: &str) -> Error {
+        let what = format!("target {shown}");
+        match errno {
+            Errno::NOENT | Errno::NOTDIR => Error::unavailable(what, "no such file or device").remedy("check the name"),
+            Errno::INVAL if self.direct => Error::unavailable(what, "its file system does not support O_DIRECT")
+                .remedy("set direct to false, or use another file system"),
+            Errno::ACCESS | Errno::PERM => Error::unavailable(what, "permission denied")
+                .remedy("run as a user who may open it (root, or group `disk` for block devices)"),
+            Errno::ROFS => Error::unavailable(what, "its file system is read-only").remedy("choose another target"),
+            Errno::EXIST => Error::failed(what, "it exists already").remedy("choose a new name"),
+            errno => Error::system(what, errno),
+        }
     }
 
     fn describe(&self, fd: OwnedFd, name: String) -> Result<Opened> {
         let what = || format!("target {name}");
         let stat = rustix::fs::fstat(&fd).map_err(|errno| Error::system(what(), errno))?;
         let (kind, device) = classify(&stat, &name)?;
-        if let Some(bytes) = self.create_bytes {
-            rustix::fs::ftruncate(&fd, bytes).map_err(|errno| Error::system(what(), errno))?;
-        }
         let bytes = match kind {
             TargetKind::File => stat.st_size as u64,
             TargetKind::NvmeGeneric => device.and_then(|device| block_attribute(device, "size")).unwrap_or(0) * 512,
             _ => rustix::fs::seek(&fd, SeekFrom::End(0)).map_err(|errno| Error::system(what(), errno))?,
         };
-        let bytes = self.create_bytes.unwrap_or(bytes);
         if bytes == 0 {
             return Err(Error::unavailable(what(), "it is empty")
                 .remedy("fill it first (dd if=/dev/urandom of=FILE bs=1M count=1024)"));
@@ -291,7 +318,7 @@ impl TargetOptions {
                 what(),
                 format!("its {bytes} bytes are less than one block of {block_bytes}"),
             )
-            .remedy("use a larger file, or --direct false"));
+            .remedy("use a larger file, or set direct to false"));
         }
         Ok(Opened {
             kind,
@@ -317,7 +344,7 @@ fn classify(stat: &rustix::fs::Stat, name: &str) -> Result<(TargetKind, Option<(
         FileType::BlockDevice => Ok((TargetKind::Block, Some(number(stat.st_rdev)))),
         FileType::CharacterDevice => match nvme_namespace(number(stat.st_rdev)) {
             Some(device) => Ok((TargetKind::NvmeGeneric, Some(device))),
-            None => Err(Error::unavailable(what(), "a character device that is no NVMe namespace")
+            None => Err(Error::unavailable(what(), "a character device other than an NVMe namespace")
                 .remedy("name a file, a block device or /dev/ngXnY")),
         },
         FileType::Directory => Err(Error::unavailable(what(), "it is a directory")
@@ -326,7 +353,7 @@ fn classify(stat: &rustix::fs::Stat, name: &str) -> Result<(TargetKind, Option<(
     }
 }
 
-/// The unit of offsets that a file takes with O_DIRECT, where the kernel tells (statx(2), STATX_DIOALIGN, Linux 6.1).
+/// The unit of offsets that a file takes with O_DIRECT, where the kernel reports it (statx(2), STATX_DIOALIGN, Linux 6.1).
 fn direct_alignment(fd: &OwnedFd) -> Option<u32> {
     let statx = rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
     (statx.stx_mask & StatxFlags::DIOALIGN.bits() != 0).then_some(statx.stx_dio_offset_align).filter(|align| *align > 0)
@@ -354,7 +381,7 @@ impl Target {
         TargetOptions::default()
     }
 
-    /// Opens a target for reading, past the page cache.
+    /// Opens a target for reading with O_DIRECT.
     ///
     /// # Errors
     /// As [`TargetOptions::open`].
@@ -362,12 +389,12 @@ impl Target {
         Self::options().open(name)
     }
 
-    /// What it is called in messages and records.
+    /// Its name in messages and records.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// What kind of thing it is.
+    /// Its kind.
     pub fn kind(&self) -> TargetKind {
         self.0.kind
     }
@@ -382,7 +409,7 @@ impl Target {
         self.0.block_bytes
     }
 
-    /// Whether the page cache is passed by.
+    /// Whether requests bypass the page cache.
     pub fn direct(&self) -> bool {
         self.0.direct
     }
@@ -398,48 +425,48 @@ impl Target {
         self.0.device
     }
 
-    /// A number that sysfs tells of the block device, such as `queue/io_poll`; a partition's disk answers for it.
+    /// A numeric sysfs attribute of the block device, such as `queue/io_poll`; for a partition, that of its disk.
     pub fn device_attribute(&self, attribute: &str) -> Option<u64> {
         block_attribute(self.0.device?, attribute)
     }
 
     /// Whether a file has parts that were never written, holes or merely allocated (lseek(2), SEEK_HOLE): a read of them
-    /// never reaches the device. False where the file system does not tell.
+    /// never reaches the device. False where the file system does not report holes.
     pub fn has_unwritten_parts(&self) -> bool {
         let Some(fd) = self.fd().filter(|_| self.kind() == TargetKind::File) else { return false };
         rustix::fs::seek(fd, SeekFrom::Hole(0)).is_ok_and(|hole| hole < self.bytes())
     }
 
-    /// What followed the size of a made-up device, for its interface to read.
+    /// What followed the size of a simulated device; its interface parses it.
     pub fn settings(&self) -> &str {
         &self.0.settings
     }
 
-    /// What the interface of a made-up device keeps with its target, made on first use; every handle to the target sees
-    /// the same. `None` if something of another type is kept there.
+    /// What the interface of a simulated device keeps with its target, made on first use and shared by every handle to the
+    /// target. `None` if a value of another type is kept there.
     pub fn state<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Option<&T> {
         self.0.state.get_or_init(|| Box::new(make())).downcast_ref()
     }
 
-    /// What the interface keeps with the target, if that is of this type.
+    /// What the interface keeps with the target, if it is of this type.
     pub fn state_of<T: Any>(&self) -> Option<&T> {
         self.0.state.get()?.downcast_ref()
     }
 
-    /// The open descriptor; `None` for what is no file.
+    /// The open descriptor, where its kind [has one](TargetKind::has_descriptor).
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.0.fd.as_ref().map(AsFd::as_fd)
     }
 
-    /// The open descriptor, for an interface that reaches files and devices alone.
+    /// The open descriptor, for an interface that reaches only files and devices.
     ///
     /// # Errors
-    /// `Unavailable` for what is no file.
+    /// `Unavailable` if there is none.
     pub fn require_fd(&self, interface: &str) -> Result<BorrowedFd<'_>> {
         self.fd().ok_or_else(|| {
             Error::usage(
                 format!("{interface} on {}", self.name()),
-                format!("it is reached by path `{}` alone", self.0.kind.name()),
+                format!("only path `{}` reaches it", self.0.kind.name()),
             )
             .with_kind(ErrorKind::Unavailable)
             .remedy("name a file or a block device")
@@ -473,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_file_is_no_target() {
+    fn an_empty_file_is_refused() {
         let path = std::env::temp_dir().join(format!("iolane-empty-{}", std::process::id()));
         std::fs::write(&path, "").unwrap();
         let error = Target::options().direct(false).open(&path).unwrap_err().to_string();
@@ -482,19 +509,19 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_could_not_be_made_in_its_size_is_not_left_behind_and_one_that_was_there_stays() {
+    fn a_file_that_cannot_be_created_in_its_size_is_removed_and_an_existing_one_stays() {
         let path = std::env::temp_dir().join(format!("iolane-create-{}", std::process::id()));
         let create = |bytes| Target::options().direct(false).create(bytes).open(&path);
         assert!(create(1 << 62).is_err());
         assert!(!path.exists());
         drop(create(4096).unwrap());
         let error = create(4096).unwrap_err().to_string();
-        assert!(path.exists() && error.contains(EXISTS), "{error}");
+        assert!(path.exists() && error.contains("it exists already"), "{error}");
         std::fs::remove_file(&path).unwrap();
     }
 
     #[test]
-    fn a_file_that_was_never_written_is_told_from_one_that_was() {
+    fn a_file_that_was_never_written_has_unwritten_parts() {
         let path = std::env::temp_dir().join(format!("iolane-holes-{}", std::process::id()));
         let target = Target::options().direct(false).create(1 << 20).open(&path).unwrap();
         let before = target.has_unwritten_parts();
@@ -514,11 +541,26 @@ mod tests {
     }
 
     #[test]
-    fn made_up_devices_take_a_size_and_settings() {
+    fn simulated_devices_take_a_size_and_settings() {
         let sim = Target::open("sim:1m,seed=7,short=0.5").unwrap();
         assert_eq!((sim.kind(), sim.bytes(), sim.settings()), (TargetKind::Sim, 1 << 20, "seed=7,short=0.5"));
         let sim = Target::open("sim:seed=7").unwrap();
         assert_eq!((sim.bytes(), sim.settings()), (SIM_BYTES, "seed=7"));
         assert_eq!(Target::open("null").unwrap().bytes(), NULL_BYTES);
+    }
+
+    #[test]
+    fn a_simulated_device_is_recognised_by_its_whole_scheme() {
+        use std::os::unix::ffi::OsStrExt as _;
+        for (name, kind) in [
+            ("null", Some(TargetKind::Null)),
+            ("null:1g", Some(TargetKind::Null)),
+            ("sim:seed=7", Some(TargetKind::Sim)),
+            ("nullx", None),
+            ("/sim", None),
+        ] {
+            assert_eq!(TargetKind::simulated(OsStr::new(name)), kind, "{name}");
+        }
+        assert_eq!(TargetKind::simulated(OsStr::from_bytes(b"null:\xff")), None);
     }
 }

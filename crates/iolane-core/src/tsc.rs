@@ -1,9 +1,9 @@
-//! The processor's time stamp counter: whether it can be trusted as a clock, and reading it.
-//! For whoever takes the time of every request; it makes no system call after it was made.
+//! The processor's time stamp counter as a clock, where it is reliable. The engine reads it for every request; reading makes no
+//! system call.
 
 use std::time::{Duration, Instant};
 
-/// How long a counter is compared with the kernel's clock. Each comparison is off by some 30 ns, hence the rate by 3 ppm.
+/// How long the counter is compared with the kernel's clock. Each reading is off by some 30 ns, so the rate is off by 3 ppm.
 const CALIBRATION: Duration = Duration::from_millis(20);
 
 /// The counter, and its rate.
@@ -15,11 +15,11 @@ pub struct Tsc {
 }
 
 impl Tsc {
-    /// The counter with its rate, which takes 20 ms to find; `None` where it is no clock.
+    /// Calibrates the counter, which takes 20 ms; `None` where it is not reliable as a clock.
     ///
-    /// It is one where the kernel takes its own time from it: then the kernel has found that it runs evenly, through every
-    /// sleep state, and alike on all processors, and watches it (Documentation/virt/kvm/x86/timekeeping.rst; what cpuid
-    /// says of it, many virtual machines leave out).
+    /// It is reliable where the kernel uses it as its clock source: the kernel has then checked that it runs at a constant rate
+    /// in every sleep state and is equal on all processors, and monitors it (Documentation/virt/kvm/x86/timekeeping.rst).
+    /// The flag in cpuid is missing in many virtual machines.
     #[cfg(target_arch = "x86_64")]
     pub fn new() -> Option<Self> {
         let source = std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource");
@@ -33,7 +33,7 @@ impl Tsc {
         Some(Self { start, scale: scale.try_into().ok()? })
     }
 
-    /// `None`: on this processor the kernel's clock needs no system call and is all there is.
+    /// `None`: on this architecture the kernel's clock is used, which needs no system call.
     #[cfg(not(target_arch = "x86_64"))]
     pub fn new() -> Option<Self> {
         None
@@ -49,14 +49,14 @@ impl Tsc {
 #[inline(always)]
 fn ticks() -> u64 {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: every 64-bit processor has the instruction. The kernel can forbid it to a process (prctl(2), PR_SET_TSC),
-    // which then could not have taken the time through the vDSO either, as `Tsc::new` has done.
+    // SAFETY: every 64-bit x86 processor has the instruction. The kernel can forbid it to a process (prctl(2), PR_SET_TSC), but
+    // then reading the clock through the vDSO, as `Tsc::new` did, would have failed too.
     return unsafe { std::arch::x86_64::_rdtsc() };
     #[cfg(not(target_arch = "x86_64"))]
     unreachable!("there is no `Tsc` on this processor")
 }
 
-/// The kernel's time and the counter at the same moment: the closest together of a few.
+/// The kernel's time and the counter at the same moment: of 16 pairs, the one read in the shortest time.
 #[cfg(target_arch = "x86_64")]
 fn reading() -> (Instant, u64) {
     let readings = (0..16).map(|_| {
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn the_counter_keeps_pace_with_the_kernels_clock() {
         let Some(tsc) = Tsc::new() else {
-            println!("SKIPPED the time stamp counter: the kernel does not take its own time from it");
+            println!("SKIPPED the time stamp counter: it is not the kernel's clock source");
             return;
         };
         let (begin, begin_ns) = (Instant::now(), tsc.now_ns());

@@ -1,4 +1,4 @@
-//! Sizes, durations and cpu lists as people write them on a command line, parsed once into numbers.
+//! Sizes, durations and cpu lists as written on a command line, parsed once into numbers.
 
 use std::fmt;
 use std::str::FromStr;
@@ -74,7 +74,7 @@ pub fn parse_duration(text: &str) -> Result<Duration> {
     Duration::try_from_secs_f64(seconds).map_err(|_| bad("out of range"))
 }
 
-/// A set of cpus, written `0,2-3`, kept sorted and without doubles.
+/// A set of cpus, written `0,2-3`; sorted, without duplicates.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CpuList(Vec<u32>);
 
@@ -88,7 +88,7 @@ impl FromIterator<u32> for CpuList {
 }
 
 impl CpuList {
-    /// The largest cpu number taken; the kernel's own limit (`CONFIG_NR_CPUS`) is 8192 at most.
+    /// The largest cpu number accepted; the kernel's limit (`CONFIG_NR_CPUS`) is 8192 at most.
     pub const CPU_MAX: u32 = 8191;
 
     /// The cpus, ascending.

@@ -1,33 +1,32 @@
-//! Checks that several interfaces make before they open: targets they reach, options they do not have, access past the
-//! page cache; and which operations a target takes.
+//! Checks that several interfaces make before they open a queue: the targets they reach, the options they lack, direct I/O; and
+//! the operations that a target takes.
 
 use iolane_core::{
     CompletionMode, Error, IoError, IoPath, Operation, Operations, PathOptions, Result, SubmissionMode, Target,
     TargetKind,
 };
 
-/// Refuses targets that take neither file nor block requests: made-up devices, and the generic device of a namespace.
+/// Refuses targets other than files and block devices: simulated devices, and the generic device of a namespace.
 pub(crate) fn file_or_block(path: &IoPath, target: &Target) -> Result<()> {
     target.require_fd(path.interface())?;
     if target.kind() == TargetKind::NvmeGeneric {
         return Err(Error::unavailable(
             format!("{path} on {}", target.name()),
-            "a generic NVMe device takes passthrough commands alone",
+            "a generic NVMe device takes only passthrough commands",
         )
         .remedy("use its block device, or path io_uring_cmd"));
     }
     Ok(())
 }
 
-/// Refuses a request for an operation that the probe did not name: what one kernel or file system makes of it is not for
-/// the caller to find out.
+/// Refuses an operation that the probe did not name, so that the outcome does not depend on the kernel or the file system.
 #[inline]
 pub(crate) fn supported(operations: Operations, operation: &Operation) -> Result<(), IoError> {
     if operations.contains(Operations::of(operation)) { Ok(()) } else { Err(IoError::NOT_SUPPORTED) }
 }
 
-/// What fallocate(2) can do with ranges of a file. It cannot be asked without doing it, so the answer is that of the file
-/// systems known to do it; an overlay hands on to one of them.
+/// The range operations of fallocate(2) on a file. No call reports them, so they are those of the file systems known to have
+/// them; an overlay passes them on to one of these.
 pub(crate) fn ranges_of_file(target: &Target) -> Operations {
     const TMPFS: i64 = 0x0102_1994;
     const OVERLAYFS: i64 = 0x794c_7630;
@@ -43,29 +42,29 @@ pub(crate) fn ranges_of_file(target: &Target) -> Operations {
     }
 }
 
-/// A combination that no kernel allows, and why.
+/// The error of a combination that no kernel allows.
 pub(crate) fn impossible(path: &IoPath, cause: &str) -> Error {
     Error::usage(path.to_string(), cause)
 }
 
-/// Refuses a kernel thread for submissions.
-pub(crate) fn no_spoll(path: &IoPath) -> Result<()> {
+/// Refuses `+sqpoll`.
+pub(crate) fn no_sqpoll(path: &IoPath) -> Result<()> {
     match path.submission {
         SubmissionMode::Default => Ok(()),
-        SubmissionMode::Spoll => Err(impossible(path, "only io_uring has a kernel thread that polls for submissions")
-            .remedy("use io_uring+spoll")),
+        SubmissionMode::Sqpoll => Err(impossible(path, "only io_uring has a kernel thread that polls for submissions")
+            .remedy("use io_uring+sqpoll")),
     }
 }
 
-/// Refuses polling for completions, with the reason; `+int` names what a kernel interface does anyway.
+/// Refuses polling for completions, with the reason. `+int` is what a kernel interface does by default.
 pub(crate) fn no_polling(path: &IoPath, cause: &str) -> Result<()> {
     match path.completion {
         CompletionMode::Default | CompletionMode::Interrupt => Ok(()),
-        CompletionMode::Cpoll | CompletionMode::Hybrid => Err(impossible(path, cause).remedy("use io_uring+cpoll")),
+        CompletionMode::Iopoll | CompletionMode::Hybrid => Err(impossible(path, cause).remedy("use io_uring+iopoll")),
     }
 }
 
-/// Refuses options, all of which are io_uring's.
+/// Refuses options; all of them are io_uring's.
 pub(crate) fn no_options(path: &IoPath) -> Result<()> {
     if path.options == PathOptions::default() {
         return Ok(());
@@ -75,18 +74,19 @@ pub(crate) fn no_options(path: &IoPath) -> Result<()> {
         .remedy("leave it out, or use io_uring"))
 }
 
-/// Refuses targets that polling for completions cannot work on: those in the page cache, and devices without poll queues.
+/// Refuses targets on which polling for completions does not work: those in the page cache, and devices without poll queues.
 pub(crate) fn pollable(path: &IoPath, target: &Target) -> Result<()> {
     let what = format!("{path} on {}", target.name());
     if !target.direct() {
-        return Err(Error::unavailable(what, "the page cache cannot be polled").remedy("use --direct true"));
+        return Err(Error::unavailable(what, "polling needs O_DIRECT, and it is opened through the page cache")
+            .remedy("set direct to true"));
     }
     match target.device_attribute("queue/io_poll") {
         Some(0) => Err(Error::unavailable(what, "the device has no poll queues (queue/io_poll is 0)")
             .remedy("for NVMe boot with nvme.poll_queues=N, for null_blk load it with poll_queues=N")),
         Some(_) => Ok(()),
         None if target.kind() == TargetKind::File => {
-            Err(Error::unavailable(what, "its file system is on no block device that could be polled")
+            Err(Error::unavailable(what, "its file system has no block device to poll")
                 .remedy("choose a file on an NVMe drive"))
         }
         None => Ok(()),

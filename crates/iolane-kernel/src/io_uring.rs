@@ -1,18 +1,18 @@
-//! `io_uring`: one call submits and waits; with `cpoll` and `hybrid` completions are polled for, with `spoll` a kernel
-//! thread takes the submissions and no call is needed. Entries for reads, writes, syncs and ranges; the queue is in `ring`.
+//! `io_uring`: one call submits and waits; with `iopoll` and `hybrid` the kernel polls for completions, with `sqpoll` a kernel
+//! thread takes the submissions and no call is needed. The entries for requests are here, the queue is in `ring`.
 
 use std::io;
 
 use ::io_uring::{IoUring, cqueue, opcode, squeue, types};
 
 use iolane_core::{
-    Buffer, Capabilities, Interface, IoError, IoPath, Operation, Operations, Queue, QueueConfig, Request, Result,
-    Target, TargetKind,
+    Buffer, Capabilities, Interface, IoError, IoPath, Operation, Operations, PathOptions, Queue, QueueConfig, Request,
+    Result, Target, TargetKind,
 };
 
 use crate::checks;
+use crate::command_limits::CommandLimits;
 use crate::kernel::Release;
-use crate::one_command::OneCommand;
 use crate::ring::{self, Encode, RingFile, RingQueue, SetupFlags};
 
 pub(crate) struct IoUringInterface;
@@ -23,7 +23,7 @@ impl Interface for IoUringInterface {
     }
 
     fn summary(&self) -> &'static str {
-        "rings shared with the kernel; one io_uring_enter submits and waits (cpoll: IOPOLL, spoll: SQPOLL, hybrid: sleep then poll)"
+        "rings shared with the kernel; one io_uring_enter submits and waits (iopoll: IOPOLL, sqpoll: SQPOLL, hybrid: sleep then poll)"
     }
 
     fn paths(&self) -> Vec<IoPath> {
@@ -31,13 +31,32 @@ impl Interface for IoUringInterface {
         vec![
             path.clone(),
             path.clone().registered(),
-            path.clone().cpoll(),
-            path.clone().cpoll().registered(),
+            path.clone().iopoll(),
+            path.clone().iopoll().registered(),
             path.clone().hybrid(),
-            path.clone().spoll(),
-            path.clone().spoll().registered(),
-            path.clone().spoll().cpoll(),
-            path.spoll().cpoll().registered(),
+            path.clone().sqpoll(),
+            path.clone().sqpoll().registered(),
+            path.clone().sqpoll().iopoll(),
+            path.sqpoll().iopoll().registered(),
+        ]
+    }
+
+    fn option_variants(&self) -> Vec<IoPath> {
+        let path = IoPath::new(self.name());
+        let with = |path: &IoPath, set: fn(&mut PathOptions)| {
+            let mut path = path.clone();
+            set(&mut path.options);
+            path
+        };
+        let sqpoll = path.clone().sqpoll();
+        vec![
+            with(&path, |options| options.fixed_buffers = true),
+            with(&path, |options| options.fixed_files = true),
+            with(&path, |options| options.defer = true),
+            with(&path, |options| options.coop = true),
+            with(&path, |options| options.plain = true),
+            with(&sqpoll, |options| options.sq_idle_ms = Some(20)),
+            with(&sqpoll, |options| options.share = true),
         ]
     }
 
@@ -50,7 +69,9 @@ impl Interface for IoUringInterface {
         reachable(path, target)?;
         let capabilities = ring::probe(path, target, Entries::on(path, target))?;
         let note = capabilities.request_bytes_max.map(|bytes| {
-            format!("requests of more than {bytes} bytes are refused: Linux before 6.5 may never end such a polled one")
+            format!(
+                "requests of more than {bytes} bytes are refused: Linux before 6.5 may never complete such a polled one"
+            )
         });
         Ok(Capabilities { note, ..capabilities })
     }
@@ -64,27 +85,27 @@ impl Interface for IoUringInterface {
 
 fn reachable(path: &IoPath, target: &Target) -> Result<()> {
     checks::file_or_block(path, target)?;
-    if path.polls_completions() { checks::pollable(path, target) } else { Ok(()) }
+    if path.asks_for_polling() { checks::pollable(path, target) } else { Ok(()) }
 }
 
 /// Makes entries for one target.
 struct Entries {
-    /// What must not be asked for, where the kernel would never end it.
-    unsplit: Option<OneCommand>,
+    /// The largest polled request that the kernel completes, where it does not complete larger ones.
+    unsplit: Option<CommandLimits>,
 }
 
 impl Entries {
     fn on(path: &IoPath, target: &Target) -> Self {
-        let splits = !path.polls_completions() || Release::current().splits_polled_requests();
-        Self { unsplit: if splits { None } else { OneCommand::of(target) } }
+        let splits = !path.asks_for_polling() || Release::current().splits_polled_requests();
+        Self { unsplit: if splits { None } else { CommandLimits::of(target) } }
     }
 }
 
-/// `struct io_uring_sqe` (linux/io_uring.h), as reads and writes use it. The ring library's own constructors for the four
-/// of them, put together where they meet, cost 30 instructions more.
+/// `struct io_uring_sqe` (linux/io_uring.h), as reads and writes use it. The io-uring crate's constructors for the four
+/// opcodes cost 30 instructions more.
 #[repr(C)]
 struct Transfer {
-    /// Opcode, flags, priority and file.
+    /// Opcode, flags, priority and file, as in the first eight bytes of the entry.
     head: u64,
     offset: u64,
     address: u64,
@@ -95,7 +116,7 @@ struct Transfer {
     rest: [u16; 11],
 }
 
-/// The entry for a read or a write, by its opcodes without and with a registered buffer.
+/// The entry for a read or a write; `opcodes` are those without and with a registered buffer.
 #[inline(always)]
 fn transfer(
     opcodes: (u8, u8),
@@ -104,7 +125,7 @@ fn transfer(
     file: RingFile,
     buffer_index: Option<u16>,
 ) -> Result<squeue::Entry, IoError> {
-    // The kernel takes -1 for the file's own position (io_uring_enter(2)), which no request means.
+    // The kernel reads -1 as the file's own position (io_uring_enter(2)), which no request asks for.
     if offset == u64::MAX {
         return Err(IoError::INVALID);
     }
@@ -119,7 +140,7 @@ fn transfer(
         buffer_index: buffer_index.unwrap_or(0),
         rest: [0; 11],
     };
-    // SAFETY: both are the kernel's `struct io_uring_sqe`, all of it initialised.
+    // SAFETY: both types are the kernel's `struct io_uring_sqe`, and all bytes are initialised.
     Ok(unsafe { std::mem::transmute::<Transfer, squeue::Entry>(transfer) })
 }
 
@@ -132,15 +153,15 @@ impl Encode for Entries {
     }
 
     fn operations(path: &IoPath, target: &Target) -> Operations {
-        if path.polls_completions() {
-            // A polled ring takes no request whose end is not polled for (io_uring_setup(2), IORING_SETUP_IOPOLL).
+        if path.asks_for_polling() {
+            // A polled ring takes only requests whose completion is polled for (io_uring_setup(2), IORING_SETUP_IOPOLL).
             return Operations::READ.with(Operations::WRITE);
         }
         let always = Operations::ALL.without(Operations::DISCARD).without(Operations::WRITE_ZEROES);
         if target.kind() == TargetKind::File {
             return always.with(checks::ranges_of_file(target));
         }
-        // fallocate(2) on a block device punches a hole only where the device itself can zero the range.
+        // fallocate(2) punches a hole in a block device only if the device itself can zero the range.
         let zeroes_by_device = target.device_attribute("queue/write_zeroes_unmap_max_bytes").unwrap_or(0) > 0
             || target.device_attribute("queue/write_zeroes_max_bytes").unwrap_or(0) > 0;
         if zeroes_by_device { Operations::ALL } else { Operations::ALL.without(Operations::DISCARD) }
@@ -195,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_and_writes_are_the_entries_that_the_ring_library_makes() {
+    fn reads_and_writes_are_the_entries_that_the_io_uring_crate_makes() {
         let buffer = iolane_core::Pool::new(1, 4096, iolane_core::Pages::Base).unwrap().take().unwrap();
         let (address, bytes) = (buffer.address(), buffer.len() as u32);
         // SAFETY: an entry is 64 bytes, all of them initialised.
@@ -212,11 +233,11 @@ mod tests {
     #[test]
     fn combinations_that_no_kernel_takes_are_refused_with_the_reason() {
         for (path, cause) in [
-            ("io_uring+spoll,defer", "submission thread runs"),
-            ("io_uring+spoll,coop", "submission thread runs"),
+            ("io_uring+sqpoll,defer", "submission thread runs"),
+            ("io_uring+sqpoll,coop", "submission thread runs"),
             ("io_uring,defer,coop", "choose one"),
-            ("io_uring,share", "needs +spoll"),
-            ("io_uring,sqidle=5", "needs +spoll"),
+            ("io_uring,share", "needs +sqpoll"),
+            ("io_uring,sqidle=5", "needs +sqpoll"),
         ] {
             let error = IoUringInterface.validate(&path.parse().unwrap()).unwrap_err().to_string();
             assert!(error.contains(cause), "{path}: {error}");

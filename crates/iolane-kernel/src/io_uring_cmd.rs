@@ -1,5 +1,5 @@
-//! `io_uring_cmd`: NVMe commands passed through the generic character device `/dev/ngXnY` (Linux 5.19), past file system
-//! and block layer. The command layouts are the NVM command set's; the queue is in `ring`.
+//! `io_uring_cmd`: NVMe commands passed through the generic character device `/dev/ngXnY` (Linux 5.19), bypassing file system
+//! and block layer. The command layouts are those of the NVM command set; the queue is in `ring`.
 
 use std::os::fd::AsRawFd;
 
@@ -13,8 +13,8 @@ use iolane_core::{
 };
 
 use crate::checks;
+use crate::command_limits::CommandLimits;
 use crate::kernel::Release;
-use crate::one_command::OneCommand;
 use crate::ring::{self, Encode, RingFile, RingQueue};
 
 pub(crate) struct IoUringCmd;
@@ -25,18 +25,18 @@ impl Interface for IoUringCmd {
     }
 
     fn summary(&self) -> &'static str {
-        "NVMe passthrough on /dev/ngXnY, past file system and block layer"
+        "NVMe passthrough on /dev/ngXnY, bypassing file system and block layer"
     }
 
     fn paths(&self) -> Vec<IoPath> {
         let path = IoPath::new(self.name());
-        vec![path.clone(), path.clone().registered(), path.clone().cpoll(), path.cpoll().registered()]
+        vec![path.clone(), path.clone().registered(), path.clone().iopoll(), path.iopoll().registered()]
     }
 
     fn validate(&self, path: &IoPath) -> Result<()> {
         ring::validate(path)?;
         if path.completion == CompletionMode::Hybrid {
-            return Err(checks::impossible(path, "sleep-then-poll is set up for block devices and files alone here")
+            return Err(checks::impossible(path, "hybrid polling works on files and block devices only")
                 .remedy("use io_uring+hybrid"));
         }
         Ok(())
@@ -45,7 +45,7 @@ impl Interface for IoUringCmd {
     fn probe(&self, path: &IoPath, target: &Target) -> Result<Capabilities> {
         self.validate(path)?;
         let capabilities = ring::probe(path, target, Commands::for_target(path, target)?)?;
-        let polls = path.polls_completions();
+        let polls = path.asks_for_polling();
         Ok(Capabilities {
             note: (polls && !Release::current().at_least(6, 5)).then(|| FAILURES_CRASH.into()),
             ..capabilities
@@ -61,11 +61,11 @@ impl Interface for IoUringCmd {
 /// Makes commands for one namespace.
 struct Commands {
     namespace: u32,
-    /// The kernel lets a privileged process pass a write through a descriptor that was opened for reading
-    /// (drivers/nvme/host/ioctl.c, nvme_cmd_allowed); iolane does not.
+    /// The kernel accepts writes of a privileged process on a descriptor that was opened for reading
+    /// (drivers/nvme/host/ioctl.c, nvme_cmd_allowed); iolane refuses them.
     writable: bool,
     block_shift: u32,
-    /// What a command may move; a passthrough command is not split, and the kernel refuses a larger one.
+    /// The most bytes of one command; passthrough commands are not split, and the kernel refuses a larger one.
     bytes_max: Option<u64>,
     registered_bytes_max: usize,
 }
@@ -75,13 +75,15 @@ const NVME_IOCTL_ID: libc::Ioctl = 0x4e40;
 /// `NVME_URING_CMD_IO` (linux/nvme_ioctl.h): `_IOWR('N', 0x80, struct nvme_uring_cmd)`, 72 bytes.
 const NVME_URING_CMD_IO: u32 = 0xc048_4e80;
 
-/// Polling looks at a command that ended meanwhile (drivers/nvme/host/ioctl.c, nvme_ns_chr_uring_cmd_iopoll, until commit
-/// 9408d8a37e6c); seen on Debian's 6.1.192 as a general protection fault in bio_poll, with drives that fail and are reset.
+/// The kernel's polling can access a command that completed meanwhile (drivers/nvme/host/ioctl.c,
+/// nvme_ns_chr_uring_cmd_iopoll, until commit 9408d8a37e6c); seen on Debian's 6.1.192 as a general protection fault in
+/// bio_poll, with drives that fail and are reset.
 const FAILURES_CRASH: &str =
-    "Linux before 6.5 may crash if the drive fails or is reset while passthrough commands are polled for";
+    "Linux before 6.5 may crash if the drive fails or is reset while passthrough commands are polled";
 
-/// Before Linux 6.12 a passthrough command is refused with EINVAL if the registered buffer it uses has more pages from
-/// there to its end than a command has segments (block/blk-map.c, blk_rq_map_user_bvec, until commit be0e822bb3f5).
+/// Before Linux 6.12 the kernel refuses a passthrough command with EINVAL if its registered buffer has more pages, from the
+/// start of the data to the end of the buffer, than a command has segments (block/blk-map.c, blk_rq_map_user_bvec, until
+/// commit be0e822bb3f5).
 fn registered_bytes_max(target: &Target) -> usize {
     match target.device_attribute("queue/max_segments") {
         Some(segments) if !Release::current().at_least(6, 12) => segments as usize * rustix::param::page_size(),
@@ -99,25 +101,25 @@ impl Commands {
             )
             .remedy("name its /dev/ngXnY as the target"));
         }
-        if path.polls_completions() {
+        if path.asks_for_polling() {
             checks::pollable(path, target)?;
         }
         let fd = target.require_fd(path.interface())?;
         // SAFETY: NVME_IOCTL_ID takes no argument and returns a number.
         let namespace = unsafe { libc::ioctl(fd.as_raw_fd(), NVME_IOCTL_ID) };
         if namespace <= 0 {
-            return Err(Error::system(format!("{what}: asking for its namespace"), std::io::Error::last_os_error()));
+            return Err(Error::system(format!("{what}: NVME_IOCTL_ID"), std::io::Error::last_os_error()));
         }
         Ok(Self {
             namespace: namespace as u32,
             writable: target.writable(),
             block_shift: target.block_bytes().trailing_zeros(),
-            bytes_max: OneCommand::of(target).map(|limits| limits.bytes_max),
+            bytes_max: CommandLimits::of(target).map(|limits| limits.bytes_max),
             registered_bytes_max: registered_bytes_max(target),
         })
     }
 
-    /// First block and number of blocks of a byte range, or `INVALID` if it is not whole blocks.
+    /// First block and number of blocks of a byte range, or `INVALID` if it is not a whole number of blocks.
     fn blocks(&self, offset: u64, bytes: u64) -> Result<(u64, u32), IoError> {
         let mask = (1u64 << self.block_shift) - 1;
         let count = bytes >> self.block_shift;
@@ -159,7 +161,7 @@ impl Encode for Commands {
 
     fn operations(path: &IoPath, _target: &Target) -> Operations {
         let always = Operations::READ.with(Operations::WRITE);
-        match path.polls_completions() {
+        match path.asks_for_polling() {
             true => always,
             false => always.with(Operations::FSYNC).with(Operations::FDATASYNC).with(Operations::WRITE_ZEROES),
         }
@@ -212,8 +214,8 @@ impl Encode for Commands {
                 Operation::Read(buffer) | Operation::Write(buffer) => buffer.len() as u32,
                 _ => 0,
             }),
-            // The driver gave the command up, for its drive did not answer or was reset (drivers/nvme/host/ioctl.c,
-            // NVME_REQ_CANCELLED); no signal was there.
+            // The driver cancelled the command because its drive did not answer or was reset (drivers/nvme/host/ioctl.c,
+            // NVME_REQ_CANCELLED); there was no signal.
             errno if errno == -libc::EINTR => Err(IoError::from_errno(libc::ECANCELED)),
             errno @ ..0 => Err(IoError::from_errno(-errno)),
             status => Err(error_of_status(status as u16)),

@@ -1,4 +1,4 @@
-//! Which kernel runs here: behaviour that changed with a release and cannot be asked for otherwise.
+//! The release of the running kernel, for behaviour that changed with a release and that no call reports.
 
 use iolane_core::units::Bytes;
 
@@ -10,7 +10,7 @@ pub(crate) struct Release {
 }
 
 impl Release {
-    /// Of the running kernel.
+    /// That of the running kernel.
     pub(crate) fn current() -> Self {
         Self::parse(&rustix::system::uname().release().to_string_lossy())
     }
@@ -29,8 +29,8 @@ impl Release {
         self.version >= (major, minor)
     }
 
-    /// Whether RWF_HIPRI makes a blocking read poll. Linux 5.19 took that away (commit 9650b453a3d4), and Red Hat
-    /// carried the change back to 5.14.0-114.el9.
+    /// Whether RWF_HIPRI makes a blocking read poll. Linux 5.19 removed that (commit 9650b453a3d4), and Red Hat backported the
+    /// change to 5.14.0-114.el9.
     pub(crate) fn polls_blocking_reads(&self) -> bool {
         let red_hat_build = self
             .text
@@ -43,18 +43,18 @@ impl Release {
         }
     }
 
-    /// Whether a polled request that is larger than a device's largest command ends.
+    /// Whether a polled request that is larger than one command of the device completes.
     ///
-    /// From Linux 6.2 (commit 9cea62b2cbab, carried back to 5.15 and 6.1) until 6.5 (commit 2bc057692599) it does not:
-    /// the block layer marks polled requests as not to wait, and ends those it would have to split with EAGAIN, on which
-    /// io_uring's worker tries again, for ever, at the cost of a whole core. Seen on Debian's 6.1.192; Red Hat's 5.14
-    /// counts among them because it carries much of those years. Seen to end on 5.10.262 and 6.12.117.
+    /// From Linux 6.2 (commit 9cea62b2cbab, backported to 5.15 and 6.1) until 6.5 (commit 2bc057692599) it does not: the block
+    /// layer marks polled requests as non-blocking and fails those it would have to split with EAGAIN, on which io_uring's
+    /// worker retries forever and occupies a core. Seen on Debian's 6.1.192; Red Hat's 5.14 is counted as affected because it
+    /// contains many backports of those years. Seen to complete on 5.10.262 and 6.12.117.
     pub(crate) fn splits_polled_requests(&self) -> bool {
         !self.at_least(5, 14) || self.at_least(6, 5)
     }
 }
 
-/// The locked-memory limit in words, for errors that it causes.
+/// The locked-memory limit as text, for the errors that it causes.
 pub(crate) fn memory_lock_limit() -> String {
     match rustix::process::getrlimit(rustix::process::Resource::Memlock).current {
         Some(bytes) => Bytes(bytes).to_string(),

@@ -1,15 +1,17 @@
 //! Every path to a disk through the Linux kernel, one file per interface, and the registry that lists them.
-//! To add an interface: write its file, add its line to [`INTERFACES`]; help, `probe`, the docs' table and the
-//! conformance suite follow from there.
+//! To add an interface, write its file and add its line to [`INTERFACES`]; help, `probe`, surveys, charts and the
+//! conformance suite read the registry.
+#![warn(missing_docs)]
 
+mod blocking;
 mod checks;
+mod command_limits;
 mod io_uring;
 mod io_uring_cmd;
 mod io_workers;
 mod kernel;
 mod libaio;
 mod null;
-mod one_command;
 #[cfg(target_env = "gnu")]
 mod posix_aio;
 mod psync;

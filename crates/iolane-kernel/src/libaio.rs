@@ -1,5 +1,5 @@
 //! `libaio`: the kernel's native asynchronous I/O by raw system calls (io_submit(2), io_getevents(2)).
-//! Completions are read from the ring that the kernel maps into the process where that is valid, without a system call.
+//! Where the layout is known, completions are read without a system call from the ring that the kernel maps into the process.
 
 use std::collections::VecDeque;
 use std::mem::MaybeUninit;
@@ -11,11 +11,10 @@ use rustix::io::Errno;
 use iolane_core::capability::check_depth;
 use iolane_core::{
     Capabilities, Completion, Error, Interface, IoError, IoPath, Operation, Operations, Queue, QueueConfig, Request,
-    Result, Target,
+    Result, Slots, Target,
 };
 
 use crate::checks;
-use iolane_core::Slots;
 
 pub(crate) struct Libaio;
 
@@ -27,7 +26,7 @@ impl Interface for Libaio {
     }
 
     fn summary(&self) -> &'static str {
-        "io_submit/io_getevents by raw system calls; asynchronous with O_DIRECT alone; never polls"
+        "io_submit/io_getevents by raw system calls; asynchronous only with O_DIRECT; never polls"
     }
 
     fn paths(&self) -> Vec<IoPath> {
@@ -36,14 +35,14 @@ impl Interface for Libaio {
 
     fn validate(&self, path: &IoPath) -> Result<()> {
         checks::no_options(path)?;
-        checks::no_spoll(path)?;
+        checks::no_sqpoll(path)?;
         checks::no_polling(path, "the kernel's aio has no polled completion (a patch for it never landed)")
     }
 
     fn probe(&self, path: &IoPath, target: &Target) -> Result<Capabilities> {
         self.validate(path)?;
         checks::file_or_block(path, target)?;
-        // The kernel may be built without it (CONFIG_AIO), or the machine be out of contexts.
+        // The kernel may lack it (CONFIG_AIO), or the machine may be out of contexts.
         Context::new(path, 1)?;
         Ok(Capabilities {
             depth_max: DEPTH_MAX,
@@ -51,7 +50,8 @@ impl Interface for Libaio {
             request_bytes_max: None,
             event_fd: true,
             unregistered_memory: None,
-            note: (!target.direct()).then(|| "without O_DIRECT io_submit blocks until the data is there".into()),
+            note: (!target.direct())
+                .then(|| "without O_DIRECT io_submit blocks until the data is read or written".into()),
         })
     }
 
@@ -93,7 +93,7 @@ struct IoEvent {
     res2: i64,
 }
 
-/// Most completions that one io_getevents call brings.
+/// Most completions of one io_getevents(2) call.
 const EVENTS_AT_ONCE: usize = 256;
 
 /// The head of the ring that io_setup maps into the process (fs/aio.c, `struct aio_ring`), followed by its events.
@@ -102,7 +102,7 @@ struct RingHeader {
     id: u32,
     /// Number of events the ring holds.
     nr: u32,
-    /// The next event to read; written by whoever reads.
+    /// The next event to read; written by the reader.
     head: AtomicU32,
     /// The next event to be written; written by the kernel.
     tail: AtomicU32,
@@ -115,7 +115,7 @@ struct RingHeader {
 /// `AIO_RING_MAGIC` (fs/aio.c).
 const RING_MAGIC: u32 = 0xa10a_10a1;
 
-/// An aio context of the kernel's, destroyed when dropped; destroying waits for all it has in flight.
+/// An aio context of the kernel, destroyed when dropped; that waits for everything it has in flight.
 struct Context {
     id: libc::c_ulong,
     /// The mapped ring, where reading it in user space is valid.
@@ -150,22 +150,22 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: the context is ours and used no more. The call returns when nothing of it is in flight, so that the
-        // slots and their buffers, dropped after this, are the kernel's no longer (fs/aio.c, io_destroy).
+        // SAFETY: the context is ours and is not used after this. The call returns when nothing is in flight, so that the kernel
+        // no longer uses the slots and their buffers, which are dropped next (fs/aio.c, io_destroy).
         unsafe { libc::syscall(libc::SYS_io_destroy, self.id) };
     }
 }
 
 struct LibaioQueue {
-    // Dropped first, for it waits until the kernel is done with all that follows.
+    // Dropped first: that waits until the kernel no longer uses the fields below.
     context: Context,
     target: Target,
     slots: Slots,
     /// The control block of each slot; the kernel copies it during io_submit.
     blocks: Box<[libc::iocb]>,
-    /// Blocks submitted and not yet handed over.
+    /// Blocks submitted and not yet given to the kernel.
     pending: Vec<*mut libc::iocb>,
-    /// Requests that ended without the kernel: operations libaio has not, and those that io_submit turned down.
+    /// Requests that completed without the kernel: operations that libaio lacks, and those that io_submit rejected.
     refused: Vec<Completion>,
     events: Box<[IoEvent]>,
     event_fd: Option<OwnedFd>,
@@ -173,14 +173,14 @@ struct LibaioQueue {
 }
 
 impl LibaioQueue {
-    /// Ends a request that the kernel does not have. It raises the descriptor to wait on in the kernel's place: an event
-    /// loop sleeps until that is readable.
+    /// Completes a request that the kernel does not have, and makes the event descriptor readable in its place: an event loop
+    /// sleeps until then.
     #[cold]
     fn refuse(&mut self, request: Request, error: IoError) {
         self.refused.push(request.complete(Err(error)));
         if let Some(event_fd) = &self.event_fd {
             self.syscalls += 1;
-            // Fails only when the counter is full, and then the descriptor is readable.
+            // It fails only if the counter is full, and then the descriptor is readable.
             let _ = rustix::io::write(event_fd, &1u64.to_ne_bytes());
         }
     }
@@ -200,6 +200,7 @@ impl LibaioQueue {
         let Some(fd) = self.target.fd() else { return };
         let offset = request.offset;
         let slot = self.slots.insert(request);
+        debug_assert!((slot as usize) < self.blocks.len(), "each slot has a control block");
         let block = &mut self.blocks[slot as usize];
         block.aio_data = u64::from(slot);
         block.aio_lio_opcode = opcode;
@@ -215,7 +216,7 @@ impl LibaioQueue {
         self.pending.push(&raw mut *block);
     }
 
-    /// Appends what the mapped ring holds, and says how many; `None` if the ring cannot be read in user space.
+    /// Appends the completions in the mapped ring and returns how many; `None` if the ring cannot be read in user space.
     #[inline]
     fn reap_mapped(&mut self, completions: &mut Vec<Completion>) -> Option<usize> {
         let header = self.context.ring?;
@@ -223,12 +224,17 @@ impl LibaioQueue {
         // events before `tail` are not written by the kernel while we read: it fills an event before it publishes the
         // tail (fs/aio.c, aio_complete: smp_wmb between the two), with which the Acquire below pairs, and it does not
         // fill that place again before it sees our head move past it, which the Release below publishes after the copy.
-        // No one else moves the head: io_getevents is called on this thread alone, and not at the same time.
+        // Nothing else moves the head: io_getevents is called only on this thread, and not at the same time.
         unsafe {
             let ring = &*header;
             let events = header.byte_add(ring.header_length as usize).cast::<IoEvent>();
             let mut head = ring.head.load(Ordering::Relaxed);
             let tail = ring.tail.load(Ordering::Acquire);
+            debug_assert!(
+                head < ring.nr && tail < ring.nr,
+                "both are indices of the ring: {head}, {tail} of {}",
+                ring.nr
+            );
             let mut count = 0;
             while head != tail {
                 let event = *events.add(head as usize);
@@ -267,6 +273,7 @@ impl LibaioQueue {
                 }
                 return Err(Error::system("libaio: io_getevents", error));
             }
+            debug_assert!(got as usize <= self.events.len(), "the kernel returns no more events than fit");
             for event in &self.events[..got as usize] {
                 complete(&mut self.slots, *event, completions);
             }
@@ -299,6 +306,7 @@ impl Queue for LibaioQueue {
     }
 
     fn flush(&mut self) -> Result<()> {
+        debug_assert!(self.pending.len() <= self.slots.in_flight(), "every pending block has a slot");
         let mut first = 0;
         while first < self.pending.len() {
             let rest = &self.pending[first..];
@@ -316,10 +324,10 @@ impl Queue for LibaioQueue {
             let in_kernel = self.slots.in_flight() - rest.len();
             match errno {
                 Errno::INTR => {}
-                // Out of the kernel's room: what is in flight will make some.
+                // The kernel has no room: requests in flight will make some.
                 Errno::AGAIN if in_kernel > 0 => break,
                 _ => {
-                    // The first of the rest was turned down (io_submit(2)); it ends with that error, the others go on.
+                    // The first of the rest was rejected (io_submit(2)); it completes with the error, the others continue.
                     // SAFETY: as above, the pointer is to a control block of ours.
                     let slot = unsafe { (*rest[0]).aio_data };
                     if let Some(request) = self.slots.take(slot) {
@@ -343,7 +351,7 @@ impl Queue for LibaioQueue {
             count += self.refused.len();
             completions.append(&mut self.refused);
             if let Some(event_fd) = &self.event_fd {
-                // Reset before the ring is read, so that a completion which comes later makes it readable again.
+                // Reset before the ring is read, so that a later completion makes it readable again.
                 let mut counter = [0; 8];
                 self.syscalls += 1;
                 let _ = rustix::io::read(event_fd, &mut counter);

@@ -1,11 +1,12 @@
-//! `null`: completes every request at once and moves nothing. It exists to measure what the engine itself costs.
+//! `null`: completes every request at once and moves no data, to measure the cost of the engine. Copy this file to add an
+//! interface with a queue of its own. It makes no system call.
 
 use std::collections::VecDeque;
 
 use iolane_core::capability::check_depth;
 use iolane_core::{
     Capabilities, Completion, Error, Interface, IoPath, Operation, Operations, Queue, QueueConfig, Request, Result,
-    Target, TargetKind,
+    SyscallUse, Target, TargetKind,
 };
 
 use crate::checks;
@@ -23,8 +24,12 @@ impl Interface for Null {
         "no kernel and no device: completes at once, to measure the engine itself"
     }
 
-    fn reaches(&self, kind: TargetKind) -> bool {
-        kind == TargetKind::Null
+    fn own_target(&self) -> Option<TargetKind> {
+        Some(TargetKind::Null)
+    }
+
+    fn syscall_use(&self, _path: &IoPath) -> SyscallUse {
+        SyscallUse::None
     }
 
     fn paths(&self) -> Vec<IoPath> {
@@ -32,8 +37,8 @@ impl Interface for Null {
     }
 
     fn validate(&self, path: &IoPath) -> Result<()> {
-        checks::no_spoll(path)?;
-        checks::no_polling(path, "there is nothing to poll")?;
+        checks::no_sqpoll(path)?;
+        checks::no_polling(path, "it has no device to poll")?;
         checks::no_options(path)
     }
 
@@ -44,7 +49,7 @@ impl Interface for Null {
                 format!("{path} on {}", target.name()),
                 "it moves no data, so it takes no real target",
             )
-            .remedy("use --target null"));
+            .remedy("use target null"));
         }
         Ok(Capabilities {
             depth_max: DEPTH_MAX,

@@ -1,5 +1,5 @@
-//! `posix_aio`: glibc's aio_read and aio_write (aio(7)), a pool of threads in this process that make blocking calls.
-//! glibc serves one descriptor with one thread at a time, so depth brings no parallel I/O on one target.
+//! `posix_aio`: glibc's aio_read and aio_write (aio(7)), a pool of threads in this process that make blocking calls. glibc
+//! serves one descriptor with one thread at a time, so a deeper queue does not make I/O on one target parallel.
 
 use std::collections::VecDeque;
 use std::os::fd::AsRawFd;
@@ -9,15 +9,14 @@ use rustix::io::Errno;
 use iolane_core::capability::check_depth;
 use iolane_core::{
     Capabilities, Completion, Error, Interface, IoError, IoPath, Operation, Operations, Queue, QueueConfig, Request,
-    Result, Target,
+    Result, Slots, Target,
 };
 
 use crate::checks;
-use iolane_core::Slots;
 
 pub(crate) struct PosixAio;
 
-/// glibc scans all control blocks on each wait, so a deep queue costs more than it brings.
+/// glibc scans all control blocks on each wait, so a deeper queue costs more than it gains.
 const DEPTH_MAX: u32 = 4096;
 
 impl Interface for PosixAio {
@@ -35,7 +34,7 @@ impl Interface for PosixAio {
 
     fn validate(&self, path: &IoPath) -> Result<()> {
         checks::no_options(path)?;
-        checks::no_spoll(path)?;
+        checks::no_sqpoll(path)?;
         checks::no_polling(path, "its threads make plain blocking calls, which do not poll")
     }
 
@@ -71,27 +70,28 @@ impl Interface for PosixAio {
 struct PosixAioQueue {
     target: Target,
     slots: Slots,
-    /// The control block of each slot; glibc reads and writes those of started requests from its threads.
+    /// The control block of each slot; glibc's threads read and write those of started requests.
     blocks: Box<[libc::aiocb]>,
     /// Slots submitted and not yet started.
     pending: Vec<u32>,
-    /// Slots that glibc has.
+    /// Slots handed to glibc.
     started: Vec<u32>,
     /// Requests that never started.
     refused: Vec<Completion>,
 }
 
 impl PosixAioQueue {
-    /// A pointer to a slot's control block that makes no reference to it, which glibc's threads may be writing.
+    /// A pointer to a slot's control block. It is not a reference, because glibc's threads may be writing the block.
     fn block(&mut self, slot: u32) -> *mut libc::aiocb {
-        debug_assert!((slot as usize) < self.blocks.len());
+        debug_assert!((slot as usize) < self.blocks.len(), "each slot has a control block");
         self.blocks.as_mut_ptr().wrapping_add(slot as usize)
     }
 
-    /// Fills in the control block of a request that glibc does not have yet, and starts it.
+    /// Fills in the control block of a pending request and hands it to glibc.
     fn start(&mut self, slot: u32, operation: Start) -> i32 {
         let fd = self.target.fd().map_or(-1, |fd| fd.as_raw_fd());
         let block = self.block(slot);
+        debug_assert!(!self.started.contains(&slot), "glibc must not have the block it is about to be given");
         // SAFETY: the slot is pending, so glibc does not use the block yet. The buffer it points to stays in `self.slots`
         // until glibc says that the request is done; `Drop` waits for that.
         unsafe {
@@ -114,7 +114,7 @@ impl PosixAioQueue {
         }
     }
 
-    /// Appends those that are done, and says how many.
+    /// Appends the completions of requests that are done, and returns how many.
     fn take_done(&mut self, completions: &mut Vec<Completion>) -> usize {
         let before = completions.len();
         let mut index = 0;
@@ -131,6 +131,7 @@ impl PosixAioQueue {
             let returned = unsafe { libc::aio_return(block) };
             let result = if errno == 0 { IoError::check(returned as i64) } else { Err(IoError::from_errno(errno)) };
             self.started.swap_remove(index);
+            debug_assert!(self.slots.get(slot).is_some(), "a started request keeps its slot");
             if let Some(request) = self.slots.take(slot.into()) {
                 completions.push(request.complete(result));
             }
@@ -155,7 +156,7 @@ impl PosixAioQueue {
     }
 }
 
-/// What to tell glibc of a request.
+/// The arguments of a request for glibc.
 enum Start {
     Read { address: *mut u8, bytes: usize, offset: u64 },
     Write { address: *mut u8, bytes: usize, offset: u64 },
@@ -204,7 +205,7 @@ impl Queue for PosixAioQueue {
             }
             let errno = Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO);
             if errno == Errno::AGAIN && !self.started.is_empty() {
-                // Out of glibc's room: what is started will make some.
+                // glibc has no room: requests in flight will make some.
                 break;
             }
             if let Some(request) = self.slots.take((*slot).into()) {
@@ -242,14 +243,14 @@ impl Queue for PosixAioQueue {
         self.slots.in_flight() + self.refused.len()
     }
 
-    /// glibc's threads make them, out of our sight.
+    /// glibc's threads make them, where they cannot be counted.
     fn syscalls(&self) -> Option<u64> {
         None
     }
 }
 
 impl Drop for PosixAioQueue {
-    /// Cancels what glibc's threads have not begun, and waits for the rest: they write to the buffers.
+    /// Cancels requests that glibc's threads have not begun, and waits for the others, which write to the buffers.
     fn drop(&mut self) {
         if let Some(fd) = self.target.fd().map(|fd| fd.as_raw_fd()) {
             for index in 0..self.started.len() {
@@ -261,7 +262,7 @@ impl Drop for PosixAioQueue {
         let mut ended = Vec::new();
         while !self.started.is_empty() {
             if self.take_done(&mut ended) == 0 && self.wait().is_err() {
-                // Not to be waited for: better to lose the memory than to share it with glibc's threads.
+                // The wait failed: the memory is leaked rather than shared with glibc's threads.
                 std::mem::forget(std::mem::replace(&mut self.slots, Slots::new(0)));
                 std::mem::forget(std::mem::take(&mut self.blocks));
                 return;

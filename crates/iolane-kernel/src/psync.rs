@@ -1,7 +1,6 @@
-//! `psync`: one blocking system call per request, as most programs do it; the model for a new interface.
-//! `psync+cpoll` adds RWF_HIPRI (preadv2(2)), which kernels before 5.19 honour by polling the device.
+//! `psync`: one blocking system call per request, as most programs do it. Copy this file to add an interface that blocks;
+//! the queue is in `blocking`. `psync+iopoll` adds RWF_HIPRI (preadv2(2)), with which kernels before 5.19 poll the device.
 
-use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -10,10 +9,11 @@ use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
 
 use iolane_core::capability::check_depth;
 use iolane_core::{
-    Capabilities, Completion, CompletionMode, Error, Interface, IoError, IoPath, Operation, Operations, Queue,
-    QueueConfig, Request, Result, Target, TargetKind,
+    Capabilities, CompletionMode, Error, Interface, IoError, IoPath, Operation, Operations, Queue, QueueConfig,
+    Request, Result, Target, TargetKind,
 };
 
+use crate::blocking::{Blocking, Transfer};
 use crate::checks;
 use crate::kernel::Release;
 
@@ -25,29 +25,34 @@ impl Interface for Psync {
     }
 
     fn summary(&self) -> &'static str {
-        "blocking pread/pwrite, one system call per request (cpoll: preadv2 with RWF_HIPRI)"
+        "blocking pread/pwrite, one system call per request (iopoll: preadv2 with RWF_HIPRI)"
     }
 
     fn paths(&self) -> Vec<IoPath> {
         let path = IoPath::new(self.name());
-        vec![path.clone(), path.cpoll()]
+        vec![path.clone(), path.iopoll()]
+    }
+
+    fn is_blocking(&self) -> bool {
+        true
     }
 
     fn validate(&self, path: &IoPath) -> Result<()> {
         checks::no_options(path)?;
-        checks::no_spoll(path)?;
+        checks::no_sqpoll(path)?;
         match path.completion {
-            CompletionMode::Cpoll => Ok(()),
-            _ => {
-                checks::no_polling(path, "sleeping first and polling then was a setting of the device, until Linux 6.4")
-            }
+            CompletionMode::Iopoll => Ok(()),
+            _ => checks::no_polling(
+                path,
+                "hybrid polling of blocking calls was a setting of the device (queue/io_poll_delay) until Linux 6.4",
+            ),
         }
     }
 
     fn probe(&self, path: &IoPath, target: &Target) -> Result<Capabilities> {
         self.validate(path)?;
         checks::file_or_block(path, target)?;
-        if path.polls_completions() {
+        if path.asks_for_polling() {
             polled_reads(path, target)?;
         }
         let always = Operations::ALL.without(Operations::DISCARD).without(Operations::WRITE_ZEROES);
@@ -69,17 +74,12 @@ impl Interface for Psync {
     fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
         let capabilities = self.probe(path, target)?;
         check_depth(path, config.depth, capabilities.depth_max)?;
-        Ok(Box::new(PsyncQueue {
-            target: target.clone(),
-            hipri: path.polls_completions(),
-            operations: capabilities.operations,
-            state: State::Idle,
-            syscalls: 0,
-        }))
+        let call = Call { target: target.clone(), hipri: path.asks_for_polling(), syscalls: 0 };
+        Ok(Box::new(Blocking::new(capabilities.operations, call)))
     }
 }
 
-/// Refuses `psync+cpoll` where the flag is accepted and does nothing: its figures would be those of `psync`.
+/// Refuses `psync+iopoll` where the kernel accepts the flag and ignores it: the figures would be those of `psync`.
 fn polled_reads(path: &IoPath, target: &Target) -> Result<()> {
     checks::pollable(path, target)?;
     let release = Release::current();
@@ -93,52 +93,40 @@ fn polled_reads(path: &IoPath, target: &Target) -> Result<()> {
             release.text()
         ),
     )
-    .remedy("use io_uring+cpoll"))
+    .remedy("use io_uring+iopoll"))
 }
 
-struct PsyncQueue {
+/// Makes the system calls.
+struct Call {
     target: Target,
     hipri: bool,
-    operations: Operations,
-    state: State,
     syscalls: u64,
 }
 
-/// The one request there can be.
-enum State {
-    Idle,
-    Submitted(Request),
-    Done(Completion),
-}
-
-impl PsyncQueue {
-    /// Carries the request out, however long it blocks.
+impl Transfer for Call {
     #[inline(always)]
-    fn perform(&mut self, mut request: Request) -> Completion {
-        if !matches!(request.operation, Operation::Read(_) | Operation::Write(_))
-            && let Err(error) = checks::supported(self.operations, &request.operation)
-        {
-            return request.complete(Err(error));
-        }
+    fn transfer(&mut self, request: &mut Request) -> Result<u32, IoError> {
         self.syscalls += 1;
-        let Some(fd) = self.target.fd() else {
-            return request.complete(Err(IoError::NOT_SUPPORTED));
-        };
+        let Some(fd) = self.target.fd() else { return Err(IoError::NOT_SUPPORTED) };
         let offset = request.offset;
         let result = match &mut request.operation {
             Operation::Read(buffer) if !self.hipri => retry_on_intr(|| rustix::io::pread(fd, &mut buffer[..], offset)),
             Operation::Write(buffer) if !self.hipri => retry_on_intr(|| rustix::io::pwrite(fd, buffer, offset)),
             operation => rare_call(fd, self.target.kind(), offset, operation),
         };
-        request.complete(result.map(|bytes| bytes as u32).map_err(IoError::from))
+        result.map(|bytes| bytes as u32).map_err(IoError::from)
+    }
+
+    fn syscalls(&self) -> Option<u64> {
+        Some(self.syscalls)
     }
 }
 
-/// Everything but plain reads and writes.
+/// Everything except plain reads and writes.
 #[inline(never)]
 fn rare_call(fd: BorrowedFd<'_>, kind: TargetKind, offset: u64, operation: &mut Operation) -> Result<usize, Errno> {
     retry_on_intr(|| match operation {
-        // preadv2(2) takes -1 for the file's own position, which no request means.
+        // preadv2(2) reads -1 as the file's own position, which no request asks for.
         Operation::Read(_) | Operation::Write(_) if offset == u64::MAX => Err(Errno::INVAL),
         Operation::Read(buffer) => {
             rustix::io::preadv2(fd, &mut [IoSliceMut::new(buffer)], offset, ReadWriteFlags::HIPRI)
@@ -166,64 +154,5 @@ fn discard(fd: BorrowedFd<'_>, offset: u64, bytes: u64) -> Result<(), Errno> {
     match unsafe { libc::ioctl(fd.as_raw_fd(), BLKDISCARD, range.as_ptr()) } {
         -1 => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)),
         _ => Ok(()),
-    }
-}
-
-impl Queue for PsyncQueue {
-    #[inline]
-    fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize {
-        if !matches!(self.state, State::Idle) {
-            return 0;
-        }
-        match requests.pop_front() {
-            None => 0,
-            Some(request) => {
-                self.state = State::Submitted(request);
-                1
-            }
-        }
-    }
-
-    fn flush(&mut self) -> Result<()> {
-        if let State::Submitted(request) = std::mem::replace(&mut self.state, State::Idle) {
-            self.state = State::Done(self.perform(request));
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn reap(&mut self, _min: usize, completions: &mut Vec<Completion>) -> Result<usize> {
-        // Done even for `min = 0`: there is no one else who would carry the request out.
-        let completion = match std::mem::replace(&mut self.state, State::Idle) {
-            State::Idle => return Ok(0),
-            State::Submitted(request) => self.perform(request),
-            State::Done(completion) => completion,
-        };
-        completions.push(completion);
-        Ok(1)
-    }
-
-    /// Without a stay in between, where nothing waits already.
-    fn turn(&mut self, requests: &mut Vec<Request>, min: usize, completions: &mut Vec<Completion>) -> Result<usize> {
-        if !matches!(self.state, State::Idle) {
-            return self.reap(min, completions);
-        }
-        if requests.is_empty() {
-            return Ok(0);
-        }
-        completions.push(self.perform(requests.remove(0)));
-        Ok(1)
-    }
-
-    fn depth(&self) -> usize {
-        1
-    }
-
-    fn in_flight(&self) -> usize {
-        usize::from(!matches!(self.state, State::Idle))
-    }
-
-    fn syscalls(&self) -> Option<u64> {
-        Some(self.syscalls)
     }
 }

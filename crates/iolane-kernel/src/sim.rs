@@ -1,5 +1,5 @@
-//! `sim`: a device in memory that answers in virtual time, with latencies, short transfers, errors and reordering drawn
-//! from a seed. Tests use it to see what engines and claims make of behaviour that no real device shows on demand.
+//! `sim`: a device in memory that completes requests in virtual time, with latencies, short transfers, errors and reordering
+//! drawn from a seed. Tests use it for behaviour that no real device shows on demand. It makes no system call.
 
 use std::collections::VecDeque;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use iolane_core::capability::check_depth;
 use iolane_core::{
     Capabilities, Completion, Error, Interface, IoError, IoPath, Operation, Operations, Queue, QueueConfig, Request,
-    Result, Target, TargetKind, units,
+    Result, SyscallUse, Target, TargetKind, units,
 };
 
 use crate::checks;
@@ -21,22 +21,22 @@ pub(crate) struct Sim;
 
 const DEPTH_MAX: u32 = 4096;
 
-/// How a simulated device behaves; written behind the size of its target: `sim:64m,seed=7,short=0.01`.
+/// The behaviour of a simulated device, written after the size of its target: `sim:64m,seed=7,short=0.01`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SimSettings {
-    /// Draws everything else.
+    /// Seed of everything below.
     pub seed: u64,
     /// The least time a request takes, in nanoseconds (`latency=80us`).
     pub latency_ns: u64,
-    /// Up to this much is added to it, evenly drawn, in nanoseconds; it is what reorders completions (`jitter=40us`).
+    /// The most that is added to the latency, uniformly drawn, in nanoseconds (`jitter=40us`). It reorders completions.
     pub jitter_ns: u64,
-    /// The share of reads and writes that move less than asked for (`short=0.01`).
+    /// The share of reads and writes that move fewer bytes than requested (`short=0.01`).
     pub short: f64,
     /// The share of requests that fail with EIO (`error=0.001`).
     pub error: f64,
-    /// Every so many requests the device stops for `stall_ns` (`stall-every=1000`).
+    /// The device stalls once per this many requests, for `stall_ns`; 0 for never (`stall-every=1000`).
     pub stall_every: u64,
-    /// How long it stops, in nanoseconds (`stall=100ms`).
+    /// The length of a stall in nanoseconds (`stall=100ms`).
     pub stall_ns: u64,
 }
 
@@ -65,7 +65,7 @@ impl FromStr for SimSettings {
                     .parse::<f64>()
                     .ok()
                     .filter(|share| (0.0..=1.0).contains(share))
-                    .ok_or_else(|| bad("not a share from 0 to 1"))
+                    .ok_or_else(|| bad("not a number from 0 to 1"))
             };
             match name {
                 "seed" => settings.seed = number()?,
@@ -91,8 +91,12 @@ impl Interface for Sim {
         "a device simulated in memory and virtual time, for tests"
     }
 
-    fn reaches(&self, kind: TargetKind) -> bool {
-        kind == TargetKind::Sim
+    fn own_target(&self) -> Option<TargetKind> {
+        Some(TargetKind::Sim)
+    }
+
+    fn syscall_use(&self, _path: &IoPath) -> SyscallUse {
+        SyscallUse::None
     }
 
     fn paths(&self) -> Vec<IoPath> {
@@ -100,7 +104,7 @@ impl Interface for Sim {
     }
 
     fn validate(&self, path: &IoPath) -> Result<()> {
-        checks::no_spoll(path)?;
+        checks::no_sqpoll(path)?;
         checks::no_polling(path, "virtual time does not pass while polling")?;
         checks::no_options(path)
     }
@@ -129,23 +133,23 @@ impl Interface for Sim {
             target: target.clone(),
             depth: config.depth as usize,
             submitted: VecDeque::with_capacity(config.depth as usize),
-            at_work: Vec::with_capacity(config.depth as usize),
+            in_device: Vec::with_capacity(config.depth as usize),
             served: 0,
             ready_ns: 0,
         }))
     }
 }
 
-/// Memory and clock of a simulated device, kept with its target; all queues on the target share them.
+/// Memory and clock of a simulated device, kept with its target and shared by all its queues.
 struct Device {
     data: Mutex<Vec<u8>>,
     now_ns: Arc<AtomicU64>,
 }
 
-/// A block, in bytes: what the device reads and writes whole.
+/// The device's block size in bytes.
 const BLOCK_BYTES: u64 = 512;
 
-/// How long it takes to look for completions and find none, in virtual nanoseconds.
+/// The cost of a reap that finds no completion, in virtual nanoseconds.
 const LOOK_NS: u64 = 1000;
 
 fn device_of<'a>(path: &IoPath, target: &'a Target) -> Result<&'a Device> {
@@ -154,20 +158,20 @@ fn device_of<'a>(path: &IoPath, target: &'a Target) -> Result<&'a Device> {
         .then(|| target.state(|| Device { data: Mutex::new(vec![0; bytes]), now_ns: Arc::default() }))
         .flatten()
         .ok_or_else(|| {
-            Error::unavailable(format!("{path} on {}", target.name()), "a simulated device has no other side")
-                .remedy("use --target sim")
+            Error::unavailable(format!("{path} on {}", target.name()), "it reaches simulated devices only")
+                .remedy("use target sim")
         })
 }
 
-/// The virtual clock of a simulated target, in nanoseconds; `None` for any other target. It stands still but for what its
-/// queues do: waiting moves it to the next completion, and looking in vain takes a microsecond.
+/// The virtual clock of a simulated target, in nanoseconds; `None` for any other target. Only its queues advance it:
+/// waiting moves it to the next completion, and a reap that finds none takes a microsecond.
 pub fn clock(target: &Target) -> Option<Arc<AtomicU64>> {
     device_of(&IoPath::new("sim"), target).ok().map(|device| device.now_ns.clone())
 }
 
-/// A request that the device has.
-struct AtWork {
-    /// When it will be done, and its number, which decides between those done at the same time.
+/// A request in the device.
+struct InDevice {
+    /// When it completes, and its number, which orders those that complete at the same time.
     done_ns: u64,
     number: u64,
     request: Request,
@@ -179,11 +183,11 @@ struct SimQueue {
     random: Xoshiro256PlusPlus,
     depth: usize,
     submitted: VecDeque<Request>,
-    /// Requests the device has.
-    at_work: Vec<AtWork>,
-    /// Requests the device was given so far.
+    /// Requests in the device.
+    in_device: Vec<InDevice>,
+    /// Requests handed to the device so far.
     served: u64,
-    /// The device takes nothing up before this time, after a stall.
+    /// After a stall, the time at which the device takes requests again.
     ready_ns: u64,
 }
 
@@ -197,12 +201,12 @@ impl SimQueue {
         share > 0.0 && (self.random.next_u64() >> 11) as f64 / (1u64 << 53) as f64 <= share
     }
 
-    /// The index of the request that is done first.
+    /// The index of the request that completes first.
     fn next_done(&self) -> Option<usize> {
-        (0..self.at_work.len()).min_by_key(|index| (self.at_work[*index].done_ns, self.at_work[*index].number))
+        (0..self.in_device.len()).min_by_key(|index| (self.in_device[*index].done_ns, self.in_device[*index].number))
     }
 
-    /// Carries a request out, as it stands at its end.
+    /// Carries out a request at its completion time.
     fn carry_out(&mut self, mut request: Request) -> Result<Completion> {
         let short = self.draw(self.settings.short);
         let fails = self.draw(self.settings.error);
@@ -222,7 +226,7 @@ impl SimQueue {
     }
 }
 
-/// Moves the data of a request; `moved` says how many of the bytes asked for really move.
+/// Moves the data of a request; `moved` maps the bytes available to those that really move.
 fn transfer(
     data: &mut [u8],
     request: &mut Request,
@@ -285,7 +289,7 @@ impl Queue for SimQueue {
                 most => self.random.next_u64() % (most + 1),
             };
             let done_ns = self.ready_ns.max(now_ns) + settings.latency_ns + jitter_ns;
-            self.at_work.push(AtWork { done_ns, number: self.served, request });
+            self.in_device.push(InDevice { done_ns, number: self.served, request });
         }
         Ok(())
     }
@@ -296,14 +300,14 @@ impl Queue for SimQueue {
         let clock = self.device()?.now_ns.clone();
         let mut count = 0;
         while let Some(next) = self.next_done() {
-            let done_ns = self.at_work[next].done_ns;
+            let done_ns = self.in_device[next].done_ns;
             if done_ns > clock.load(Ordering::Relaxed) {
                 if count >= min {
                     break;
                 }
                 clock.fetch_max(done_ns, Ordering::Relaxed);
             }
-            let AtWork { request, .. } = self.at_work.swap_remove(next);
+            let InDevice { request, .. } = self.in_device.swap_remove(next);
             completions.push(self.carry_out(request)?);
             count += 1;
         }
@@ -318,7 +322,7 @@ impl Queue for SimQueue {
     }
 
     fn in_flight(&self) -> usize {
-        self.submitted.len() + self.at_work.len()
+        self.submitted.len() + self.in_device.len()
     }
 
     fn syscalls(&self) -> Option<u64> {
@@ -362,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn short_transfers_and_errors_come_as_often_as_set() {
+    fn short_transfers_and_errors_occur_at_the_rate_that_is_set() {
         let (ends, _) = run("seed=5,short=0.5,error=0.25", 256);
         let failed = ends.iter().filter(|(_, result)| result.is_err()).count();
         let short = ends.iter().filter(|(_, result)| matches!(result, Ok(1..4096))).count();
@@ -370,12 +374,12 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_holds_up_what_comes_after_it() {
+    fn a_stall_delays_the_requests_after_it() {
         assert_eq!(run("jitter=0,stall-every=8,stall=1ms", 8).1, 1_080_000);
     }
 
     #[test]
-    fn waiting_moves_the_clock_and_looking_takes_a_microsecond() {
+    fn a_reap_without_completions_takes_a_microsecond() {
         let target = Target::open("sim:1m,jitter=0").unwrap();
         let now_ns = clock(&target).unwrap();
         let mut queue = Sim.open(&IoPath::new("sim"), &target, &QueueConfig::new(1)).unwrap();
@@ -384,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_make_no_sense_are_refused() {
+    fn invalid_settings_are_refused() {
         for text in ["seed", "seed=x", "short=2", "error=-1", "speed=9", "latency=1d"] {
             assert!(text.parse::<SimSettings>().is_err(), "{text}");
         }

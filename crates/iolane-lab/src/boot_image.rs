@@ -67,7 +67,7 @@ fn check_magic(image: &[u8]) -> Option<()> {
     (image.get(MAGIC..MAGIC + 4)? == b"HdrS").then_some(())
 }
 
-/// A little-endian number of so many bytes.
+/// A little-endian number of `length` bytes.
 fn number(image: &[u8], offset: usize, length: usize) -> Option<usize> {
     let bytes = image.get(offset..offset + length)?;
     Some(bytes.iter().rev().fold(0, |number, byte| number << 8 | usize::from(*byte)))

@@ -1,66 +1,57 @@
-//! What crosses the wall of the virtual machine: frames on one virtio serial port, each a kind, a length and a payload.
-//! The host trusts nothing that comes out: a frame that cannot be is an error, never a panic or a large allocation.
+//! The protocol between host and guest: frames on one virtio serial port, each a kind, a length and a payload. `session` is
+//! the host's end, `guest` the other one. The host trusts no input: an invalid frame is an error, never a panic or a large
+//! allocation.
 
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// The name of the port, as the guest finds it in `/sys/class/virtio-ports/*/name`.
+/// The name of the port in the guest's `/sys/class/virtio-ports/*/name`.
 pub const PORT_NAME: &str = "org.iolane.lab";
 
-/// The largest payload; longer output is sent in pieces.
+/// Longer output is sent in several frames.
 pub const PAYLOAD_BYTES_MAX: usize = 64 << 10;
 
 /// Kind and payload length, little endian.
 const HEADER_BYTES: usize = 5;
 
-/// One message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Frame {
     /// The guest is up, and the first command is about to start.
     Hello {
-        /// What `uname -r` says there.
+        /// As printed by `uname -r`.
         release: String,
     },
-    /// The running command wrote this to its standard output.
     Stdout(Vec<u8>),
-    /// The running command wrote this to its standard error.
     Stderr(Vec<u8>),
-    /// The running command asks something of the host, in a line; see [`crate::guest::EVENTS_FILE`].
+    /// A request of the running command to the host; see [`crate::guest::EVENTS_FILE`].
     Event(String),
-    /// The running command ended.
     Ended(Ended),
-    /// A file the commands left comes next, in [`Frame::Data`] that add up to its length.
+    /// A file follows, in [`Frame::Data`] that add up to its length.
     File(FileHeader),
-    /// A piece of that file.
     Data(Vec<u8>),
     /// All commands ran, all files were sent.
     Done,
-    /// The guest cannot go on.
+    /// Process 1 failed, with this reason.
     Trouble(String),
     /// To the guest: interrupt the running command, as Ctrl-C does.
     Interrupt,
 }
 
-/// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ended {
-    /// It returned this exit code.
     Code(i32),
-    /// This signal killed it.
     Signal(i32),
 }
 
-/// A file on its way out.
+/// A file that the guest sends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileHeader {
-    /// Where it goes, the same inside and outside.
+    /// The same on the host and in the guest.
     pub path: PathBuf,
-    /// Permission bits.
     pub mode: u32,
-    /// Length in bytes.
     pub bytes: u64,
 }
 
@@ -90,7 +81,7 @@ impl Frame {
         })
     }
 
-    /// Writes it in one piece.
+    /// Writes it with one call.
     ///
     /// # Errors
     /// If the payload is longer than [`PAYLOAD_BYTES_MAX`], or writing fails.
@@ -102,6 +93,7 @@ impl Frame {
         let mut frame = Vec::with_capacity(HEADER_BYTES + payload.len());
         frame.push(self.kind());
         frame.extend((payload.len() as u32).to_le_bytes());
+        debug_assert_eq!(frame.len(), HEADER_BYTES, "`read` expects the payload right behind the header");
         frame.extend(payload);
         to.write_all(&frame)
     }
@@ -121,6 +113,7 @@ impl Frame {
         if length > PAYLOAD_BYTES_MAX {
             return Err(bad(format!("a payload of {length} bytes is announced")));
         }
+        debug_assert!(length <= PAYLOAD_BYTES_MAX, "the peer decides how much is allocated");
         let mut payload = vec![0; length];
         from.read_exact(&mut payload)?;
         Self::parse(kind, payload).map(Some)

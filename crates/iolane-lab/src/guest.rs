@@ -1,5 +1,5 @@
-//! The inside of the lab: what runs as process 1 of a guest. It makes the machine usable, runs the commands of its job,
-//! and sends out what they say and leave. It is never called outside a guest.
+//! Process 1 of a guest: mounts file systems, loads modules, runs the commands of its job, and sends their output and files
+//! to the host. `iolane` calls it when it runs as `/init`; it is never called outside a guest.
 
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -11,29 +11,27 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use perf_event::events::Software;
-use perf_event::{Builder, Counter};
 use rustix::fs::{CWD, FileType, Mode};
 use rustix::mount::MountFlags;
 use rustix::process::{Pid, Signal};
 
 use crate::channel::{Ended, FileHeader, Frame, PAYLOAD_BYTES_MAX, PORT_NAME};
+use crate::code_patching::{self, Held};
 use crate::files;
 use crate::job::{GuestCommand, JOB_FILE, Orders};
 
-/// A command writes a line here to ask something of the host: `unplug nvme2`.
+/// A command writes requests to the host here, one per line: `unplug nvme2`.
 pub const EVENTS_FILE: &str = "/run/lab-events";
 
-/// How long drives may take to appear.
 const DRIVES_TIME_MAX: Duration = Duration::from_secs(30);
 const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Whether this process is the first one of a guest.
+/// Whether this is process 1 of a guest.
 pub fn is_inside() -> bool {
     std::process::id() == 1 && std::env::args_os().next().is_some_and(|name| name == "/init")
 }
 
-/// Lives the life of process 1. Does not return: the host ends the guest.
+/// Runs as process 1. Does not return: the host ends the guest.
 pub fn live() -> ! {
     if let Err(what) = work() {
         // To the console; the host shows its log if the channel never opened.
@@ -46,7 +44,7 @@ pub fn live() -> ! {
 
 type Result<T, E = String> = std::result::Result<T, E>;
 
-/// Adds what failed to a failure.
+/// Prefixes an error with what failed.
 trait During<T> {
     fn during(self, what: &str) -> Result<T>;
 }
@@ -58,24 +56,30 @@ impl<T, E: std::fmt::Display> During<T> for std::result::Result<T, E> {
 }
 
 fn work() -> Result<()> {
-    let _keeper = keep_perf_on();
     mount_all()?;
     let orders: Orders = serde_json::from_slice(&fs::read(JOB_FILE).during(JOB_FILE)?).during(JOB_FILE)?;
     let loaded = load_modules(&orders);
-    // The modules the channel needs come first, so that it can tell of others that fail.
+    // The channel's modules load first, so that the channel can report others that fail.
     let channel = Channel::open()?;
-    match loaded.and_then(|()| prepare(&orders)) {
-        Ok(()) => channel.clone().run(&orders),
+    let prepared = loaded.and_then(|()| prepare(&orders)).and_then(|()| start_processors());
+    match prepared {
+        Ok(_held) => channel.clone().run(&orders),
         Err(what) => channel.send(&Frame::Trouble(what)),
     }
 }
 
-/// A perf event of this thread that counts nothing. As long as one is open, those that commands open and close patch nothing
-/// in the kernel's scheduler (`perf_sched_events` in kernel/events/core.c). QEMU's translator has been seen to meet the
-/// breakpoint of such a patch when it is long gone, upon which Linux 7.2 dies. `None` where the kernel has no perf, which
-/// the commands say themselves.
-fn keep_perf_on() -> Option<Counter> {
-    Builder::new(Software::DUMMY).build().ok()
+/// Starts the processors that did not start at boot, after switching on what would patch the kernel's code later. The result
+/// has to stay open.
+fn start_processors() -> Result<Option<Held>> {
+    let waiting = code_patching::waiting_processors();
+    if waiting.is_empty() {
+        return Ok(None);
+    }
+    let held = Held::new();
+    for name in waiting {
+        code_patching::start_processor(&name).during(&name)?;
+    }
+    Ok(Some(held))
 }
 
 fn mount_all() -> Result<()> {
@@ -88,17 +92,17 @@ fn mount_all() -> Result<()> {
     mount("sysfs", "/sys", "")?;
     mount("devtmpfs", "/dev", "")?;
     mount("tmpfs", "/dev/shm", "mode=1777")?;
-    // These stay in the initramfs, where files from outside may be waiting in them.
+    // No mounts: files of the initramfs may be there.
     for place in ["/run", "/tmp"] {
         fs::create_dir_all(place).during(place)?;
     }
-    // Kernels that have none count no system calls, which the commands say themselves.
+    // On a kernel without tracefs the commands report that they cannot count system calls.
     let _ = mount("tracefs", "/sys/kernel/tracing", "");
     Ok(())
 }
 
-/// Loads the modules in their order. NVMe controllers are handed to their driver one by one, in the order of their slots:
-/// left to itself it takes them all at once, and numbers them as they come.
+/// Loads the modules in order. NVMe controllers are bound to their driver one by one, in the order of their slots: probed
+/// in parallel, they would be numbered in random order.
 fn load_modules(orders: &Orders) -> Result<()> {
     for (path, parameters) in &orders.modules {
         let shown = path.display().to_string();
@@ -109,7 +113,7 @@ fn load_modules(orders: &Orders) -> Result<()> {
         let module = File::open(path).during(&shown)?;
         let parameters = CString::new(parameters.as_str()).during(&shown)?;
         match rustix::system::finit_module(&module, &parameters, 0) {
-            // Built in, or for hardware that is not there.
+            // Built in, or for hardware that does not exist here.
             Err(rustix::io::Errno::EXIST | rustix::io::Errno::NODEV) => {}
             loaded => loaded.during(&shown)?,
         }
@@ -134,15 +138,15 @@ fn bind_controllers() -> Result<()> {
     Ok(())
 }
 
-/// Takes the controllers that a command names, as in `--target pci:0000:00:04.0`, from the kernel: nothing in a guest is
-/// worth asking for, so that the user need not bind them first.
+/// Binds the controllers that a command names, as in `--target pci:0000:00:04.0`, to vfio-pci. In a guest no data can be lost,
+/// so the user need not do that first.
 fn hand_over_controllers(text: &str) -> Result<()> {
     for part in text.split_whitespace().filter_map(|word| word.split_once("pci:").map(|(_, rest)| rest)) {
         let slot = part.split([',', ' ']).next().unwrap_or_default();
         let device = Path::new("/sys/bus/pci/devices").join(slot);
         let driver = fs::read_link(device.join("driver")).unwrap_or_default();
         if !driver.ends_with("nvme") {
-            // Done before, or no such device: the command will say so.
+            // Bound before, or there is no such device, which the command reports.
             continue;
         }
         fs::write(device.join("driver/unbind"), slot).during(slot)?;
@@ -152,7 +156,7 @@ fn hand_over_controllers(text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Waits for the drives, and makes the names by which commands call them.
+/// Waits for the drives, and links the names that commands use.
 fn prepare(orders: &Orders) -> Result<()> {
     let deadline = Instant::now() + DRIVES_TIME_MAX;
     for index in 0..orders.drives {
@@ -165,12 +169,12 @@ fn prepare(orders: &Orders) -> Result<()> {
         }
     }
     let folder = &orders.job.folder;
-    // What comes back is written to places whose folders are there outside, and so have to be here.
+    // The folders of files that are copied back exist on the host, and so have to exist here.
     for place in orders.job.returns.iter().filter_map(|place| place.parent()).chain([folder.as_path()]) {
         fs::create_dir_all(place).during(&place.display().to_string())?;
     }
     for (name, device) in names(&files::list(Path::new("/dev"))) {
-        // A file that was carried in goes before a name.
+        // A file of that name from the host is kept.
         let _ = symlink(device, folder.join(name));
     }
     rustix::fs::mknodat(CWD, EVENTS_FILE, FileType::Fifo, Mode::from_raw_mode(0o622), 0).during(EVENTS_FILE)
@@ -192,7 +196,7 @@ fn names(devices: &[PathBuf]) -> Vec<(String, PathBuf)> {
     names
 }
 
-/// The way out. Threads share it; each frame is written whole.
+/// The channel to the host. Threads share it; each frame is written as a whole.
 #[derive(Clone)]
 struct Channel {
     port: Arc<Mutex<File>>,
@@ -240,14 +244,14 @@ impl Channel {
         self.send(&Frame::Done)
     }
 
-    /// Takes what the host has to say from now on: that the command should end.
+    /// Starts to read the host's frames: requests to interrupt the command.
     fn listen(&self) -> Result<()> {
         let mut port = locked(&self.port).try_clone().during("the channel to the host")?;
         let running = Arc::clone(&self.running);
         std::thread::spawn(move || {
             while let Ok(Some(frame)) = Frame::read(&mut port) {
                 if let (Frame::Interrupt, Some(group)) = (frame, *locked(&running)) {
-                    // One that has just ended cannot be interrupted, and need not be.
+                    // It may have ended meanwhile.
                     let _ = rustix::process::kill_process_group(group, Signal::INT);
                 }
             }
@@ -263,7 +267,7 @@ impl Channel {
             let mut bytes = [0; 512];
             while let Ok(length @ 1..) = fifo.read(&mut bytes) {
                 for line in String::from_utf8_lossy(&bytes[..length]).lines() {
-                    // Without a host there is nobody to tell.
+                    // Without a host nobody can receive it.
                     let _ = channel.send(&Frame::Event(line.to_owned()));
                 }
             }
@@ -293,7 +297,7 @@ impl Channel {
         let complaints = child.stderr.take().map(|pipe| self.forward(pipe, Frame::Stderr));
         let status = child.wait().during(program)?;
         *locked(&self.running) = None;
-        // What it left running would keep the pipes open.
+        // Processes that it left running would keep the pipes open.
         let _ = rustix::process::kill_process_group(group, Signal::KILL);
         for forwarder in [output, complaints].into_iter().flatten() {
             forwarder.join().map_err(|_| "a forwarder panicked")?;

@@ -1,39 +1,35 @@
-//! What a guest is told to do: written by the host into the initramfs as JSON, read there by process 1.
+//! What a guest does: written by `session` into the initramfs as JSON, read there by process 1 (`guest`). Data only.
 
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// Where process 1 finds its job.
 pub const JOB_FILE: &str = "/lab/job.json";
 
-/// Commands to run one after the other, and where their files go.
+/// Commands to run one after the other, and the files to copy back.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Job {
-    /// Each is started when the one before it ended, however that did.
+    /// Each starts when the one before it ended, successfully or not.
     pub commands: Vec<GuestCommand>,
-    /// The folder they run in, the same inside and outside.
+    /// Their current folder, with the same path on the host.
     pub folder: PathBuf,
-    /// Files and folders that come back out when all commands ended.
+    /// Files and folders that are copied back when all commands ended.
     pub returns: Vec<PathBuf>,
 }
 
-/// A command inside the guest.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct GuestCommand {
-    /// The program's place in the guest, and its arguments.
+    /// The program's path in the guest, and its arguments.
     pub words: Vec<String>,
     /// Added to its environment.
     pub environment: Vec<(String, String)>,
 }
 
 impl GuestCommand {
-    /// A command of these words.
     pub fn new<I: IntoIterator<Item = S>, S: Into<String>>(words: I) -> Self {
         Self { words: words.into_iter().map(Into::into).collect(), environment: Vec::new() }
     }
 
-    /// With a variable in its environment.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<String>) -> Self {
         self.environment.push((name.into(), value.into()));
@@ -41,17 +37,17 @@ impl GuestCommand {
     }
 }
 
-/// What the guest finds beside the job: the modules to load, and the drives to wait for.
+/// The job, the modules to load, and the drives to wait for.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Orders {
     pub(crate) job: Job,
-    /// In the order in which they are loaded, with their parameters.
+    /// In load order, with their parameters.
     pub(crate) modules: Vec<(PathBuf, String)>,
-    /// How many NVMe drives there are; they are called nvme0, nvme1 and so on.
+    /// Number of NVMe drives: nvme0, nvme1 and so on.
     pub(crate) drives: usize,
 }
 
-/// Whether a path is one of `allowed`, or beneath one, and has no `..` that could lead out again.
+/// Whether a path is one of `allowed` or below one, without `..`.
 pub(crate) fn is_within(path: &Path, allowed: &[PathBuf]) -> bool {
     use std::path::Component::{Normal, RootDir};
     path.components().all(|part| matches!(part, RootDir | Normal(_)))

@@ -1,14 +1,18 @@
-//! A virtual machine with real NVMe controllers, made for one command and gone after it.
+//! A virtual machine with NVMe controllers, made for one command and removed after it.
 //!
-//! [`kernel`] finds a kernel and the modules it needs, [`machine`] describes the hardware, [`session`] boots it and brings
-//! results back; [`guest`] is the other end: what runs as process 1 inside. Data flows one way: a [`Job`] goes in with the
-//! initramfs, frames come out of a [`channel`].
+//! [`KernelSource`] names a kernel and finds it with the modules it needs, [`machine`] describes the hardware, [`session`] boots it and copies
+//! results back; [`guest`] is what runs as process 1 inside. Data flows one way: a [`Job`] goes in with the initramfs, frames
+//! come out of a [`channel`].
 //!
 //! Nothing here measures anything, and nothing is left behind: drives, initramfs and console are files without a name.
+
+// Only the command line and xtask use this crate; what a name says is not repeated in a comment.
+#![allow(missing_docs)]
 
 mod boot_image;
 pub mod cache;
 pub mod channel;
+mod code_patching;
 mod compression;
 pub mod debian;
 mod files;
@@ -16,6 +20,8 @@ pub mod guest;
 mod initramfs;
 pub mod job;
 pub mod kernel;
+mod kernel_source;
+mod kernel_store;
 pub mod machine;
 mod modules;
 mod program;
@@ -24,6 +30,7 @@ mod qmp;
 pub mod session;
 
 pub use job::{GuestCommand, Job};
-pub use kernel::{Kernel, KernelSource};
+pub use kernel::Kernel;
+pub use kernel_source::{FALLBACK_VERSION, KernelSource};
 pub use machine::{Accelerator, Backing, Drive, Machine};
 pub use session::{Ended, Events, Lab, Stream};

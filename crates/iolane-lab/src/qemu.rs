@@ -60,7 +60,7 @@ impl Qemu {
             .args(machine.arguments(accelerator, &disks))
             .arg("-kernel")
             .arg(image)
-            .args(["-initrd", &initramfs, "-append", &machine.kernel_line()])
+            .args(["-initrd", &initramfs, "-append", &machine.kernel_line(accelerator)])
             .args(["-chardev", &format!("file,id=console,path={console_path}"), "-serial", "chardev:console"])
             .args(["-device", "virtio-serial-pci", "-chardev", &format!("socket,id=frames,fd={frames_fd}")])
             .args(["-device", &format!("virtserialport,chardev=frames,name={PORT_NAME}")])

@@ -1,5 +1,5 @@
-//! One guest from its first instruction to its last: built, booted, listened to, and gone. The only loop that waits for a
-//! guest is here.
+//! One guest from start to end: its initramfs is built, it boots, its frames are read, it is killed. The command line and
+//! xtask call it. The only loop that waits for a guest is here.
 
 use std::fs;
 use std::io::{BufReader, Write};
@@ -23,79 +23,85 @@ use crate::machine::{Accelerator, Machine, POLL_QUEUES};
 use crate::qemu::{Qemu, Wires};
 use crate::qmp::Hardware;
 
-/// Where `iolane` is inside.
+/// The path of `iolane` in the guest.
 pub const PROGRAM: &str = "/bin/iolane";
 
-/// A guest to be: what it is made of.
+/// What a guest is made of.
 #[derive(Debug)]
 pub struct Lab<'a> {
-    /// Its hardware.
     pub machine: Machine,
-    /// Its kernel.
     pub kernel: Kernel,
     /// The `iolane` that is its process 1, and its command `/bin/iolane`.
     pub iolane: PathBuf,
-    /// More files it has: from outside, to inside.
+    /// More files: host path, guest path.
     pub files: Vec<(PathBuf, PathBuf)>,
-    /// More programs, which bring their libraries.
+    /// More programs, whose libraries are copied too.
     pub programs: Vec<(PathBuf, PathBuf)>,
-    /// Parameters of kernel modules, by the module's name, beside those every guest has.
+    /// Parameters of kernel modules by module name, added to those that every guest has.
     pub module_parameters: Vec<(&'static str, &'static str)>,
-    /// How its instructions run; the best that works if none is named.
+    /// The default is KVM where a guest boots on it, and translation elsewhere.
     pub accelerator: Option<Accelerator>,
-    /// How long it may take, from power on to its last word.
+    /// Limit from power on to the last frame.
     pub timeout: Duration,
-    /// Where its drives' files are, and its console's log if it fails.
+    /// Holds the drives' files, and the console's log after a failure.
     pub cache: &'a Cache,
 }
 
-/// Which of a command's streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stream {
-    /// Standard output.
     Output,
-    /// Standard error.
     Error,
 }
 
-/// What happens while a guest runs.
+/// Receives what happens while a guest runs.
 pub trait Events {
-    /// Something a person may want to know, in a line.
+    /// A line for people.
     fn note(&mut self, line: &str);
 
-    /// The guest is up, after so long, and the first command starts.
+    /// The guest has booted, and the first command starts.
     fn up(&mut self, release: &str, accelerator: Accelerator, took: Duration);
 
-    /// The command of that index wrote something.
     fn output(&mut self, command: usize, stream: Stream, bytes: &[u8]);
 
-    /// The command of that index ended.
     fn ended(&mut self, command: usize, how: Ended);
 }
 
-/// How long a guest may take to its first word: a second or two on KVM, three to five when translated.
+/// Time limits for booting, which takes a second or two on KVM, three to five when translated.
 const KVM_UP_TIME_MAX: Duration = Duration::from_secs(4);
 const UP_TIME_MAX: Duration = Duration::from_secs(60);
 /// How long an interrupted command may take to end.
 const INTERRUPTED_TIME_MAX: Duration = Duration::from_secs(30);
-/// How often the caller's wish to stop is looked at.
+/// How often `stop` is checked.
 const STOP_LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What the cache calls the fact that KVM is of no use here.
+/// The cache's name for the fact that KVM does not work here.
 const KVM_FACT: &str = "kvm-unusable";
 
 impl Lab<'_> {
-    /// Runs all commands of a job, and brings its files back. Each way a command can end is told to `events`; it is no
-    /// error here. Once `stop` is set the running command is interrupted, and what it made comes back.
+    /// Runs all commands of a job and copies its files back. How each command ended goes to `events`; a failed command is not
+    /// an error here. Once `stop` is set the running command is interrupted, and its files are copied back.
     ///
     /// # Errors
-    /// Usage if the machine cannot be, unavailable if QEMU is missing, failed if the guest does not come up, dies, or
-    /// takes longer than its time; the message then names the log of its console.
+    /// Usage if the machine is not possible; unavailable if QEMU is missing; failed if the guest does not boot, dies, or
+    /// exceeds the timeout, with the path of its console's log.
     pub fn run(&self, job: &Job, events: &mut dyn Events, stop: &AtomicBool) -> Result<()> {
+        self.run_on(Accelerator::Tcg, job, events, stop)
+    }
+
+    /// Like [`run`](Self::run), for commands that measure no time. A translated guest then runs its processors in turn, on one
+    /// thread of the host, so that no processor executes code while another one changes it.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_untimed(&self, job: &Job, events: &mut dyn Events, stop: &AtomicBool) -> Result<()> {
+        self.run_on(Accelerator::TcgInTurn, job, events, stop)
+    }
+
+    fn run_on(&self, translator: Accelerator, job: &Job, events: &mut dyn Events, stop: &AtomicBool) -> Result<()> {
         self.machine.check()?;
         require_memory(self.machine.memory)?;
         let initramfs = self.initramfs(job)?;
-        let mut guest = self.boot(&initramfs, events, stop)?;
+        let mut guest = self.boot(translator, &initramfs, events, stop)?;
         let outcome = guest.attend(job, Instant::now() + self.timeout, events, stop);
         outcome.map_err(|trouble| guest.explain(trouble, self.cache))
     }
@@ -122,7 +128,7 @@ impl Lab<'_> {
         archive.finish()
     }
 
-    /// What a module is loaded with.
+    /// Parameters that a module is loaded with.
     fn parameters(&self, module: &str) -> String {
         let cpus = self.machine.cpus;
         let given = match module {
@@ -136,8 +142,15 @@ impl Lab<'_> {
         [given.as_str()].into_iter().chain(more).collect::<Vec<_>>().join(" ")
     }
 
-    /// Starts the guest on the best accelerator that works, and waits for its first word.
-    fn boot(&self, initramfs: &std::fs::File, events: &mut dyn Events, stop: &AtomicBool) -> Result<Guest> {
+    /// Starts the guest on the accelerator asked for, or else on KVM where that works and on `translator` where it does
+    /// not, and waits for its first word.
+    fn boot(
+        &self,
+        translator: Accelerator,
+        initramfs: &std::fs::File,
+        events: &mut dyn Events,
+        stop: &AtomicBool,
+    ) -> Result<Guest> {
         let asked = if self.machine.exact { Some(Accelerator::Exact) } else { self.accelerator };
         let boot = |accelerator, time_max, events: &mut dyn Events| {
             let (qemu, wires) = Qemu::start(&self.machine, accelerator, &self.kernel.image, initramfs, self.cache)?;
@@ -159,12 +172,12 @@ impl Lab<'_> {
                 events.note(&format!("KVM is not used: {why}"));
             }
         }
-        let (mut guest, came) = boot(Accelerator::Tcg, UP_TIME_MAX, events)?;
+        let (mut guest, came) = boot(translator, UP_TIME_MAX, events)?;
         came.map_err(|trouble| guest.explain(trouble, self.cache)).map(|()| guest)
     }
 }
 
-/// Why KVM is of no use here, as far as can be told without trying it.
+/// Why KVM does not work here, as far as is known without trying it.
 fn kvm_trouble(cache: &Cache) -> Option<String> {
     match fs::File::options().read(true).write(true).open("/dev/kvm") {
         Ok(_) => cache.recall(KVM_FACT),
@@ -176,7 +189,7 @@ fn kvm_trouble(cache: &Cache) -> Option<String> {
     }
 }
 
-/// Memory that a guest may take without driving this machine into a corner.
+/// Refuses a guest with more memory than is free on the host.
 fn require_memory(wanted: Bytes) -> Result<()> {
     let info = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let available = info.lines().find_map(|line| {
@@ -194,15 +207,15 @@ fn require_memory(wanted: Bytes) -> Result<()> {
 
 /// Why a guest did not do its job.
 enum Trouble {
-    /// The channel closed, or what came is no frame.
+    /// The channel closed, or its bytes are not a frame.
     Died(Option<String>),
-    /// It said itself what is wrong.
+    /// Process 1 reported it.
     Told(String),
-    /// Nothing came for too long.
+    /// The time limit passed.
     Late(Duration),
-    /// The caller wished to stop before there was anything to keep, or the command would not end.
+    /// `stop` was set before a command ran, or the command did not end.
     Interrupted,
-    /// On our side.
+    /// An error on the host.
     Ours(Error),
 }
 
@@ -210,7 +223,7 @@ fn interrupted() -> Error {
     Error::failed("the lab", "interrupted")
 }
 
-/// A guest that runs.
+/// A running guest.
 struct Guest {
     qemu: Qemu,
     hardware: Option<Hardware>,
@@ -283,7 +296,7 @@ impl Guest {
         }
     }
 
-    /// Passes on what happens until all commands ended and all files are back.
+    /// Passes on frames until all commands ended and all files are back.
     fn attend(
         &mut self,
         job: &Job,
@@ -306,6 +319,7 @@ impl Guest {
                 Frame::Stdout(bytes) => events.output(command, Stream::Output, &bytes),
                 Frame::Stderr(bytes) => events.output(command, Stream::Error, &bytes),
                 Frame::Ended(how) => {
+                    debug_assert!(command < job.commands.len(), "the guest ended more commands than it was given");
                     events.ended(command, how);
                     command += 1;
                 }
@@ -313,6 +327,10 @@ impl Guest {
                     if let Err(error) = self.hardware().and_then(|hardware| hardware.obey(&line)) {
                         events.note(&error.to_string());
                     }
+                }
+                // A file is sent whole before the next one begins; `finish_file` has put the last one in its place.
+                Frame::File(_) if self.returning.is_some() => {
+                    return Err(Trouble::Died(Some("it began a file within another one".into())));
                 }
                 Frame::File(header) => self.returning = Some(Returning::begin(header, job).map_err(Trouble::Ours)?),
                 Frame::Data(bytes) => self.take_data(&bytes).map_err(Trouble::Ours)?,
@@ -344,16 +362,18 @@ impl Guest {
         }
     }
 
-    /// Puts a file in its place once it is whole.
+    /// Moves a file to its place once it is complete.
     fn finish_file(&mut self) -> Result<()> {
         match self.returning.take_if(|file| file.left == 0) {
-            Some(file) => file.finish(),
+            Some(file) => {
+                debug_assert_eq!(file.left, 0, "a file that is not complete appears under its name");
+                file.finish()
+            }
             None => Ok(()),
         }
     }
 
-    /// Why a guest that did not come up may have failed for KVM's sake; `None` if its kernel ran, and something else is
-    /// wrong.
+    /// Why a guest that did not boot may have failed because of KVM; `None` if its kernel ran, and something else is wrong.
     fn blames_kvm(&mut self, trouble: &Trouble) -> Option<String> {
         let is_silent = matches!(trouble, Trouble::Late(_) | Trouble::Died(_));
         self.qemu.kill();
@@ -364,7 +384,7 @@ impl Guest {
         Some(self.qemu.complaint().unwrap_or_else(nothing))
     }
 
-    /// What to tell the user, and where to look further.
+    /// The error for the user, with the log of the console.
     fn explain(&mut self, trouble: Trouble, cache: &Cache) -> Error {
         let cause = match trouble {
             Trouble::Ours(error) => return error,
@@ -386,14 +406,14 @@ impl Guest {
     }
 }
 
-/// Why a kernel stopped, from its console.
+/// The line of the console that gives the reason why a kernel stopped.
 fn last_words(console: &str) -> Option<String> {
     let line = console.lines().find(|line| line.contains("Kernel panic") || line.contains("Out of memory"))?;
     let (_, words) = line.rsplit_once("] ").unwrap_or(("", line));
     Some(words.trim().to_owned())
 }
 
-/// A file on its way back, under a name of its own until it is whole.
+/// A file that is being copied back, under a temporary name until it is complete.
 struct Returning {
     path: PathBuf,
     mode: u32,

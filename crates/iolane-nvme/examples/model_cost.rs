@@ -1,6 +1,6 @@
-//! What a request costs in the driver itself, against model controllers that answer at once in the same thread: time to
-//! submit and to complete, and doorbell registers written. `cargo xtask bench --nvme` runs it, and once more under
-//! callgrind for the instructions, which it counts in `driver` alone.
+//! The driver's cost per request, with model controllers that complete at once in the same thread: time to submit and to complete,
+//! and doorbell register writes. `cargo xtask bench --nvme` runs it, and once more under callgrind, which counts the instructions of
+//! the function `driver`.
 //!
 //!     model_cost DRIVES DEPTH ROUNDS shadow|registers
 
@@ -14,7 +14,7 @@ use iolane_nvme::queue::{NvmeQueue, NvmeQueueConfig};
 
 const BLOCK_BYTES: usize = 4096;
 
-/// A queue on a model of its own, and what it is fed.
+/// A queue on a model, and its requests.
 struct Drive {
     model: Arc<Model>,
     queue: NvmeQueue,
@@ -57,7 +57,7 @@ impl Drive {
     }
 }
 
-/// What the driver does, and nothing else: callgrind counts the instructions of this function and of what it calls.
+/// Only the driver's work: callgrind counts the instructions of this function and of the functions it calls.
 #[inline(never)]
 fn driver(
     queue: &mut NvmeQueue,

@@ -1,5 +1,5 @@
 //! Submission and completion queue entries, as host and controller exchange them (NVMe Base Specification 2.0, section
-//! 3.3.3; NVM Command Set Specification 1.0, section 3). Driver and model both speak through these.
+//! 3.3.3; NVM Command Set Specification 1.0, section 3). Used by driver and model.
 
 use iolane_core::IoError;
 use iolane_core::nvme::error_of_status;
@@ -8,11 +8,11 @@ use iolane_core::nvme::error_of_status;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C, align(64))]
 pub struct Command {
-    /// What to do.
+    /// Opcode.
     pub opcode: u8,
-    /// Bits 7:6 say what [`data`](Self::data) holds: [`PSDT_PRP`] or [`PSDT_SGL`].
+    /// Bits 7:6 are the type of [`data`](Self::data): [`PSDT_PRP`] or [`PSDT_SGL`].
     pub flags: u8,
-    /// Command identifier: comes back in the completion.
+    /// Command identifier, which the completion returns.
     pub identifier: u16,
     /// Namespace identifier.
     pub namespace: u32,
@@ -37,22 +37,22 @@ pub const PSDT_SGL: u8 = 1 << 6;
 /// written with, or after, the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CompletionEntry {
-    /// Dword 0: what the command answers.
+    /// Dword 0: the result of the command.
     pub result: u32,
-    /// Dword 2, lower half: how far the controller read the submission queue.
+    /// Dword 2, lower half: submission queue head pointer.
     pub submission_head: u16,
-    /// Dword 2, upper half.
+    /// Dword 2, upper half: submission queue identifier.
     pub submission_queue: u16,
-    /// Dword 3, lower half: the command's.
+    /// Dword 3, lower half: command identifier.
     pub identifier: u16,
     /// Dword 3, upper half without the phase: status field.
     pub status: Status,
-    /// Dword 3, bit 16: turns each time that the ring comes round.
+    /// Dword 3, bit 16: phase tag, inverted each time the ring wraps.
     pub phase: bool,
 }
 
 impl CompletionEntry {
-    /// From the dwords as they stand in memory.
+    /// Parses the dwords in memory.
     #[inline]
     pub fn from_dwords(dwords: [u32; 4]) -> Self {
         Self {
@@ -65,7 +65,7 @@ impl CompletionEntry {
         }
     }
 
-    /// The dwords as they stand in memory.
+    /// The dwords in memory.
     pub fn to_dwords(self) -> [u32; 4] {
         let status_and_phase = u32::from(self.status.0) << 1 | u32::from(self.phase);
         [
@@ -88,7 +88,7 @@ impl Status {
     pub const INVALID_OPCODE: Self = Self(0x001);
     /// Invalid field in command.
     pub const INVALID_FIELD: Self = Self(0x002);
-    /// Command aborted because an Abort asked for it.
+    /// Command aborted by an Abort command.
     pub const ABORT_REQUESTED: Self = Self(0x007);
     /// Command aborted because its submission queue was deleted.
     pub const QUEUE_DELETED: Self = Self(0x008);
@@ -107,10 +107,10 @@ impl Status {
         self.0 & 0x7ff == 0
     }
 
-    /// The failure that it is, if it is one.
+    /// The status as a result.
     ///
     /// # Errors
-    /// Any status but success.
+    /// Any status except success.
     #[inline]
     pub fn check(self) -> Result<(), IoError> {
         if self.is_success() { Ok(()) } else { Err(self.error()) }
@@ -148,7 +148,7 @@ pub mod admin {
 
 pub use iolane_core::nvme::opcode as nvm;
 
-/// What Identify asks for: CNS values (figure 274).
+/// CNS values of Identify (figure 274).
 pub mod identify {
     /// The namespace's data structure.
     pub const NAMESPACE: u32 = 0x00;

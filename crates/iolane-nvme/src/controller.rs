@@ -1,5 +1,5 @@
-//! One controller: brought up, asked what it is, given queues, reset when it stops answering, shut down in order.
-//! Shared by the queues of all threads; what they do per request never comes here.
+//! One controller: enables and identifies it, creates its queues, resets it when it stops answering, shuts it down in order.
+//! Shared by the queues of all threads; the work per request is in `queue`.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use iolane_core::{Error, ErrorKind, Pool, Result};
 
-use crate::command::{Command, Status, admin, feature, identify, log_page};
+use crate::admin_queue::{AdminQueue, Failure};
+use crate::command::{Command, admin, feature, identify, log_page};
 use crate::identity::{ControllerIdentity, IDENTIFY_BYTES, Namespace};
-use crate::memory::{MappedPool, PAGE_BYTES, SharedPages};
+use crate::memory::{DmaPages, DmaPool, PAGE_BYTES};
 use crate::queue_pair::{Doorbells, QueuePair, Shadow};
 use crate::registers::{
     ACQ, AQA, ASQ, CAP, CC, CC_ENABLE, CC_ENTRY_SIZES, CC_SHUTDOWN_MASK, CC_SHUTDOWN_NORMAL, CSTS, CSTS_FATAL,
@@ -18,36 +19,36 @@ use crate::registers::{
 };
 use crate::transport::Transport;
 
-/// How a controller is used; all of its queues share this.
+/// Settings of a controller, shared by all of its queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ControllerOptions {
     /// How long a command may take before it is aborted, and the controller reset if that does not end it.
     pub timeout: Duration,
-    /// Whether doorbells are shadowed in memory where the controller can do that.
+    /// Whether doorbells are shadowed in memory, if the controller supports it.
     pub shadow_doorbells: bool,
-    /// Whether SGLs are used where the controller takes them.
+    /// Whether SGLs are used, if the controller supports them.
     pub scatter_gather_lists: bool,
-    /// Interrupts are held back until so many completions wait, or so long: number, and units of 100 microseconds
-    /// (Interrupt Coalescing feature, figure 322), both as the feature's fields hold them: the number less one.
+    /// Interrupt coalescing: the controller delays an interrupt until this number of completions wait, or for this many units
+    /// of 100 microseconds (Interrupt Coalescing feature, figure 322). The number is stored as in the feature, less one.
     pub coalescing: Option<(u8, u8)>,
 }
 
 impl Default for ControllerOptions {
     fn default() -> Self {
-        // As long as Linux waits (nvme_core.io_timeout).
+        // The default of Linux (nvme_core.io_timeout).
         let timeout = Duration::from_secs(30);
         Self { timeout, shadow_doorbells: true, scatter_gather_lists: true, coalescing: None }
     }
 }
 
-/// An Abort is answered at once, or the controller is stuck.
+/// A working controller completes an Abort at once.
 const ABORT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Commands in flight on the admin queue: one, and an Abort beside it.
+/// Commands in flight on the admin queue: one, and an Abort.
 const ADMIN_DEPTH: u32 = 3;
-/// The most I/O queue pairs asked for.
+/// The number of I/O queue pairs requested.
 const QUEUES_MAX: u16 = 256;
 
-/// A controller that works.
+/// A running controller.
 pub struct Controller {
     transport: Arc<dyn Transport>,
     registers: Registers,
@@ -55,90 +56,64 @@ pub struct Controller {
     options: ControllerOptions,
     identity: ControllerIdentity,
     shadow: Option<ShadowDoorbells>,
-    /// How often it was reset. A queue that was made before has to be made anew.
+    /// How often it was reset. Queues created before a reset have to be recreated.
     resets: AtomicU32,
     admin: Mutex<Admin>,
-    pools: Mutex<Vec<Weak<MappedPool>>>,
+    pools: Mutex<Vec<Weak<DmaPool>>>,
     interrupts: OnceLock<Vec<OwnedFd>>,
 }
 
 /// The two pages of Doorbell Buffer Config.
 struct ShadowDoorbells {
-    values: SharedPages,
-    event_indices: SharedPages,
+    values: DmaPages,
+    event_indices: DmaPages,
 }
 
-/// What one thread at a time does.
+/// The state that one thread at a time uses.
 struct Admin {
-    pair: QueuePair,
-    /// Data of admin commands.
-    data: SharedPages,
-    /// The identifier of the last command.
-    identifier: u16,
-    /// Whether an I/O queue identifier is taken, from 1 on.
+    queue: AdminQueue,
+    /// Whether each I/O queue identifier, from 1 on, is taken.
     queues: Vec<bool>,
-    /// Why it works no longer, for good.
+    /// Why the controller failed for good.
     dead: Option<String>,
 }
 
-/// An I/O queue pair that the controller serves, and since which reset.
+/// An I/O queue pair known to the controller, and the number of resets when it was created.
 pub(crate) struct IoQueuePair {
     pub(crate) pair: QueuePair,
     pub(crate) resets: u32,
     vector: Option<u16>,
 }
 
-/// Why an admin command did not succeed.
-enum Failure {
-    Status(Status),
-    TimedOut,
-    Gone,
-}
-
-impl Failure {
-    fn error(self, controller: &Controller, what: &str) -> Error {
-        let what = format!("{}: {what}", controller.name());
-        match self {
-            Self::Status(status) => {
-                Error::failed(what, format!("the controller answered with status {:#05x}", status.0 & 0x7ff))
-            }
-            Self::TimedOut => {
-                Error::failed(what, "the controller does not answer").remedy("reset it: iolane nvme restore")
-            }
-            Self::Gone => Error::unavailable(what, "the controller is gone").remedy("check that it is plugged in"),
-        }
-    }
-}
-
 impl Controller {
-    /// Resets and enables the controller and asks what it is.
+    /// Resets, enables and identifies the controller.
     ///
     /// # Errors
-    /// `Unavailable` if it is gone, is no NVMe controller that this driver can drive, or does not become ready;
+    /// `Unavailable` if it is gone, is not an NVMe controller that this driver supports, or does not become ready;
     /// `Exhausted` if memory runs out.
     pub fn start(transport: Arc<dyn Transport>, options: ControllerOptions) -> Result<Arc<Self>> {
         let registers = transport.registers();
         let refuse = |cause: String| Err(Error::unavailable(transport.name(), cause).remedy("check the drive"));
         if registers.bytes() < DOORBELLS + 16 {
-            return refuse(format!("its registers are {} bytes, which is no NVMe controller", registers.bytes()));
+            return refuse(format!("its registers are {} bytes, too few for an NVMe controller", registers.bytes()));
         }
         if registers.read(CSTS) == GONE || registers.read(VS) == GONE {
-            return refuse("its registers read as ones: it is gone, or its memory is switched off".into());
+            return refuse("its registers read as ones: it is gone, or its memory space is disabled".into());
         }
         let capabilities = ControllerCapabilities(registers.read64(CAP));
         if !capabilities.nvm_command_set() {
-            return refuse("it does not have the NVM command set".into());
+            return refuse("it does not support the NVM command set".into());
         }
         if capabilities.page_bytes_min() > PAGE_BYTES as u64 {
-            return refuse(format!("it takes no pages below {} bytes", capabilities.page_bytes_min()));
+            return refuse(format!("its smallest memory page is {} bytes", capabilities.page_bytes_min()));
         }
         let doorbells = Doorbells { registers, stride_bytes: capabilities.doorbell_stride_bytes() };
         if registers.bytes() < DOORBELLS + 4 * doorbells.stride_bytes {
             return refuse(format!("its registers of {} bytes have no room for doorbells", registers.bytes()));
         }
         let pair = QueuePair::new(&transport, &doorbells, 0, ADMIN_DEPTH, ADMIN_DEPTH + 1, |_| None)?;
-        let data = SharedPages::new(&transport, PAGE_BYTES)?;
-        let admin = Admin { pair, data, identifier: 0, queues: Vec::new(), dead: None };
+        let data = DmaPages::new(&transport, PAGE_BYTES)?;
+        let admin = Admin { queue: AdminQueue::new(pair, data), queues: Vec::new(), dead: None };
         let mut controller = Self {
             registers,
             capabilities,
@@ -155,7 +130,7 @@ impl Controller {
         Ok(Arc::new(controller))
     }
 
-    /// What is done once, at the start, beside enabling.
+    /// The steps that are done only at the start.
     fn set_up(&mut self) -> Result<()> {
         self.transport.set_bus_master(true)?;
         let mut admin = self.lock();
@@ -164,8 +139,8 @@ impl Controller {
         let identity = ControllerIdentity::parse(&page, self.capabilities.page_bytes_min());
         let shadow = match self.options.shadow_doorbells && identity.doorbell_buffers {
             true => Some(ShadowDoorbells {
-                values: SharedPages::new(&self.transport, PAGE_BYTES)?,
-                event_indices: SharedPages::new(&self.transport, PAGE_BYTES)?,
+                values: DmaPages::new(&self.transport, PAGE_BYTES)?,
+                event_indices: DmaPages::new(&self.transport, PAGE_BYTES)?,
             }),
             false => None,
         };
@@ -179,17 +154,17 @@ impl Controller {
         self.admin.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What it is called in messages.
+    /// Its name in messages.
     pub fn name(&self) -> &str {
         self.transport.name()
     }
 
-    /// What it says of itself.
+    /// Its Identify data.
     pub fn identity(&self) -> &ControllerIdentity {
         &self.identity
     }
 
-    /// How it is used.
+    /// Its settings.
     pub fn options(&self) -> ControllerOptions {
         self.options
     }
@@ -209,13 +184,13 @@ impl Controller {
         &self.transport
     }
 
-    /// CC.EN to 0 and to 1, with the admin queue told in between (NVMe Base Specification 2.0, section 3.5.1).
+    /// Clears and sets CC.EN, and configures the admin queue in between (NVMe Base Specification 2.0, section 3.5.1).
     fn enable(&self, admin: &mut Admin) -> Result<()> {
         let registers = self.registers;
         self.disable()?;
-        admin.pair.restart();
-        let (submissions, completions) = admin.pair.addresses();
-        let entries = admin.pair.entries() - 1;
+        admin.queue.pair.restart();
+        let (submissions, completions) = admin.queue.pair.addresses();
+        let entries = admin.queue.pair.entries() - 1;
         registers.write(AQA, entries << 16 | entries);
         registers.write64(ASQ, submissions);
         registers.write64(ACQ, completions);
@@ -223,7 +198,7 @@ impl Controller {
         self.wait_for("it does not become ready", |status| status & CSTS_READY != 0)
     }
 
-    /// Once this has succeeded the controller has forgotten its queues, and reads and writes no memory of ours.
+    /// Disables the controller. On success it has dropped its queues and accesses none of our memory.
     fn disable(&self) -> Result<()> {
         let configuration = self.registers.read(CC);
         if configuration & CC_ENABLE != 0 {
@@ -234,7 +209,7 @@ impl Controller {
 
     fn wait_for(&self, otherwise: &str, reached: impl Fn(u32) -> bool) -> Result<()> {
         let unavailable = |cause: &str| Error::unavailable(self.name(), cause);
-        // The timeout of a controller may be 0, and clocks are coarse.
+        // The controller's timeout may be 0, and clocks are coarse.
         let patience = Duration::from_millis(self.capabilities.ready_timeout_ms().max(500) + 500);
         let began = self.transport.now();
         loop {
@@ -248,17 +223,19 @@ impl Controller {
             if self.transport.now().saturating_sub(began) > patience {
                 let fatal = if status & CSTS_FATAL != 0 { " (fatal status)" } else { "" };
                 return Err(unavailable(&format!("{otherwise} within {} s{fatal}", patience.as_secs()))
-                    .remedy("power the drive off and on; it may be broken"));
+                    .remedy("power-cycle the drive; it may be defective"));
             }
             self.transport.relax(1);
         }
     }
 
-    /// What the controller has to be told after each reset.
+    /// Configures the controller after a reset.
     fn configure(&self, admin: &mut Admin) -> Result<()> {
         let asked = u32::from(QUEUES_MAX - 1);
         let command = features(feature::NUMBER_OF_QUEUES, asked << 16 | asked);
-        let granted = self.execute(admin, command).map_err(|failure| failure.error(self, "asking for queues"))?;
+        let granted = self
+            .execute(admin, command)
+            .map_err(|failure| failure.error(self.name(), "setting the number of queues"))?;
         let by_registers = (self.registers.bytes() - DOORBELLS) / self.capabilities.doorbell_stride_bytes() / 2 - 1;
         let pages = self.shadow.as_ref().map_or(usize::MAX, |shadow| shadow.values.bytes());
         let by_shadow = pages / self.capabilities.doorbell_stride_bytes() / 2 - 1;
@@ -267,11 +244,11 @@ impl Controller {
         admin.queues.resize(count, false);
         if let Some(shadow) = &self.shadow {
             self.shadow_doorbells(admin, shadow)
-                .map_err(|failure| failure.error(self, "setting up shadow doorbells"))?;
+                .map_err(|failure| failure.error(self.name(), "setting up shadow doorbells"))?;
         }
         if let Some((number, time)) = self.options.coalescing {
             let command = features(feature::INTERRUPT_COALESCING, u32::from(time) << 8 | u32::from(number));
-            self.execute(admin, command).map_err(|failure| failure.error(self, "coalescing interrupts"))?;
+            self.execute(admin, command).map_err(|failure| failure.error(self.name(), "coalescing interrupts"))?;
         }
         Ok(())
     }
@@ -289,8 +266,8 @@ impl Controller {
         self.execute_within(admin, command, self.options.timeout)
     }
 
-    /// As [`execute`](Self::execute). A command that is not answered may still be carried out, on memory that is used for
-    /// something else by then: the controller is reset.
+    /// As [`execute`](Self::execute). A command that does not complete may still be carried out later, on memory that is reused by
+    /// then, so the controller is reset.
     fn execute_or_reset(&self, admin: &mut Admin, command: Command) -> Result<u32, Failure> {
         let outcome = self.execute(admin, command);
         if let Err(Failure::TimedOut | Failure::Gone) = outcome {
@@ -300,30 +277,7 @@ impl Controller {
     }
 
     fn execute_within(&self, admin: &mut Admin, command: Command, patience: Duration) -> Result<u32, Failure> {
-        admin.identifier = admin.identifier.wrapping_add(1);
-        let identifier = admin.identifier;
-        admin.pair.push(Command { identifier, ..command });
-        admin.pair.ring();
-        let began = self.transport.now();
-        loop {
-            while let Some(entry) = admin.pair.pop() {
-                admin.pair.release();
-                if entry.identifier == identifier {
-                    return if entry.status.is_success() {
-                        Ok(entry.result)
-                    } else {
-                        Err(Failure::Status(entry.status))
-                    };
-                }
-            }
-            if self.registers.read(CSTS) == GONE {
-                return Err(Failure::Gone);
-            }
-            if self.transport.now().saturating_sub(began) > patience {
-                return Err(Failure::TimedOut);
-            }
-            self.transport.relax(1);
-        }
+        admin.queue.execute(&*self.transport, self.registers, command, patience)
     }
 
     fn identify(&self, admin: &mut Admin, what: u32, namespace: u32) -> Result<Box<[u8; IDENTIFY_BYTES]>> {
@@ -331,17 +285,18 @@ impl Controller {
         self.fetch(
             admin,
             Command { opcode: admin::IDENTIFY, namespace, dwords, ..Command::default() },
-            "asking what it is",
+            "identifying it",
         )
     }
 
     /// Carries out an admin command that fills a page.
     fn fetch(&self, admin: &mut Admin, command: Command, what: &str) -> Result<Box<[u8; IDENTIFY_BYTES]>> {
         self.ensure_alive(admin)?;
-        admin.data.clear();
-        let data = [admin.data.address(), 0];
-        self.execute_or_reset(admin, Command { data, ..command }).map_err(|failure| failure.error(self, what))?;
-        Ok(admin.data.copy())
+        admin.queue.data.clear();
+        let data = [admin.queue.data.address(), 0];
+        self.execute_or_reset(admin, Command { data, ..command })
+            .map_err(|failure| failure.error(self.name(), what))?;
+        Ok(admin.queue.data.copy())
     }
 
     /// The identifiers of its active namespaces (at most 1024).
@@ -385,20 +340,20 @@ impl Controller {
         self.fetch(&mut self.lock(), command, "reading a log page")
     }
 
-    /// Lets the controller reach a pool, once for all queues that use it.
-    pub(crate) fn map_pool(&self, pool: &Pool) -> Result<Arc<MappedPool>> {
+    /// Maps a pool for the controller, once for all queues that use it.
+    pub(crate) fn map_pool(&self, pool: &Pool) -> Result<Arc<DmaPool>> {
         let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
         pools.retain(|mapped| mapped.strong_count() > 0);
         if let Some(mapped) = pools.iter().filter_map(Weak::upgrade).find(|mapped| mapped.pool().span() == pool.span())
         {
             return Ok(mapped);
         }
-        let mapped = Arc::new(MappedPool::new(&self.transport, pool)?);
+        let mapped = Arc::new(DmaPool::new(&self.transport, pool)?);
         pools.push(Arc::downgrade(&mapped));
         Ok(mapped)
     }
 
-    /// Makes an I/O queue pair that has room for `depth` commands, with an interrupt vector of its own or polled.
+    /// Creates an I/O queue pair with room for `depth` commands, with an interrupt vector of its own or polled.
     pub(crate) fn create_queue_pair(&self, depth: u32, interrupts: bool) -> Result<IoQueuePair> {
         let mut admin = self.lock();
         self.ensure_alive(&admin)?;
@@ -410,12 +365,13 @@ impl Controller {
             .with_kind(ErrorKind::Exhausted)
             .remedy("use fewer threads"));
         };
+        debug_assert!(index < usize::from(QUEUES_MAX), "identifiers of I/O queues fit the doorbells");
         let identifier = index as u16 + 1;
         // Vector 0 is the admin queue's.
         let vector = interrupts.then_some(identifier);
         if interrupts && self.interrupts()?.len() <= usize::from(identifier) {
             let cause =
-                format!("it has {} interrupt vectors, one of them for commands of its own", self.interrupts()?.len());
+                format!("it has {} interrupt vectors, one of them for the admin queue", self.interrupts()?.len());
             return Err(Error::unavailable(self.name(), cause)
                 .with_kind(ErrorKind::Exhausted)
                 .remedy("use fewer threads, or path nvme, which polls"));
@@ -424,23 +380,23 @@ impl Controller {
             Doorbells { registers: self.registers, stride_bytes: self.capabilities.doorbell_stride_bytes() };
         let shadow = |completion| {
             let shadow = self.shadow.as_ref()?;
-            // SAFETY: a pair is used by those who hold the controller, and both sides access the pages by atomics.
+            // SAFETY: the users of a pair hold the controller, which keeps the pages, and both sides access them by atomics.
             Some(unsafe { Shadow::at(&shadow.values, &shadow.event_indices, doorbells.offset(identifier, completion)) })
         };
         let entries_max = self.capabilities.queue_entries_max();
         let pair = QueuePair::new(&self.transport, &doorbells, identifier, depth, entries_max, shadow)?;
         let mut registered = self.register_pair(&mut admin, &pair, vector);
         if let Err((Failure::TimedOut | Failure::Gone, _)) = registered {
-            // It was reset, and may answer now.
+            // The controller was reset, so that a second attempt may succeed.
             self.ensure_alive(&admin)?;
             registered = self.register_pair(&mut admin, &pair, vector);
         }
-        registered.map_err(|(failure, what)| failure.error(self, what))?;
+        registered.map_err(|(failure, what)| failure.error(self.name(), what))?;
         admin.queues[index] = true;
         Ok(IoQueuePair { pair, resets: self.resets(), vector })
     }
 
-    /// All interrupt vectors, made when the first queue wants one.
+    /// All interrupt vectors, set up when the first queue needs one.
     fn interrupts(&self) -> Result<&[OwnedFd]> {
         if self.interrupts.get().is_none() {
             let vectors = self.transport.interrupts(u32::from(QUEUES_MAX) + 1)?;
@@ -454,14 +410,14 @@ impl Controller {
         Some(self.interrupts.get()?.get(usize::from(queue.vector?))?.as_fd())
     }
 
-    /// Whether it says itself that it works no longer, or is gone or going.
+    /// Whether it reports a fatal error, is gone, or is about to be removed.
     pub(crate) fn has_failed(&self) -> bool {
-        // All ones has that bit too.
+        // A register of a device that is gone reads as ones, which includes this bit.
         self.registers.read(CSTS) & CSTS_FATAL != 0 || self.transport.is_leaving()
     }
 
-    /// Create I/O Completion Queue and Create I/O Submission Queue (sections 5.4 and 5.5). If it fails, the controller has let
-    /// go of the rings; where it did not answer, it was reset for that.
+    /// Create I/O Completion Queue and Create I/O Submission Queue (sections 5.4 and 5.5). On failure the controller
+    /// does not use the rings: if it did not answer, it was reset.
     fn register_pair(
         &self,
         admin: &mut Admin,
@@ -487,7 +443,7 @@ impl Controller {
         self.execute_or_reset(admin, completion_queue).map_err(|failure| (failure, "creating a completion queue"))?;
         self.execute_or_reset(admin, submission_queue).map_err(|failure| {
             let delete = delete(admin::DELETE_COMPLETION_QUEUE, pair.identifier());
-            // The rings are freed next: the controller has to let go of them.
+            // The rings are freed next, so the controller must not use them any more.
             if matches!(failure, Failure::Status(_)) && self.execute(admin, delete).is_err() {
                 self.reset(admin);
             }
@@ -496,21 +452,23 @@ impl Controller {
         Ok(())
     }
 
-    /// Makes a pair anew after a reset, in the same memory. What was in flight has been answered.
+    /// Recreates a pair after a reset, in the same memory. Its requests in flight have been completed.
     pub(crate) fn rebuild(&self, queue: &mut IoQueuePair) -> Result<()> {
         let mut admin = self.lock();
         self.ensure_alive(&admin)?;
+        debug_assert_ne!(queue.resets, self.resets(), "a pair is rebuilt only after a reset");
         queue.pair.restart();
         let registered = self.register_pair(&mut admin, &queue.pair, queue.vector);
-        registered.map_err(|(failure, what)| failure.error(self, what))?;
+        registered.map_err(|(failure, what)| failure.error(self.name(), what))?;
         queue.resets = self.resets();
         Ok(())
     }
 
-    /// Deletes a pair. Afterwards the controller has nothing of its commands in hand: it answered or dropped them before it
-    /// answered Delete I/O Submission Queue (section 5.7). If it does not answer, it is reset.
+    /// Deletes a pair. Afterwards the controller has none of its commands: it completes or drops them before it completes Delete
+    /// I/O Submission Queue (section 5.7). If it does not answer, it is reset.
     pub(crate) fn delete_queue_pair(&self, queue: &IoQueuePair) {
         let identifier = queue.pair.identifier();
+        debug_assert_ne!(identifier, 0, "the admin queue is never deleted");
         let mut admin = self.lock();
         if admin.dead.is_none() && queue.resets == self.resets() {
             let deleted = [admin::DELETE_SUBMISSION_QUEUE, admin::DELETE_COMPLETION_QUEUE]
@@ -525,7 +483,7 @@ impl Controller {
         }
     }
 
-    /// Asks the controller to give up a command (section 5.1); whether it did is seen on the command's own queue.
+    /// Asks the controller to abort a command (section 5.1); the outcome appears on the command's own queue.
     pub(crate) fn abort(&self, queue: &IoQueuePair, identifier: u16) {
         let mut admin = self.lock();
         if admin.dead.is_some() || queue.resets != self.resets() {
@@ -538,8 +496,8 @@ impl Controller {
         }
     }
 
-    /// Resets the controller, unless someone did since `resets` were counted. Afterwards nothing that was in flight on any
-    /// queue can touch memory any more, and each queue has to be rebuilt.
+    /// Resets the controller, unless it was reset since `resets` was read. Afterwards no command in flight on any queue can access
+    /// memory, and each queue has to be rebuilt.
     pub(crate) fn recover(&self, resets: u32) {
         let mut admin = self.lock();
         if admin.dead.is_none() && self.resets() == resets {
@@ -550,19 +508,19 @@ impl Controller {
     fn reset(&self, admin: &mut Admin) {
         let outcome = self.revive(admin);
         if let Err(error) = outcome {
-            // It may still read and write memory, which goes back to its owners now: the bus is taken away from it.
+            // It may still access memory, which returns to its owners now, so bus mastering is disabled.
             let _ = self.transport.set_bus_master(false);
             admin.dead = Some(error.cause().to_owned());
         }
-        // Release: whoever sees the new number sees a controller that lets go of its memory.
+        // Release: a thread that sees the new number sees a controller that accesses no memory.
         self.resets.fetch_add(1, Ordering::Release);
     }
 
     fn revive(&self, admin: &mut Admin) -> Result<()> {
         if self.transport.is_leaving() {
-            return Err(Error::unavailable(self.name(), "it is being taken away"));
+            return Err(Error::unavailable(self.name(), "it is being removed"));
         }
-        // Whatever else was set up in its PCI configuration may be lost with what made it fail.
+        // The PCI configuration may have been lost with the failure.
         self.transport.set_bus_master(true)?;
         self.enable(admin)?;
         self.configure(admin)
@@ -572,12 +530,12 @@ impl Controller {
         match &admin.dead {
             None => Ok(()),
             Some(why) => Err(Error::unavailable(self.name(), format!("it failed and could not be reset: {why}"))
-                .remedy("power the drive off and on")),
+                .remedy("power-cycle the drive")),
         }
     }
 }
 
-/// A command identifier has 12 bits for the slot; a ring has one entry more than commands.
+/// A command identifier has 12 bits for the slot, and a ring has one entry more than commands in flight.
 const DEPTH_MAX: u32 = 4095;
 
 fn features(identifier: u32, value: u32) -> Command {
@@ -590,8 +548,8 @@ fn delete(opcode: u8, identifier: u16) -> Command {
 }
 
 impl Drop for Controller {
-    /// An orderly shutdown (section 3.6.1): what is in a volatile cache is kept. Then the controller is stopped, so that it
-    /// reaches none of the memory that is freed next.
+    /// A normal shutdown (section 3.6.1), which writes back a volatile cache. Then the controller is disabled, so that it accesses
+    /// none of the memory that is freed next.
     fn drop(&mut self) {
         let dead = self.lock().dead.is_some();
         if dead {

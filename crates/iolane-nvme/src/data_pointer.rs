@@ -1,23 +1,23 @@
-//! How a command says where its data is: physical region pages, or a scatter gather list of one element, for what lies in
-//! one piece in the controller's address space (NVMe Base Specification 2.0, sections 4.1.1 and 4.1.2).
+//! The data pointers of commands: physical region pages, or a scatter gather list of one element, for a range that is contiguous
+//! in I/O virtual addresses (NVMe Base Specification 2.0, sections 4.1.1 and 4.1.2). Called by `queue` for every command.
 
 use std::sync::Arc;
 
 use iolane_core::{IoError, Result};
 
 use crate::command::{PSDT_PRP, PSDT_SGL};
-use crate::memory::{PAGE_BYTES, SharedPages};
+use crate::memory::{DmaPages, PAGE_BYTES};
 use crate::transport::Transport;
 
 const PAGE: u64 = PAGE_BYTES as u64;
 
-/// What one page of a PRP list reaches, and so the most that one command moves without SGLs.
+/// The bytes that one page of a PRP list describes, and so the most of one command without SGLs.
 pub(crate) const LIST_BYTES_MAX: u64 = (PAGE / 8) * PAGE;
 
-/// Makes the data pointers of a queue's commands, each with room of its own for what does not fit into the command.
+/// Makes the data pointers of a queue's commands. Each slot has a page for a list that does not fit into the command.
 pub(crate) struct DataPointers {
     /// A page for each slot.
-    lists: SharedPages,
+    lists: DmaPages,
     scatter_gather: bool,
 }
 
@@ -26,16 +26,16 @@ pub(crate) type DataPointer = (u8, [u64; 2]);
 
 impl DataPointers {
     pub(crate) fn new(transport: &Arc<dyn Transport>, slots: u32, scatter_gather: bool) -> Result<Self> {
-        Ok(Self { lists: SharedPages::new(transport, slots as usize * PAGE_BYTES)?, scatter_gather })
+        Ok(Self { lists: DmaPages::new(transport, slots as usize * PAGE_BYTES)?, scatter_gather })
     }
 
-    /// For `bytes` from `address` on, of the command in this slot; `bytes` is at most [`LIST_BYTES_MAX`] less one page.
+    /// The pointer to `bytes` from `address` on, for the command in this slot; `bytes` is at most [`LIST_BYTES_MAX`] less one page.
     ///
     /// # Errors
     /// `INVALID` if the address is not aligned to four bytes.
     #[inline]
     pub(crate) fn point(&self, slot: u32, address: u64, bytes: u32) -> Result<DataPointer, IoError> {
-        // The first entry may begin within a page; all others are whole pages.
+        // The first entry may begin within a page; the others are whole pages.
         let first_bytes = PAGE - address % PAGE;
         let rest = u64::from(bytes).saturating_sub(first_bytes);
         if address.is_multiple_of(4) && rest == 0 {
@@ -65,7 +65,7 @@ impl DataPointers {
         Ok((PSDT_PRP, [address, self.list_address(slot)]))
     }
 
-    /// Puts the one range of a Dataset Management command in the slot's page (NVM Command Set Specification 1.0, figure 38).
+    /// Writes the only range of a Dataset Management command into the slot's page (NVM Command Set Specification 1.0, figure 38).
     pub(crate) fn point_to_range(&self, slot: u32, first_block: u64, blocks: u32) -> DataPointer {
         let list = slot as usize * (PAGE_BYTES / 8);
         self.lists.word(list).store(u64::from(blocks) << 32, std::sync::atomic::Ordering::Relaxed);

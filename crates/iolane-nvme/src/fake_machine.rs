@@ -1,5 +1,5 @@
-//! A machine made of files, for the tests of what reads and writes sysfs: PCI devices, their drivers and IOMMU groups,
-//! and, where a test wants one, a kernel that does what is written to the files.
+//! A machine made of files, for tests of code that reads and writes sysfs: PCI devices, their drivers and IOMMU groups, and
+//! optionally a kernel that binds and unbinds as the files ask.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -70,7 +70,7 @@ impl FakeMachine {
         }
     }
 
-    /// A controller that the nvme driver has, in the IOMMU group 1, with so many namespaces of 1 MiB.
+    /// A controller bound to the nvme driver, in IOMMU group 1, with this many namespaces of 1 MiB.
     pub(crate) fn controller(&self, bdf: &str, name: &str, namespaces: u32) {
         self.device(bdf, 0x01_08_02, Some("nvme"), Some(1));
         let controller = format!("{}/nvme/{name}", Self::device_path(bdf));
@@ -90,7 +90,7 @@ impl FakeMachine {
         self.pci().device(bdf.parse().unwrap()).unwrap().driver_override()
     }
 
-    /// Starts a kernel that binds and unbinds as it is told; drivers of these names never take a device.
+    /// Starts a kernel that binds and unbinds as the files ask; drivers of these names never bind a device.
     pub(crate) fn start_kernel(&self, unwilling: &'static [&'static str]) -> FakeKernel {
         let stop = Arc::new(AtomicBool::new(false));
         let (root, stopped) = (self.0.clone(), stop.clone());
@@ -130,7 +130,7 @@ fn set_driver(root: &Path, bdf: &str, driver: Option<&str>) {
     }
 }
 
-/// What was written to a file since it was last looked at.
+/// The text written to a file since the last call.
 fn told(path: &Path) -> Option<Bdf> {
     let bdf = fs::read_to_string(path).ok()?.trim().parse().ok()?;
     fs::write(path, "").unwrap();

@@ -1,5 +1,5 @@
-//! What a controller and its namespaces say of themselves (Identify; NVMe Base Specification 2.0, section 5.17, figures 275
-//! and NVM Command Set Specification 1.0, figure 97). Parsed once, at the edge: a controller may lie, and nothing here trusts it.
+//! The Identify data of a controller and its namespaces (NVMe Base Specification 2.0, section 5.17, figure 275; NVM Command Set
+//! Specification 1.0, figure 97), parsed once by `controller`. The data may be wrong, so nothing here trusts it.
 
 use iolane_core::{Error, Result};
 
@@ -9,7 +9,7 @@ pub const IDENTIFY_BYTES: usize = 4096;
 /// The largest offset that files have (off_t).
 const BYTES_MAX: u64 = i64::MAX as u64;
 
-/// What the controller says of itself.
+/// The Identify data of a controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ControllerIdentity {
     /// Model number.
@@ -20,20 +20,20 @@ pub struct ControllerIdentity {
     pub firmware: String,
     /// Largest transfer of one command in bytes (MDTS), where there is a limit.
     pub transfer_bytes_max: Option<u64>,
-    /// It takes SGLs, of any alignment or of dwords.
+    /// It supports SGLs, with any alignment or dword alignment.
     pub scatter_gather_lists: bool,
-    /// It has the Doorbell Buffer Config command.
+    /// It supports the Doorbell Buffer Config command.
     pub doorbell_buffers: bool,
-    /// It has Dataset Management.
+    /// It supports Dataset Management.
     pub dataset_management: bool,
-    /// It has Write Zeroes.
+    /// It supports Write Zeroes.
     pub write_zeroes: bool,
-    /// It has a write cache that loses what was not flushed.
+    /// It has a volatile write cache.
     pub volatile_write_cache: bool,
 }
 
 impl ControllerIdentity {
-    /// From the data structure; `page_bytes_min` is CAP.MPSMIN, the unit of MDTS.
+    /// Parses the data structure; `page_bytes_min` is CAP.MPSMIN, the unit of MDTS.
     pub fn parse(data: &[u8; IDENTIFY_BYTES], page_bytes_min: u64) -> Self {
         let text = |range: std::ops::Range<usize>| {
             let shown = |byte: &u8| if byte.is_ascii_graphic() { char::from(*byte) } else { ' ' };
@@ -46,7 +46,7 @@ impl ControllerIdentity {
             firmware: text(64..72),
             transfer_bytes_max: match data[77] {
                 0 => None,
-                // More than a request can ask for is no limit.
+                // A limit above any request is none.
                 shift => page_bytes_min.checked_shl(u32::from(shift)).filter(|bytes| *bytes >= page_bytes_min),
             },
             scatter_gather_lists: matches!(u32_at(data, 536) & 3, 1 | 2),
@@ -58,7 +58,7 @@ impl ControllerIdentity {
     }
 }
 
-/// What can be read and written.
+/// A namespace that can be read and written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Namespace {
     /// Its identifier, 1 or more.
@@ -70,18 +70,18 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// From the data structure.
+    /// Parses the data structure.
     ///
     /// # Errors
-    /// `Unavailable` if it is not active, or has a format that this driver does not take: metadata, protection information,
-    /// blocks of a size that cannot be.
+    /// `Unavailable` if it is not active, or has a format that this driver does not support: metadata, protection information, or
+    /// an invalid block size.
     pub fn parse(data: &[u8; IDENTIFY_BYTES], identifier: u32, controller: &str) -> Result<Self> {
         let refuse = |cause: String, remedy: &str| {
             Err(Error::unavailable(format!("namespace {identifier} of {controller}"), cause).remedy(remedy))
         };
         let blocks = u64::from_le_bytes(data[0..8].try_into().expect("eight bytes"));
         if blocks == 0 {
-            return refuse("the controller has none that is active".into(), "name one it has: ns=1");
+            return refuse("the controller has no such active namespace".into(), "name one it has: ns=1");
         }
         let flbas = data[26];
         let format = usize::from(flbas & 0xf | flbas >> 1 & 0x30);
@@ -103,7 +103,7 @@ impl Namespace {
         match blocks.checked_mul(block_bytes.into()) {
             Some(bytes @ 1..=BYTES_MAX) => Ok(Self { identifier, bytes, block_bytes }),
             _ => refuse(
-                format!("it says that it has {blocks} blocks of 2^{shift} bytes, which cannot be"),
+                format!("it reports {blocks} blocks of 2^{shift} bytes, which is invalid"),
                 "check the drive and its firmware",
             ),
         }

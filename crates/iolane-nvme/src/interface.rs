@@ -1,11 +1,13 @@
-//! The paths `nvme` (polled) and `nvme+int` (interrupts), and the targets that they reach: `pci:0000:00:04.0`.
+//! The paths `nvme` (polled) and `nvme+int` (interrupts), and their targets, such as `pci:0000:00:04.0`. Registered in the crate's
+//! root; the queue is in `queue`.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use iolane_core::capability::check_depth;
 use iolane_core::target::{Device, SCHEMES, Scheme};
 use iolane_core::{
-    Capabilities, CompletionMode, Error, Interface, IoPath, PathOptions, Queue, QueueConfig, Result, Target, TargetKind,
+    Capabilities, CompletionMode, Error, Interface, IoPath, PathOptions, Queue, QueueConfig, Result, SyscallUse,
+    Target, TargetKind,
 };
 
 use crate::controller::{Controller, ControllerOptions};
@@ -26,9 +28,28 @@ impl Interface for Nvme {
         "iolane's own NVMe driver in this process, over VFIO: no kernel, no system call"
     }
 
-    /// Files and devices of the kernel's too: what is missing there, `probe` and a survey say.
+    fn own_target(&self) -> Option<TargetKind> {
+        Some(TargetKind::NvmeController)
+    }
+
+    /// Files and devices of the kernel too, so that `probe` and a survey list what the path would need there.
     fn reaches(&self, kind: TargetKind) -> bool {
-        !matches!(kind, TargetKind::Null | TargetKind::Sim)
+        !kind.is_simulated()
+    }
+
+    /// It polls unless interrupts are asked for.
+    fn polls_completions(&self, path: &IoPath) -> bool {
+        path.completion != CompletionMode::Interrupt
+    }
+
+    /// Waiting for an interrupt takes a system call, if the completion is not there yet.
+    fn syscall_use(&self, path: &IoPath) -> SyscallUse {
+        if self.polls_completions(path) { SyscallUse::None } else { SyscallUse::Varies }
+    }
+
+    /// The IOMMU lets the controller reach nothing else.
+    fn requires_registered_memory(&self, _path: &IoPath) -> bool {
+        true
     }
 
     fn paths(&self) -> Vec<IoPath> {
@@ -39,15 +60,15 @@ impl Interface for Nvme {
     fn validate(&self, path: &IoPath) -> Result<()> {
         let refuse = |cause: &str, remedy: &str| Err(Error::usage(format!("path {path}"), cause).remedy(remedy));
         if path.polls_submissions() {
-            return refuse("there is no kernel thread that could poll", "leave +spoll out");
+            return refuse("it has no kernel thread that could poll", "leave +sqpoll out");
         }
         match path.completion {
-            CompletionMode::Cpoll => return refuse("it polls already", "write nvme"),
+            CompletionMode::Iopoll => return refuse("it polls already", "write nvme"),
             CompletionMode::Hybrid => return refuse("it sleeps with interrupts or polls", "write nvme or nvme+int"),
             CompletionMode::Default | CompletionMode::Interrupt => {}
         }
         if path.options != PathOptions::default() {
-            return refuse("it has no options: its buffers are always registered", "leave the options out");
+            return refuse("it has no options; its buffers are always registered", "leave the options out");
         }
         Ok(())
     }
@@ -62,7 +83,7 @@ impl Interface for Nvme {
             operations: operations(&opened.controller),
             request_bytes_max: None,
             event_fd: interrupts,
-            unregistered_memory: Some("cannot be used: the IOMMU keeps the controller to registered pools"),
+            unregistered_memory: Some("refused: the IOMMU limits the controller to registered pools"),
             note: Some(format!("{}, firmware {}", identity.model, identity.firmware)),
         })
     }
@@ -74,7 +95,7 @@ impl Interface for Nvme {
         if config.pools.is_empty() {
             return Err(Error::usage(
                 format!("{path} on {}", target.name()),
-                "no pool is given, and the IOMMU keeps the controller to those",
+                "no pool is given, and the IOMMU limits the controller to registered pools",
             )
             .remedy("give the queue the pool that its buffers come from (QueueConfig::pool)"));
         }
@@ -89,7 +110,7 @@ impl Interface for Nvme {
     }
 }
 
-/// What is kept with a target.
+/// The state that a target keeps.
 struct OpenedNamespace {
     bdf: Bdf,
     controller: Arc<Controller>,
@@ -106,7 +127,7 @@ fn opened<'a>(path: &IoPath, target: &'a Target) -> Result<&'a OpenedNamespace> 
     })
 }
 
-/// Which namespace of which controller an opened target is; `None` if it is something else.
+/// The controller and the namespace identifier of an opened target; `None` for other targets.
 pub fn namespace_of(target: &Target) -> Option<(Bdf, u32)> {
     target.state_of::<OpenedNamespace>().map(|opened| (opened.bdf, opened.namespace.identifier))
 }
@@ -124,7 +145,7 @@ fn open(rest: &str, name: &str) -> Result<Device> {
     Ok(Device { kind: TargetKind::NvmeController, bytes, block_bytes, state })
 }
 
-/// The namespace that is asked for, or the first; `active` are those there are.
+/// The requested namespace, or the first of the active ones.
 fn active_namespace(active: &[u32], asked: Option<u32>, name: &str) -> Result<u32> {
     let Some(first) = active.first() else {
         return Err(
@@ -140,7 +161,7 @@ fn active_namespace(active: &[u32], asked: Option<u32>, name: &str) -> Result<u3
         .remedy(format!("name one it has: {}", those.join(", "))))
 }
 
-/// The controllers that this process has open: a group can be opened once, and all threads share the controller.
+/// The controllers that this process has open. A group can be opened only once, so all threads share the controller.
 static CONTROLLERS: Mutex<Vec<(Bdf, Weak<Controller>)>> = Mutex::new(Vec::new());
 
 fn controller(bdf: Bdf, options: ControllerOptions, name: &str) -> Result<Arc<Controller>> {
@@ -149,7 +170,7 @@ fn controller(bdf: Bdf, options: ControllerOptions, name: &str) -> Result<Arc<Co
     let open = controllers.iter().find(|(known, _)| *known == bdf).and_then(|(_, controller)| controller.upgrade());
     if let Some(controller) = open {
         if controller.options() != options {
-            return Err(Error::usage(name, "the controller is open already, with other settings")
+            return Err(Error::usage(name, "the controller is already open with other settings")
                 .remedy("use the same settings for all of its targets"));
         }
         return Ok(controller);
@@ -160,13 +181,14 @@ fn controller(bdf: Bdf, options: ControllerOptions, name: &str) -> Result<Arc<Co
     Ok(controller)
 }
 
-/// Refuses a device of another kind, for which no driver of ours would do. One that is missing VFIO tells of.
+/// Refuses a device other than an NVMe controller. A missing device is reported by VFIO.
 fn require_nvme(pci: &Pci, bdf: Bdf) -> Result<()> {
     match pci.device(bdf).map(|device| device.is_nvme()) {
-        Some(Ok(false)) => {
-            Err(Error::unavailable(format!("{SCHEME}:{bdf}"), "it is no NVMe controller (its PCI class is not 010802)")
-                .remedy("`iolane nvme list` shows those there are"))
-        }
+        Some(Ok(false)) => Err(Error::unavailable(
+            format!("{SCHEME}:{bdf}"),
+            "it is not an NVMe controller (its PCI class is not 010802)",
+        )
+        .remedy("`iolane nvme list` shows the controllers")),
         _ => Ok(()),
     }
 }
@@ -196,6 +218,6 @@ mod tests {
         require_nvme(&pci, "00:05.0".parse().unwrap()).unwrap();
         std::fs::write(machine.path("sys/bus/pci/devices/0000:00:04.0/class"), "0x020000\n").unwrap();
         let error = require_nvme(&pci, "00:04.0".parse().unwrap()).unwrap_err().to_string();
-        assert!(error.starts_with("pci:0000:00:04.0: it is no NVMe controller"), "{error}");
+        assert!(error.starts_with("pci:0000:00:04.0: it is not an NVMe controller"), "{error}");
     }
 }

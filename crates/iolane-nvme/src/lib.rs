@@ -1,30 +1,32 @@
-//! An NVMe driver in the process itself: registers mapped over PCIe, queues in memory that the controller reads and writes,
-//! no system call per request. In the order in which to read it:
+//! A user-space NVMe driver: registers mapped over PCIe, queues in memory that the controller reads and writes, no system call
+//! per request. The modules, in reading order:
 //!
-//! - [`registers`] and [`command`]: the words that host and controller exchange (NVMe Base Specification 2.0);
-//! - [`transport`]: what a driver needs of the controller it drives, real over VFIO or played by a model;
-//! - [`vfio`], and `address_space` and `memlock` beside it: the real one;
-//! - [`memory`]: memory that the controller may reach;
-//! - `queue_pair`, [`controller`] with [`identity`], [`queue`] with `data_pointer`: from one pair of rings to a queue of the
-//!   library's;
-//! - `interface`: the paths `nvme` and `nvme+int`, and the targets `pci:...`, whose names [`name`] reads;
-//! - [`pci`], [`openers`], [`binding`]: which controllers there are, who has one open, and how one is taken from the kernel
-//!   and given back.
+//! - [`registers`] and [`command`]: the formats that host and controller exchange (NVMe Base Specification 2.0);
+//! - [`transport`]: access to a controller's registers and memory; [`vfio`] with `iova` and `memlock` is the real one, [`model`]
+//!   a simulated one;
+//! - [`memory`]: memory that the controller can access;
+//! - `queue_pair`, `admin_queue`, [`controller`] with [`identity`], [`queue`] with `data_pointer`: from one pair of rings to a
+//!   [`Queue`](iolane_core::Queue);
+//! - `interface`: the paths `nvme` and `nvme+int`, and the targets `pci:...`, whose names [`name`] parses;
+//! - [`pci`], [`open_files`], [`binding`]: which controllers exist, which processes have them open, and how one is taken from the
+//!   kernel and returned.
 //!
-//! Nothing here looks at file systems or mounts: whether a drive may be taken is decided in `iolane`, by its guard.
+//! Nothing here looks at file systems or mounts: the guard in `iolane` decides whether a drive may be taken.
+#![warn(missing_docs)]
 
-mod address_space;
+mod admin_queue;
 pub mod binding;
 pub mod command;
 pub mod controller;
 mod data_pointer;
 pub mod identity;
 mod interface;
+mod iova;
 mod memlock;
 pub mod memory;
 pub mod model;
 pub mod name;
-pub mod openers;
+pub mod open_files;
 pub mod pci;
 pub mod queue;
 mod queue_pair;

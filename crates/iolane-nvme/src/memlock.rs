@@ -1,14 +1,14 @@
-//! The limit on locked memory (getrlimit(2), RLIMIT_MEMLOCK), looked at before the kernel is asked to lock some: its own
-//! answer does not say what was short.
+//! The limit on locked memory (getrlimit(2), RLIMIT_MEMLOCK), checked before the kernel is asked to lock some, because the
+//! kernel's error does not name the limit. Called by `vfio`.
 
 use iolane_core::units::Bytes;
 use iolane_core::{Error, ErrorKind, Result};
 use rustix::process::{Resource, getrlimit};
 
-/// CAP_IPC_LOCK (linux/capability.h): whoever has it may lock without limit.
+/// CAP_IPC_LOCK (linux/capability.h), with which there is no limit.
 const CAP_IPC_LOCK: u32 = 14;
 
-/// Refuses if `bytes` more than what is locked already are more than the limit.
+/// Refuses `bytes` more of locked memory if that exceeds the limit.
 pub(crate) fn ensure_room(name: &str, bytes: usize) -> Result<()> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     check(name, bytes as u64, &status, getrlimit(Resource::Memlock).current)

@@ -1,4 +1,5 @@
-//! Memory that a controller may reach: the driver's own rings and lists, and the caller's pools.
+//! Memory that a controller can access: the driver's own rings and lists, and the caller's pools. Used by the controller and its
+//! queues; what the bytes mean is their business.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -9,25 +10,25 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use crate::transport::Transport;
 
-/// The memory page of the driver: what CC.MPS 0 says, and what PRP entries are multiples of.
+/// The memory page size of the driver (CC.MPS 0), of which PRP entries are multiples.
 pub const PAGE_BYTES: usize = 4096;
 
-/// Zeroed pages of the driver's own, mapped for one controller until they are dropped.
+/// Zeroed pages that the driver owns, mapped for one controller until they are dropped.
 ///
-/// Both sides access them at once, so they are reached by raw pointer alone, never by reference.
-pub struct SharedPages {
+/// Both sides access them concurrently, so they are accessed by atomics and raw pointers, never by plain references.
+pub struct DmaPages {
     base: NonNull<u8>,
     bytes: usize,
     address: u64,
     transport: Arc<dyn Transport>,
 }
 
-// SAFETY: it is a pointer and a length; who may access what when is for its user to argue.
-unsafe impl Send for SharedPages {}
+// SAFETY: a pointer and a length; its users argue which accesses are sound.
+unsafe impl Send for DmaPages {}
 // SAFETY: as above.
-unsafe impl Sync for SharedPages {}
+unsafe impl Sync for DmaPages {}
 
-impl SharedPages {
+impl DmaPages {
     /// Maps `bytes`, rounded up to whole pages, for the process and the controller.
     ///
     /// # Errors
@@ -51,12 +52,12 @@ impl SharedPages {
         }
     }
 
-    /// The first byte, for the process.
+    /// The address of the first byte in the process.
     pub fn base(&self) -> NonNull<u8> {
         self.base
     }
 
-    /// The first byte, for the controller.
+    /// The address of the first byte for the controller.
     pub fn address(&self) -> u64 {
         self.address
     }
@@ -72,11 +73,11 @@ impl SharedPages {
     /// If it lies outside.
     pub fn word(&self, index: usize) -> &AtomicU64 {
         assert!(index < self.bytes / 8);
-        // SAFETY: it lies within the pages, which are aligned; both sides access them by atomics alone.
+        // SAFETY: the word lies within the pages, which are aligned; both sides access them only by atomics.
         unsafe { self.base.cast::<AtomicU64>().add(index).as_ref() }
     }
 
-    /// Sets all of it to zero.
+    /// Zeroes the pages.
     pub fn clear(&self) {
         (0..self.bytes / 8).for_each(|index| self.word(index).store(0, Ordering::Relaxed));
     }
@@ -91,31 +92,31 @@ impl SharedPages {
     }
 }
 
-impl Drop for SharedPages {
+impl Drop for DmaPages {
     fn drop(&mut self) {
         if self.transport.unmap(self.address, self.bytes).is_err() {
-            // The controller may reach them still: they are never used for anything else.
+            // The controller may still access them, so they are never reused.
             return;
         }
-        // SAFETY: our own mapping of exactly this size, which nothing uses any more.
+        // SAFETY: our own mapping of exactly this size, which nothing uses after this.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.bytes) };
     }
 }
 
-/// A pool that a controller may reach, until this is dropped.
+/// A pool that a controller can access until this is dropped.
 ///
-/// A controller is given whole pages: of a region that begins or ends within one, it may reach the rest of that page too.
-pub struct MappedPool {
+/// Whole pages are mapped: if a region begins or ends within a page, the controller can access the rest of that page too.
+pub struct DmaPool {
     pool: Pool,
-    /// What the controller calls the first byte of the pool.
+    /// The controller's address of the first byte of the pool.
     address: u64,
-    /// The pages, as they were mapped.
+    /// The mapped pages.
     mapped_address: u64,
     mapped_bytes: usize,
     transport: Arc<dyn Transport>,
 }
 
-impl MappedPool {
+impl DmaPool {
     /// Maps a pool.
     ///
     /// # Errors
@@ -124,11 +125,12 @@ impl MappedPool {
         let (base, bytes) = pool.span();
         let before = base.addr().get() % PAGE_BYTES;
         let mapped_bytes = (before + bytes).next_multiple_of(PAGE_BYTES);
-        // SAFETY: the page in which the pool begins is mapped, as the pool is.
+        // SAFETY: the page in which the pool begins is mapped, since the pool is.
         let pages = unsafe { base.sub(before) };
-        // SAFETY: the pool that is kept beside it keeps the memory mapped; of the pool, commands name what a request's
-        // buffer owns.
+        // SAFETY: `self.pool` keeps the memory mapped; commands name only the buffer of their request.
         let mapped_address = unsafe { transport.map(pages, mapped_bytes) }?;
+        debug_assert!(mapped_address.is_multiple_of(PAGE_BYTES as u64), "the transport gives addresses of pages");
+        debug_assert!(before + bytes <= mapped_bytes, "the mapped pages hold the pool");
         let address = mapped_address + before as u64;
         Ok(Self { pool: pool.clone(), address, mapped_address, mapped_bytes, transport: transport.clone() })
     }
@@ -138,17 +140,17 @@ impl MappedPool {
         &self.pool
     }
 
-    /// What the controller calls the first byte of a buffer, if it is from this pool.
+    /// The controller's address of the first byte of a buffer, if it is from this pool.
     #[inline]
     pub fn address_of(&self, buffer: &Buffer) -> Option<u64> {
         self.pool.owns(buffer).then(|| self.address + buffer.offset_in_pool() as u64)
     }
 }
 
-impl Drop for MappedPool {
+impl Drop for DmaPool {
     fn drop(&mut self) {
         if self.transport.unmap(self.mapped_address, self.mapped_bytes).is_err() {
-            // The controller may reach it still: it is never used for anything else.
+            // The controller may still access it, so it is never reused.
             std::mem::forget(self.pool.clone());
         }
     }

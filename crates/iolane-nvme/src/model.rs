@@ -1,12 +1,14 @@
-//! A controller played in memory: registers, queues, namespaces, and faults by seed. It stands behind [`Transport`] where a
-//! real one would, so that tests, fuzzers and benchmarks run the driver as it is, on any machine; nothing else uses it.
+//! A simulated controller in memory: registers, queues, namespaces, and faults drawn from a seed. It implements [`Transport`], so
+//! that tests, fuzzers and benchmarks run the unmodified driver on any machine; nothing else uses it.
 
 mod admin;
 mod chance;
 mod config;
 mod disk;
 mod dma;
+mod doorbells;
 mod engine;
+mod faults;
 mod identify;
 mod nvm;
 mod pointers;
@@ -31,17 +33,17 @@ use crate::registers::{DOORBELLS, Registers};
 use crate::transport::Transport;
 use engine::Engine;
 
-/// What it is called in messages.
+/// Its name in messages.
 const NAME: &str = "model";
 
-/// Turns without work after which the model's own thread lets others run.
+/// Steps without work after which the model's thread yields.
 const IDLE_TURNS_MAX: u32 = 256;
 
-/// A controller that is not there.
+/// A simulated controller.
 ///
-/// It works in steps: at each it looks at its registers and doorbells, and does all that is to be done. They are made either
-/// by whoever waits for it ([`new`](Self::new)), which makes a run repeat exactly, or all the time by a thread of its own
-/// ([`spawn`](Self::spawn)), as a device would.
+/// It works in steps: each reads the registers and doorbells, and does all pending work. Steps are run either by the driver while
+/// it waits ([`new`](Self::new)), which makes a run repeat exactly, or continuously by a thread ([`spawn`](Self::spawn)), as a
+/// device would.
 ///
 /// Bus mastering is off at first.
 pub struct Model {
@@ -51,11 +53,11 @@ pub struct Model {
 
 struct Shared {
     engine: Mutex<Engine>,
-    /// Those who wait for the lock. The model's thread, which hardly ever lets it go, then does.
+    /// The number of threads that wait for the lock. The model's thread, which holds it nearly all the time, then releases it.
     waiting: AtomicUsize,
     is_dropped: AtomicBool,
     registers: Registers,
-    /// What `registers` points to: pairs, for the alignment to 8 bytes. Never grows, so it stays where it is.
+    /// The memory of `registers`: pairs, for alignment to 8 bytes. It never grows, so it never moves.
     _register_memory: Vec<RegisterPair>,
 }
 
@@ -71,8 +73,8 @@ impl Shared {
         let pair = || RegisterPair { _registers: [AtomicU32::new(0), AtomicU32::new(0)] };
         let memory: Vec<RegisterPair> = (0..bytes / size_of::<RegisterPair>()).map(|_| pair()).collect();
         let base = NonNull::from(&memory[..]).cast();
-        // SAFETY: the memory is aligned to 8 bytes, is made of atomics, and lives as long as this, which holds both. Whoever
-        // has the registers from `Transport::registers` holds the transport as long as they use them.
+        // SAFETY: the memory is aligned to 8 bytes, consists of atomics, and lives as long as this, which holds both. Users of
+        // `Transport::registers` hold the transport as long as they use them.
         let registers = unsafe { Registers::new(base, bytes) };
         Self {
             engine: Mutex::new(Engine::new(config, registers)),
@@ -111,16 +113,16 @@ impl Model {
     /// A model that steps when its driver waits for it ([`Transport::relax`]) or [`step`](Self::step) is called.
     ///
     /// # Panics
-    /// If the configuration makes no sense, which is an error of the test.
+    /// If the configuration is invalid, which is an error of the test.
     pub fn new(config: ModelConfig) -> Arc<Self> {
         check(&config);
         Arc::new(Self { shared: Arc::new(Shared::new(config)), thread: None })
     }
 
-    /// A model with a thread of its own, which steps all the time until the model is dropped.
+    /// A model with a thread that runs steps until the model is dropped.
     ///
     /// # Panics
-    /// As [`new`](Self::new), or if there can be no thread.
+    /// As [`new`](Self::new), or if no thread can be started.
     pub fn spawn(config: ModelConfig) -> Arc<Self> {
         check(&config);
         let shared = Arc::new(Shared::new(config));
@@ -136,45 +138,45 @@ impl Model {
         engine
     }
 
-    /// Looks once, and does what is to be done.
+    /// Runs one step.
     pub fn step(&self) {
         self.shared.engine().step();
     }
 
-    /// What the driver did against the rules, in the order in which it was seen; the first few of many.
+    /// The first violations of the specification by the driver, in order.
     pub fn violations(&self) -> Vec<String> {
         self.engine().dma.violations()
     }
 
-    /// What was done so far.
+    /// The counters.
     pub fn counts(&self) -> Counts {
         self.engine().counts
     }
 
-    /// Mappings that were not taken back.
+    /// The number of live mappings.
     pub fn mappings(&self) -> usize {
         self.engine().dma.mappings()
     }
 
-    /// Other faults from now on, drawn from the seed anew.
+    /// Replaces the faults, and draws from their seed anew.
     pub fn set_faults(&self, faults: Faults) {
         let mut engine = self.engine();
         engine.config.faults = faults;
         engine.chance = chance::Chance::new(faults.seed);
     }
 
-    /// Reports a fatal error now (CSTS.CFS), and answers no more until it is reset.
+    /// Reports a fatal error now (CSTS.CFS), and does nothing until it is reset.
     pub fn fail(&self) {
         self.engine().fail();
     }
 
-    /// The device is gone now, for good: its registers read as ones.
+    /// Removes the device for good: its registers read as ones.
     pub fn vanish(&self) {
         self.engine().vanish();
     }
 
-    /// Writes this to a completion queue now, whatever it says, or as soon as there is room. Its phase is taken as whether it
-    /// is the right one. Nothing happens if there is no such queue.
+    /// Writes an arbitrary entry to a completion queue, now or as soon as there is room. Its `phase` selects the correct phase or
+    /// the wrong one. Nothing happens if there is no such queue.
     pub fn post(&self, completion_queue: u16, entry: CompletionEntry) {
         let mut engine = self.engine();
         if usize::from(completion_queue) < engine.completion.len() {
@@ -183,7 +185,7 @@ impl Model {
         }
     }
 
-    /// What is on a namespace from `offset` on, past the driver.
+    /// Reads a namespace from `offset` on, bypassing the driver.
     ///
     /// # Panics
     /// If there is no such namespace.
@@ -194,7 +196,7 @@ impl Model {
         unsafe { engine.disks[index].read(offset, NonNull::from(&mut *data).cast(), data.len()) };
     }
 
-    /// Puts data on a namespace from `offset` on, past the driver.
+    /// Writes to a namespace from `offset` on, bypassing the driver.
     ///
     /// # Panics
     /// If there is no such namespace.
@@ -219,7 +221,7 @@ impl Drop for Model {
     fn drop(&mut self) {
         self.shared.is_dropped.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
-            // If it panicked, the test that waited for it has failed already.
+            // If it panicked, the test that waited for it has already failed.
             let _ = thread.join();
         }
     }
@@ -268,7 +270,7 @@ impl Transport for Model {
         if self.thread.is_some() { std::thread::yield_now() } else { self.step() }
     }
 
-    /// Without a thread of its own, time is counted in steps, so that no run depends on how fast the machine is.
+    /// Without a thread, time is counted in steps, so that no run depends on the machine's speed.
     fn now(&self) -> Duration {
         if self.thread.is_some() {
             return rustix::time::clock_gettime(rustix::time::ClockId::Monotonic).try_into().unwrap_or_default();

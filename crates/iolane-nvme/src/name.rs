@@ -1,5 +1,5 @@
-//! What the name of a target says: `pci:0000:00:04.0,ns=2,timeout=3s`. Read by `interface`, which opens it, and by the
-//! library's guard, which compares names. Nothing here looks at the machine.
+//! Parses the name of a target, `pci:0000:00:04.0,ns=2,timeout=3s`, for `interface`, which opens it, and for the guard of the
+//! library crate, which compares names. Nothing here accesses the machine.
 
 use iolane_core::units;
 use iolane_core::{Error, Result};
@@ -7,39 +7,38 @@ use iolane_core::{Error, Result};
 use crate::controller::ControllerOptions;
 use crate::pci::Bdf;
 
-/// What such names begin with, before a colon.
+/// The scheme of such names, before the colon.
 pub const SCHEME: &str = "pci";
 
-/// A name that was read.
+/// A parsed name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TargetName {
-    /// Where the controller is.
+    /// The address of the controller.
     pub bdf: Bdf,
-    /// Which of its namespaces; the first active one if none is named.
+    /// The identifier of the namespace; the first active one if `None`.
     pub namespace: Option<u32>,
-    /// How the controller is to be used.
+    /// The settings of the controller.
     pub options: ControllerOptions,
 }
 
 impl TargetName {
-    /// Reads a whole name; `None` if it is not of this scheme.
+    /// Parses a whole name; `None` if it has another scheme.
     ///
     /// # Errors
-    /// `Usage` if it is, and the rest of it cannot be read.
+    /// `Usage` if the rest of it is invalid.
     pub fn parse(name: &str) -> Option<Result<Self>> {
         let rest = name.strip_prefix(SCHEME)?.strip_prefix(':')?;
         Some(Self::parse_rest(rest, name))
     }
 
-    /// Reads what follows the scheme: `00:04.0,ns=2,timeout=3s,coalesce=8x100us,shadow=off,sgl=off`. `name` is what an error
-    /// calls it.
+    /// Parses what follows the scheme: `00:04.0,ns=2,timeout=3s,coalesce=8x100us,shadow=off,sgl=off`. Error messages use `name`.
     pub(crate) fn parse_rest(rest: &str, name: &str) -> Result<Self> {
         let (bdf, settings) = rest.split_once(',').unwrap_or((rest, ""));
         let mut read = Self { bdf: bdf.parse()?, namespace: None, options: ControllerOptions::default() };
         for setting in settings.split(',').filter(|setting| !setting.is_empty()) {
             read.set(setting).ok_or_else(|| {
                 let shown = |text: &str| text.replace(char::is_control, "?");
-                Error::usage(format!("target {}", shown(name)), format!("`{}` is no setting", shown(setting))).remedy(
+                Error::usage(format!("target {}", shown(name)), format!("`{}` is not a valid setting", shown(setting))).remedy(
                     "settings are ns=NUMBER, timeout=TIME, coalesce=NUMBERxTIME (up to 256 and 25500us), shadow=on|off, sgl=on|off",
                 )
             })?;
@@ -68,7 +67,7 @@ impl TargetName {
     }
 }
 
-/// `8x100us`: so many completions, or so long.
+/// Parses `8x100us`: a number of completions and a time.
 fn coalescing(text: &str) -> Option<(u8, u8)> {
     let (number, time) = text.split_once('x')?;
     let number: u32 = number.parse().ok()?;
@@ -114,12 +113,12 @@ mod tests {
             ("pci:", "PCI address ``"),
             ("pci:nvme0", "PCI address `nvme0`"),
             ("pci:../../etc", "PCI address `../../etc`"),
-            ("pci:00:04.0,ns=0", "`ns=0` is no setting"),
-            ("pci:00:04.0,ns=-1", "`ns=-1` is no setting"),
-            ("pci:00:04.0,fast", "`fast` is no setting"),
-            ("pci:00:04.0,timeout=0s", "`timeout=0s` is no setting"),
-            ("pci:00:04.0,coalesce=0x100us", "`coalesce=0x100us` is no setting"),
-            ("pci:00:04.0,\u{1b}[2J", "`?[2J` is no setting"),
+            ("pci:00:04.0,ns=0", "`ns=0` is not a valid setting"),
+            ("pci:00:04.0,ns=-1", "`ns=-1` is not a valid setting"),
+            ("pci:00:04.0,fast", "`fast` is not a valid setting"),
+            ("pci:00:04.0,timeout=0s", "`timeout=0s` is not a valid setting"),
+            ("pci:00:04.0,coalesce=0x100us", "`coalesce=0x100us` is not a valid setting"),
+            ("pci:00:04.0,\u{1b}[2J", "`?[2J` is not a valid setting"),
         ] {
             let error = TargetName::parse(name).expect("it is of the scheme").unwrap_err();
             assert_eq!(error.kind(), iolane_core::ErrorKind::Usage);

@@ -1,5 +1,5 @@
-//! PCI as sysfs tells of it: which NVMe controllers there are, what drives each, and which IOMMU group it is in.
-//! Called by [`crate::binding`] and by the library's `nvme` module; writes nothing but what its caller hands it.
+//! PCI devices in sysfs: the NVMe controllers, their drivers and their IOMMU groups. Called by [`crate::binding`] and by `nvme` in
+//! the library crate; it writes only what its caller passes.
 //! Sources: Documentation/ABI/testing/sysfs-bus-pci, PCI Code and ID Assignment Specification.
 
 use std::fmt;
@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 use iolane_core::{Error, Result};
 
-/// Where a function sits on PCI: domain, bus, device, function; written `0000:00:04.0`.
+/// The PCI address of a function: domain, bus, device, function; written `0000:00:04.0`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bdf {
     domain: u32,
@@ -20,17 +20,17 @@ pub struct Bdf {
 }
 
 impl Bdf {
-    /// `None` if there are no such device and function: a bus has 32 devices, a device 8 functions.
+    /// `None` for an invalid device or function: a bus has 32 devices, a device 8 functions.
     pub fn new(domain: u32, bus: u8, device: u8, function: u8) -> Option<Self> {
         (device < 32 && function < 8).then_some(Self { domain, bus, device, function })
     }
 
-    /// Reads `0000:00:04.0`, and `00:04.0` as in domain 0.
+    /// Parses `0000:00:04.0`, and `00:04.0` for domain 0.
     fn parse(text: &str) -> Option<Self> {
         let (place, function) = text.split_once('.')?;
         let (rest, device) = place.rsplit_once(':')?;
         let (domain, bus) = rest.split_once(':').unwrap_or(("0000", rest));
-        // The kernel writes four digits, and more where they do not suffice (a VMD's domain is 10000).
+        // The kernel writes at least four digits (the domain of a VMD is 10000).
         if domain.len() < 4 || bus.len() != 2 || device.len() != 2 || function.len() != 1 {
             return None;
         }
@@ -39,7 +39,7 @@ impl Bdf {
     }
 }
 
-/// Digits alone: no sign, at most eight.
+/// Only digits, at most eight, without a sign.
 fn hex(digits: &str) -> Option<u32> {
     digits.bytes().all(|byte| byte.is_ascii_hexdigit()).then(|| u32::from_str_radix(digits, 16).ok()).flatten()
 }
@@ -74,15 +74,15 @@ pub struct Pci {
 }
 
 impl Pci {
-    /// The bus of this sysfs tree: `/sys`, or one that a test made.
+    /// The bus of this sysfs tree: `/sys`, or that of a test.
     pub fn new(sysfs: impl Into<PathBuf>) -> Self {
         Self { sysfs: sysfs.into() }
     }
 
-    /// Every NVMe controller, in the order of their addresses. None where there is no PCI at all.
+    /// Every NVMe controller, in the order of their addresses; none on a machine without PCI.
     ///
     /// # Errors
-    /// If the bus is there and cannot be read.
+    /// If the bus exists and cannot be read.
     pub fn controllers(&self) -> Result<Vec<Device>> {
         let folder = self.bus().join("devices");
         let names = match names_in(&folder) {
@@ -91,7 +91,7 @@ impl Pci {
             Err(error) => return Err(Error::system(format!("the list of PCI devices in {}", folder.display()), error)),
         };
         let devices = names.iter().filter_map(|name| Bdf::parse(name)).map(|bdf| self.at(bdf));
-        // One that is pulled out meanwhile is no controller any more.
+        // A device that was removed meanwhile is skipped.
         let mut controllers: Vec<Device> = devices.filter(|device| device.is_nvme().unwrap_or(false)).collect();
         controllers.sort_by_key(|device| device.bdf);
         Ok(controllers)
@@ -111,7 +111,7 @@ impl Pci {
         self.bus().join("drivers").join(name).exists()
     }
 
-    /// Lets the kernel look for a driver of a device that has none.
+    /// Lets the kernel probe for a driver of an unbound device.
     pub(crate) fn probe_drivers(&self, bdf: Bdf) -> io::Result<()> {
         write(&self.bus().join("drivers_probe"), &bdf.to_string())
     }
@@ -121,7 +121,7 @@ impl Pci {
     }
 }
 
-/// A PCI device as sysfs tells of it, looked up anew with every question.
+/// A PCI device in sysfs; every method reads its attribute anew.
 #[derive(Debug, Clone)]
 pub struct Device {
     bdf: Bdf,
@@ -129,30 +129,30 @@ pub struct Device {
     sysfs: PathBuf,
 }
 
-/// A namespace that the kernel offers as a block device.
+/// A namespace that the kernel presents as a block device.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Namespace {
+pub struct BlockNamespace {
     /// The kernel's name of its block device, as `nvme0n1`.
     pub name: String,
     /// Its size in bytes.
     pub bytes: u64,
 }
 
-impl Namespace {
+impl BlockNamespace {
     /// The kernel's name of its passthrough device: `ng0n1` for `nvme0n1`.
     pub fn generic_name(&self) -> String {
         self.name.replacen("nvme", "ng", 1)
     }
 }
 
-/// A device that shares an IOMMU group: whoever drives one of a group can reach the memory of all.
+/// A device in the same IOMMU group: a driver of one device of a group can access the memory of all of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Companion {
-    /// The kernel's name for it: a PCI address for most.
+    /// The kernel's name, for most devices a PCI address.
     pub name: String,
-    /// What drives it.
+    /// Its driver.
     pub driver: Option<String>,
-    /// Whether it is a bridge, which moves no data of its own.
+    /// Whether it is a bridge, which initiates no transfers.
     pub is_bridge: bool,
 }
 
@@ -162,7 +162,7 @@ impl Device {
         self.bdf
     }
 
-    /// Whether it is (still) there.
+    /// Whether it still exists.
     pub fn is_there(&self) -> bool {
         self.folder.exists()
     }
@@ -175,18 +175,18 @@ impl Device {
         Ok(class_of(&self.folder)? == CLASS_NVME)
     }
 
-    /// The name of the driver that has it.
+    /// The name of the driver it is bound to.
     pub fn driver(&self) -> Option<String> {
         linked_name(&self.folder.join("driver"))
     }
 
-    /// The only driver that may have it, where one was set.
+    /// Its driver_override, if one is set.
     pub fn driver_override(&self) -> Option<String> {
         let text = self.attribute("driver_override")?;
         (text != "(null)").then_some(text)
     }
 
-    /// The number of its IOMMU group; `None` if no IOMMU watches over it.
+    /// The number of its IOMMU group; `None` without an IOMMU.
     pub fn iommu_group(&self) -> Option<u32> {
         linked_name(&self.folder.join("iommu_group"))?.parse().ok()
     }
@@ -208,52 +208,52 @@ impl Device {
         Ok(others.map(companion).collect())
     }
 
-    /// Vendor and device as PCI numbers them: `1b36:0010`.
+    /// PCI vendor and device ID: `1b36:0010`.
     pub fn pci_id(&self) -> Option<String> {
         let number = |name| Some(self.attribute(name)?.trim_start_matches("0x").to_owned());
         Some(format!("{}:{}", number("vendor")?, number("device")?))
     }
 
-    /// The kernel's name of the controller (`nvme0`), while the nvme driver has it.
+    /// The kernel's name of the controller (`nvme0`), while it is bound to the nvme driver.
     pub fn controller_name(&self) -> Option<String> {
         names_in(&self.folder.join("nvme")).ok()?.into_iter().find(|name| name.starts_with("nvme"))
     }
 
-    /// The model that the controller names, while the nvme driver has it.
+    /// The controller's model, while it is bound to the nvme driver.
     pub fn model(&self) -> Option<String> {
         self.controller_attribute("model")
     }
 
-    /// Whether the nvme driver has set the controller up and it works.
+    /// Whether the nvme driver reports the controller as live.
     pub fn is_live(&self) -> bool {
         self.controller_attribute("state").as_deref() == Some("live")
     }
 
-    /// The block devices of its namespaces, while the nvme driver has it.
-    pub fn namespaces(&self) -> Vec<Namespace> {
+    /// The block devices of its namespaces, while it is bound to the nvme driver.
+    pub fn namespaces(&self) -> Vec<BlockNamespace> {
         let Some(controller) = self.controller_name() else { return Vec::new() };
         let names = names_in(&self.folder.join("nvme").join(controller)).unwrap_or_default();
         let mut names: Vec<String> = names.iter().filter_map(|name| block_device(name)).collect();
         names.sort();
         names.dedup();
-        names.into_iter().map(|name| Namespace { bytes: self.block_bytes(&name), name }).collect()
+        names.into_iter().map(|name| BlockNamespace { bytes: self.block_bytes(&name), name }).collect()
     }
 
-    /// The kernel's name of its own VFIO device (`vfio0`), while vfio-pci has it; none before Linux 6.2.
+    /// The kernel's name of its VFIO device (`vfio0`), while it is bound to vfio-pci; none before Linux 6.2.
     pub fn vfio_name(&self) -> Option<String> {
         names_in(&self.folder.join("vfio-dev")).ok()?.into_iter().next()
     }
 
-    /// Takes it from the driver that has it, if one has.
+    /// Unbinds it from its driver, if it has one.
     pub(crate) fn unbind(&self) -> io::Result<()> {
         match write(&self.folder.join("driver/unbind"), &self.bdf.to_string()) {
-            // No driver: that is what was wanted.
+            // It has no driver, which is what the caller wants.
             Err(error) if error.kind() == io::ErrorKind::NotFound && self.is_there() => Ok(()),
             done => done,
         }
     }
 
-    /// Says which driver alone may have it; `None` lets any.
+    /// Restricts it to one driver; `None` allows any.
     pub(crate) fn set_driver_override(&self, driver: Option<&str>) -> io::Result<()> {
         // An empty line clears it.
         write(&self.folder.join("driver_override"), &format!("{}\n", driver.unwrap_or_default()))
@@ -270,13 +270,13 @@ impl Device {
 
     fn block_bytes(&self, name: &str) -> u64 {
         let size = fs::read_to_string(self.sysfs.join("class/block").join(name).join("size"));
-        // sysfs counts in sectors of 512 bytes, whatever the device's blocks are.
+        // sysfs counts in sectors of 512 bytes, independent of the device's block size.
         size.ok().and_then(|size| size.trim().parse::<u64>().ok()).unwrap_or(0).saturating_mul(512)
     }
 }
 
-/// The block device that a name in a controller's folder stands for: `nvme0n1` for itself, and for `nvme0c1n1`, which is
-/// the way by controller 1 to the namespace `nvme0n1` of several controllers (drivers/nvme/host/multipath.c).
+/// The block device of a name in a controller's folder: `nvme0n1` for itself and for `nvme0c1n1`, the path through controller 1 to
+/// the shared namespace `nvme0n1` (drivers/nvme/host/multipath.c).
 fn block_device(name: &str) -> Option<String> {
     let (instance, namespace) = name.strip_prefix("nvme")?.split_once('n')?;
     let instance = instance.split_once('c').map_or(instance, |(subsystem, _)| subsystem);
@@ -288,10 +288,10 @@ fn class_of(device: &Path) -> Result<u32> {
     let path = device.join("class");
     let text = fs::read_to_string(&path).map_err(|error| Error::system(path.display().to_string(), error))?;
     let class = text.trim().strip_prefix("0x").and_then(hex);
-    class.ok_or_else(|| Error::failed(path.display().to_string(), format!("`{}` is no PCI class", text.trim())))
+    class.ok_or_else(|| Error::failed(path.display().to_string(), format!("`{}` is not a PCI class", text.trim())))
 }
 
-/// The last part of where a symbolic link leads.
+/// The last component of a symbolic link's target.
 fn linked_name(link: &Path) -> Option<String> {
     Some(fs::read_link(link).ok()?.file_name()?.to_str()?.to_owned())
 }
@@ -304,7 +304,7 @@ fn names_in(folder: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Writes an attribute, which must be there, in one call, as sysfs wants it; truncating is for trees of plain files.
+/// Writes an existing attribute in one call, as sysfs requires; truncation is for trees of plain files.
 fn write(path: &Path, text: &str) -> io::Result<()> {
     fs::OpenOptions::new().write(true).truncate(true).open(path)?.write_all(text.as_bytes())
 }
@@ -401,7 +401,7 @@ mod tests {
         let first = &controllers[0];
         assert_eq!((first.driver().as_deref(), first.iommu_group()), (Some("nvme"), Some(1)));
         assert_eq!(first.model().as_deref(), Some("Fake drive"));
-        assert_eq!(first.namespaces(), [Namespace { name: "nvme0n1".into(), bytes: 1 << 20 }]);
+        assert_eq!(first.namespaces(), [BlockNamespace { name: "nvme0n1".into(), bytes: 1 << 20 }]);
         assert_eq!(first.namespaces()[0].generic_name(), "ng0n1");
         assert_eq!(first.driver_override(), None);
         assert!(machine.pci().device("00:1f.3".parse().unwrap()).is_none());

@@ -1,8 +1,8 @@
-//! A queue of the library's on one pair of rings: requests become commands, completions become answers, and when the
-//! controller falls silent each request is answered all the same, once.
+//! The [`Queue`] on one pair of rings: requests become commands, completion entries become completions. If the controller stops
+//! answering, every request still completes once, with an error. Opened by `interface`.
 //!
-//! A request's slot is the lower part of its command identifier; the upper part counts how often the slot was used, so that
-//! an answer that comes twice, or for a command of before, is told from the one that is due.
+//! The slot of a request is the lower part of its command identifier. The upper part counts the uses of the slot, so that a
+//! duplicate completion, or one of an earlier command, is recognised.
 
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
@@ -16,30 +16,30 @@ use crate::command::{Command, CompletionEntry, nvm};
 use crate::controller::{Controller, IoQueuePair};
 use crate::data_pointer::{DataPointers, LIST_BYTES_MAX};
 use crate::identity::Namespace;
-use crate::memory::{MappedPool, PAGE_BYTES};
+use crate::memory::{DmaPool, PAGE_BYTES};
 
 /// The part of a command identifier that is the slot.
 const SLOT_BITS: u32 = 12;
 const SLOT_MASK: u16 = (1 << SLOT_BITS) - 1;
 const GENERATION_MASK: u8 = (1 << (16 - SLOT_BITS)) - 1;
-/// What Number of Logical Blocks, a field of 16 bits that holds one less, can say.
+/// The most blocks of one command: the field has 16 bits and holds one less.
 const BLOCKS_MAX: u64 = 1 << 16;
-/// How often a queue is looked at in vain before a look at the clock.
-const LOOKS_PER_CLOCK: u32 = 1024;
-/// Looks at a command's age until it is too old: what is between one look and the next is a part of the timeout.
+/// Polls without a completion between two checks of the clock.
+const POLLS_PER_CLOCK_CHECK: u32 = 1024;
+/// The age at which a command has timed out, in checks of the clock; the checks divide the timeout.
 const AGE_MAX: u8 = 5;
-/// How often a queue with interrupts is looked at before it sleeps: some microseconds, less than waking takes.
-const LOOKS_BEFORE_SLEEP: u32 = 2000;
+/// Polls of a queue with interrupts before it sleeps: some microseconds, less than a wake-up takes.
+const POLLS_BEFORE_SLEEP: u32 = 2000;
 
-/// What a queue is opened with.
+/// How to open a queue.
 pub struct NvmeQueueConfig<'a> {
     /// Most requests in flight.
     pub depth: u32,
-    /// Memory that requests' buffers come from.
+    /// The pools that buffers come from.
     pub pools: &'a [Pool],
     /// Whether requests may write.
     pub writable: bool,
-    /// Whether the controller interrupts when commands end; the queue is polled without.
+    /// Whether the controller raises interrupts for completions; otherwise the queue is polled.
     pub interrupts: bool,
     /// Whether [`Queue::event_fd`] will be used; needs interrupts.
     pub event_fd: bool,
@@ -52,61 +52,61 @@ pub struct NvmeQueue {
     namespace: Namespace,
     block_shift: u32,
     writable: bool,
-    /// What one command moves at most, in bytes: whole blocks.
+    /// Most bytes of one command, a multiple of the block size.
     command_bytes_max: u64,
     slots: Slots,
     flights: Box<[Flight]>,
-    /// Answers that no completion entry will bring.
+    /// Completions without an entry from the controller.
     answered: Vec<Completion>,
     pointers: DataPointers,
-    pools: Vec<Arc<MappedPool>>,
-    /// Whether the controller interrupts for it, and whether that is also told to the caller.
+    pools: Vec<Arc<DmaPool>>,
+    /// Whether the controller raises interrupts for it, and whether the caller waits on their descriptor.
     has_interrupt: bool,
-    tells_of_completions: bool,
+    signals_caller: bool,
     /// The controller failed and could not be reset.
     is_dead: bool,
-    /// Looks at the ring since the last one at the clock, and when that was.
-    looks: u32,
-    last_look: Duration,
+    /// Polls since the last check of the clock, and the time of that check.
+    polls: u32,
+    last_check: Duration,
     syscalls: u64,
     counts: Counts,
 }
 
-/// What a queue counted since it was opened.
+/// The counters of a queue since it was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Commands given to the controller.
+    /// Commands submitted to the controller.
     pub commands: u64,
     /// Doorbell registers written.
     pub register_writes: u64,
-    /// Completions that no command in flight was waiting for.
+    /// Completions that belong to no command in flight.
     pub strays: u64,
-    /// Commands that were too old.
+    /// Commands that timed out.
     pub timeouts: u64,
 }
 
-/// What there is to know of a command in flight beside its request.
+/// The state of a command in flight, besides its request.
 #[derive(Debug, Clone, Copy, Default)]
 struct Flight {
-    /// How often the slot was used, four bits of it.
+    /// The number of uses of the slot, modulo 16.
     generation: u8,
     age: u8,
     timed_out: bool,
-    /// Nothing of the request is left to send.
+    /// Whether it is the last command of the request.
     is_last: bool,
-    /// Bytes of the request, of which commands before this one moved so many, and this one moves so many.
+    /// Bytes of the request, bytes moved by earlier commands, and bytes of this command.
     total: u64,
     moved: u64,
     moving: u64,
 }
 
-/// A command identifier: the slot, and how often it was used.
+/// A command identifier: the slot, and the number of its uses.
 #[inline]
 fn identifier(slot: u32, generation: u8) -> u16 {
     slot as u16 | u16::from(generation) << SLOT_BITS
 }
 
-/// Operations that a namespace of this controller takes.
+/// The operations of this controller's namespaces.
 pub fn operations(controller: &Controller) -> Operations {
     let identity = controller.identity();
     let always = Operations::READ.with(Operations::WRITE).with(Operations::FSYNC).with(Operations::FDATASYNC);
@@ -133,7 +133,7 @@ impl NvmeQueue {
         let block_bytes = u64::from(namespace.block_bytes);
         let command_bytes_max = transfer_max.min(one_list).min(BLOCKS_MAX * block_bytes) / block_bytes * block_bytes;
         Ok(Self {
-            last_look: controller.transport().now(),
+            last_check: controller.transport().now(),
             controller: controller.clone(),
             queue,
             namespace,
@@ -146,20 +146,20 @@ impl NvmeQueue {
             pointers,
             pools,
             has_interrupt: config.interrupts,
-            tells_of_completions: config.interrupts && config.event_fd,
+            signals_caller: config.interrupts && config.event_fd,
             is_dead: false,
-            looks: 0,
+            polls: 0,
             syscalls: 0,
             counts: Counts::default(),
         })
     }
 
-    /// What it counted since it was opened.
+    /// Its counters.
     pub fn counts(&self) -> Counts {
         Counts { register_writes: self.queue.pair.register_writes(), ..self.counts }
     }
 
-    /// Takes one request: as a command in the ring, or answered already if it cannot be one.
+    /// Takes one request: puts a command into the ring, or completes it with an error if there is no such command.
     #[inline]
     fn take(&mut self, request: Request) {
         let slot = self.slots.next();
@@ -168,6 +168,7 @@ impl NvmeQueue {
             Ok(made) => made,
             Err(error) => return self.refuse(request, error),
         };
+        debug_assert!(self.slots.get(slot).is_none(), "the slot of a new request is free");
         let flight = &mut self.flights[slot as usize];
         let generation = flight.generation.wrapping_add(1) & GENERATION_MASK;
         *flight = Flight { generation, is_last: moving == total, total, moving, ..Flight::default() };
@@ -182,7 +183,7 @@ impl NvmeQueue {
         self.answered.push(request.complete(Err(error)));
     }
 
-    /// How many bytes a request is about; an error if no controller need be asked.
+    /// The bytes of a request, or the error of a request that the controller need not see.
     #[inline]
     fn check(&self, request: &Request) -> Result<u64, IoError> {
         let bytes = match &request.operation {
@@ -207,8 +208,8 @@ impl NvmeQueue {
         Ok(bytes)
     }
 
-    /// The command for what is left of a request of `total` bytes once `moved` are, without its identifier, and how many
-    /// bytes it is about.
+    /// The command for the rest of a request of `total` bytes of which `moved` are done, without its identifier, and the bytes of
+    /// the command.
     #[inline(always)]
     fn command(&self, request: &Request, slot: u32, moved: u64, total: u64) -> Result<(Command, u64), IoError> {
         let mut command = Command { namespace: self.namespace.identifier, ..Command::default() };
@@ -219,6 +220,7 @@ impl NvmeQueue {
             Operation::Discard { .. } => (nvm::DATASET_MANAGEMENT, u64::from(u32::MAX) << self.block_shift),
             Operation::Fsync | Operation::Fdatasync => return Ok((Command { opcode: nvm::FLUSH, ..command }, 0)),
         };
+        debug_assert!(moved < total, "something of the request is left: {moved} of {total}");
         let moving = (total - moved).min(most);
         let first_block = (request.offset + moved) >> self.block_shift;
         let blocks = moving >> self.block_shift;
@@ -241,7 +243,7 @@ impl NvmeQueue {
         Ok((command, moving))
     }
 
-    /// Ends the request in a slot.
+    /// Completes the request in a slot.
     #[cold]
     fn answer(&mut self, slot: u32, result: Result<u32, IoError>) {
         if let Some(request) = self.slots.take(slot.into()) {
@@ -249,11 +251,11 @@ impl NvmeQueue {
         }
     }
 
-    /// Answers what the controller has completed, and says how many.
+    /// Appends the completions in the ring and returns how many.
     #[inline]
-    fn look(&mut self, completions: &mut Vec<Completion>) -> usize {
+    fn poll_ring(&mut self, completions: &mut Vec<Completion>) -> usize {
         let before = completions.len();
-        // As many as the ring holds, whatever the controller does meanwhile.
+        // At most as many as the ring holds, in case the controller keeps adding some.
         for _ in 0..self.queue.pair.completion_entries() {
             let Some(entry) = self.queue.pair.pop() else { break };
             self.complete(entry, completions);
@@ -279,12 +281,13 @@ impl NvmeQueue {
         if !flight.is_last && entry.status.is_success() {
             return self.send_rest(slot.into());
         }
-        // Should the same answer come again, it finds no request.
+        // A duplicate of this completion finds no request.
         flight.is_last = true;
-        let (moved, is_timed_out) = (flight.moved as u32, flight.timed_out);
+        let (moved, total, is_timed_out) = (flight.moved, flight.total, flight.timed_out);
         let Some(request) = self.slots.take(slot.into()) else { return self.stray() };
+        debug_assert!(moved <= total, "the commands of a request move no more than it asks for: {moved} of {total}");
         let result = match (entry.status.check(), &request.operation) {
-            (Ok(()), Operation::Read(_) | Operation::Write(_)) => Ok(moved),
+            (Ok(()), Operation::Read(_) | Operation::Write(_)) => Ok(moved as u32),
             (Ok(()), _) => Ok(0),
             (Err(_), _) if is_timed_out => Err(IoError::from_errno(libc::ETIMEDOUT)),
             (Err(error), _) => Err(error),
@@ -292,7 +295,7 @@ impl NvmeQueue {
         completions.push(request.complete(result));
     }
 
-    /// Sends the next piece of a request that is larger than a command may be.
+    /// Sends the next command of a request that is larger than one command.
     #[cold]
     fn send_rest(&mut self, slot: u32) {
         let Some(request) = self.slots.get(slot) else { return self.stray() };
@@ -311,32 +314,32 @@ impl NvmeQueue {
         }
     }
 
-    /// A completion that belongs to no command in flight: the controller is not to be trusted with what is.
+    /// A completion that belongs to no command in flight: the controller's state is unknown, so it is reset.
     #[cold]
     fn stray(&mut self) {
         self.counts.strays += 1;
         self.controller.recover(self.queue.resets);
     }
 
-    /// Whether the controller knows the queue: it was not reset since. What a write to the doorbell of no queue does is not
-    /// defined (NVMe over PCIe Transport Specification 1.0, section 3.1.2).
+    /// Whether the controller still has the queue, that is, was not reset. Ringing the doorbell of a queue that does not exist is
+    /// undefined (NVMe over PCIe Transport Specification 1.0, section 3.1.2).
     #[inline]
     fn is_known(&self) -> bool {
         self.queue.resets == self.controller.resets()
     }
 
-    /// If another thread, or this one, has had the controller reset.
+    /// Recovers if any thread has reset the controller.
     #[inline]
-    fn notice_a_reset(&mut self) {
+    fn recover_from_reset(&mut self) {
         if !self.is_known() {
-            self.start_anew();
+            self.recreate();
         }
     }
 
-    /// Requests that were answered without the controller raise no interrupt.
+    /// Makes the descriptor readable for completions without the controller, which raise no interrupt.
     #[inline]
-    fn tell_of_answers(&mut self) {
-        if self.tells_of_completions
+    fn signal_answered(&mut self) {
+        if self.signals_caller
             && !self.answered.is_empty()
             && let Some(interrupt) = self.controller.interrupt(&self.queue)
         {
@@ -345,28 +348,28 @@ impl NvmeQueue {
         }
     }
 
-    /// Looks at the clock now and then, and at how long commands have been in flight.
+    /// Checks the clock, and ages the commands in flight.
     #[cold]
-    fn look_at_the_clock(&mut self) {
-        self.looks = 0;
+    fn check_clock(&mut self) {
+        self.polls = 0;
         let timeout = self.controller.options().timeout;
         let now = self.controller.transport().now();
-        if now.saturating_sub(self.last_look) < timeout / u32::from(AGE_MAX - 1) {
+        if now.saturating_sub(self.last_check) < timeout / u32::from(AGE_MAX - 1) {
             return;
         }
-        self.last_look = now;
+        self.last_check = now;
         if self.controller.has_failed() {
             return self.controller.recover(self.queue.resets);
         }
-        let too_old = self.grow_older();
-        if too_old.is_empty() {
+        let timed_out_slots = self.age_commands();
+        if timed_out_slots.is_empty() {
             return;
         }
-        self.counts.timeouts += too_old.len() as u64;
-        for slot in &too_old {
+        self.counts.timeouts += timed_out_slots.len() as u64;
+        for slot in &timed_out_slots {
             let flight = &mut self.flights[*slot as usize];
             let identifier = identifier(*slot, flight.generation);
-            // An Abort may fail to find it: it is asked for once, and the next time the controller is reset.
+            // An Abort may miss it: it is sent once, and the next time the controller is reset.
             if std::mem::replace(&mut flight.timed_out, true) {
                 self.controller.recover(self.queue.resets);
                 return;
@@ -375,26 +378,26 @@ impl NvmeQueue {
         }
     }
 
-    /// The slots of commands that are too old.
-    fn grow_older(&mut self) -> Vec<u32> {
-        let mut too_old = Vec::new();
+    /// Ages the commands in flight, and returns the slots of those that have timed out.
+    fn age_commands(&mut self) -> Vec<u32> {
+        let mut timed_out_slots = Vec::new();
         for (slot, flight) in self.flights.iter_mut().enumerate() {
             if self.slots.get(slot as u32).is_some() {
                 flight.age += 1;
                 if flight.age >= AGE_MAX {
-                    // Time for the Abort to take effect.
+                    // One check more, for the Abort to take effect.
                     flight.age = AGE_MAX - 1;
-                    too_old.push(slot as u32);
+                    timed_out_slots.push(slot as u32);
                 }
             }
         }
-        too_old
+        timed_out_slots
     }
 
-    /// After a reset: what was in flight is answered with an error, for nobody knows how far it came, and the queue is made
-    /// anew. If that fails, so does all that comes.
+    /// After a reset: requests in flight complete with an error, since their progress is unknown, and the queue is recreated. If
+    /// that fails, every later request fails.
     #[cold]
-    fn start_anew(&mut self) {
+    fn recreate(&mut self) {
         self.is_dead = self.controller.rebuild(&mut self.queue).is_err();
         for slot in 0..self.slots.depth() as u32 {
             let errno = match self.flights[slot as usize].timed_out {
@@ -404,21 +407,22 @@ impl NvmeQueue {
             };
             self.answer(slot, Err(IoError::from_errno(errno)));
         }
+        debug_assert_eq!(self.slots.in_flight(), 0, "a reset completes every request");
     }
 
-    /// Between two looks in vain: lets time pass, and sleeps if the controller will tell when there is something.
-    fn wait(&mut self, looks: u32) {
-        let is_asleep = self.has_interrupt && looks >= LOOKS_BEFORE_SLEEP;
+    /// Waits between two polls, and sleeps if the controller will raise an interrupt.
+    fn wait(&mut self, polls: u32) {
+        let is_asleep = self.has_interrupt && polls >= POLLS_BEFORE_SLEEP;
         if let (true, Some(interrupt)) = (is_asleep, self.controller.interrupt(&self.queue)) {
             let patience = self.controller.options().timeout / u32::from(AGE_MAX - 1);
             let patience = Timespec::try_from(patience).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
             self.syscalls += 2;
-            // A signal wakes too, and does no harm.
+            // A signal also ends the sleep, which does no harm.
             let _ = poll(&mut [PollFd::new(&interrupt, PollFlags::IN)], Some(&patience));
             clear(interrupt);
-            self.look_at_the_clock();
+            self.check_clock();
         } else {
-            self.controller.transport().relax(looks);
+            self.controller.transport().relax(polls);
         }
     }
 }
@@ -430,46 +434,46 @@ fn clear(interrupt: BorrowedFd<'_>) {
 
 impl Queue for NvmeQueue {
     fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize {
-        self.notice_a_reset();
+        self.recover_from_reset();
         let count = requests.len().min(self.depth() - self.in_flight());
         requests.drain(..count).for_each(|request| self.take(request));
-        self.tell_of_answers();
+        self.signal_answered();
         count
     }
 
     fn flush(&mut self) -> Result<()> {
-        self.notice_a_reset();
+        self.recover_from_reset();
         self.queue.pair.ring();
         Ok(())
     }
 
     fn reap(&mut self, min: usize, completions: &mut Vec<Completion>) -> Result<usize> {
-        self.notice_a_reset();
+        self.recover_from_reset();
         self.queue.pair.ring();
         let min = min.min(self.in_flight());
-        if self.tells_of_completions {
+        if self.signals_caller {
             self.syscalls += 1;
-            // Before the ring is looked at, so that a completion which comes later makes it readable again.
+            // Before the ring is read, so that a later completion makes it readable again.
             self.controller.interrupt(&self.queue).map(clear);
         }
         let mut count = 0;
-        for looks in 1.. {
-            self.notice_a_reset();
-            count += self.look(completions);
-            self.looks += 1;
-            if self.looks >= LOOKS_PER_CLOCK {
-                self.look_at_the_clock();
+        for polls in 1.. {
+            self.recover_from_reset();
+            count += self.poll_ring(completions);
+            self.polls += 1;
+            if self.polls >= POLLS_PER_CLOCK_CHECK {
+                self.check_clock();
             }
             if count >= min {
                 break;
             }
-            self.wait(looks);
+            self.wait(polls);
         }
         Ok(count)
     }
 
     fn turn(&mut self, requests: &mut Vec<Request>, min: usize, completions: &mut Vec<Completion>) -> Result<usize> {
-        self.notice_a_reset();
+        self.recover_from_reset();
         let count = requests.len().min(self.depth() - self.in_flight());
         requests.drain(..count).for_each(|request| self.take(request));
         self.reap(min, completions)
@@ -488,12 +492,12 @@ impl Queue for NvmeQueue {
     }
 
     fn event_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.tells_of_completions.then(|| self.controller.interrupt(&self.queue)).flatten()
+        self.signals_caller.then(|| self.controller.interrupt(&self.queue)).flatten()
     }
 }
 
 impl Drop for NvmeQueue {
-    /// The controller lets go of the queue and of the memory that its commands name; then that is freed.
+    /// The controller drops the queue and the memory that its commands name, before that memory is freed.
     fn drop(&mut self) {
         self.controller.delete_queue_pair(&self.queue);
     }

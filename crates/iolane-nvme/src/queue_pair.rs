@@ -1,5 +1,5 @@
-//! A submission and a completion ring and their doorbells: entries in, entries out, and nothing known of what they mean.
-//! One thread owns each (the admin pair has a lock around it); threads share nothing here.
+//! A submission ring, a completion ring and their doorbells. The entries are not interpreted here. One thread owns each pair (a
+//! lock guards the admin pair); threads share nothing.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering, fence};
 use iolane_core::Result;
 
 use crate::command::{Command, CompletionEntry};
-use crate::memory::SharedPages;
+use crate::memory::DmaPages;
 use crate::registers::Registers;
 use crate::transport::Transport;
 
@@ -16,15 +16,15 @@ use crate::transport::Transport;
 pub(crate) struct Doorbell {
     register: NonNull<AtomicU32>,
     shadow: Option<Shadow>,
-    /// What the controller was last told.
+    /// The index that the controller was last given.
     rung: u32,
     writes: u64,
 }
 
-// SAFETY: its pointers lead to atomics, which any thread may access.
+// SAFETY: its pointers point to atomics, which any thread may access.
 unsafe impl Send for Doorbell {}
 
-/// The controller reads `value` as it goes along, and wants the register written when it passes `event_index`.
+/// The controller polls `value`, and needs the register written when `value` passes `event_index`.
 #[derive(Clone, Copy)]
 pub(crate) struct Shadow {
     value: NonNull<AtomicU32>,
@@ -32,14 +32,14 @@ pub(crate) struct Shadow {
 }
 
 impl Shadow {
-    /// The words for the doorbell at `offset` from the first, in the two pages.
+    /// The words of the doorbell at `offset` from the first one, in the two pages.
     ///
     /// # Safety
-    /// The pages live as long as it is used, and are accessed by atomics alone.
+    /// The pages live as long as it is used, and are accessed only by atomics.
     ///
     /// # Panics
     /// If the offset lies outside a page.
-    pub(crate) unsafe fn at(values: &SharedPages, event_indices: &SharedPages, offset: usize) -> Self {
+    pub(crate) unsafe fn at(values: &DmaPages, event_indices: &DmaPages, offset: usize) -> Self {
         assert!(offset.is_multiple_of(4) && offset + 4 <= values.bytes().min(event_indices.bytes()));
         // SAFETY: the words lie within the pages by the assertion.
         unsafe {
@@ -55,26 +55,26 @@ impl Doorbell {
         doorbell
     }
 
-    /// For a ring that begins anew: what the last one of this number left in the shadow would count as commands.
+    /// Resets it for an empty ring. A value that the last ring of this identifier left in the shadow would count as commands.
     fn restart(&mut self) {
         self.rung = 0;
         if let Some(shadow) = self.shadow {
-            // SAFETY: `Shadow::at` was promised that the words live.
+            // SAFETY: the caller of `Shadow::at` promised that the words live.
             let words = unsafe { [shadow.value.as_ref(), shadow.event_index.as_ref()] };
             words.iter().for_each(|word| word.store(0, Ordering::Release));
         }
     }
 
-    /// Tells the controller how far the ring has come. It sees all that was written to memory before.
+    /// Gives the controller the new index of the ring. It sees everything written to memory before.
     #[inline]
     fn ring(&mut self, index: u32) {
         let before = std::mem::replace(&mut self.rung, index);
         if let Some(shadow) = self.shadow {
-            // SAFETY: `Shadow::at` was promised that the words live.
+            // SAFETY: the caller of `Shadow::at` promised that the words live.
             let (value, event_index) = unsafe { (shadow.value.as_ref(), shadow.event_index.as_ref()) };
             value.store(index, Ordering::Release);
-            // The controller writes its event index and then looks at the value once more; we write the value and then look
-            // at its event index. With a full fence on both sides, one of the two sees the other's.
+            // The controller writes its event index and then reads the value again; we write the value and then read its event
+            // index. With a full fence on both sides, at least one of the two sees the other's write.
             fence(Ordering::SeqCst);
             if !is_passed(event_index.load(Ordering::Relaxed), index, before) {
                 return;
@@ -86,17 +86,17 @@ impl Doorbell {
     }
 }
 
-/// Whether a ring that went from `before` to `now` passed the entry that the controller waits for. Indices run from 0 to the
-/// ring's end and begin anew, so that differences are taken modulo 2^16, as Linux does (nvme_dbbuf_need_event).
+/// Whether a ring that went from `before` to `now` passed the entry that the controller waits for. Indices wrap at the ring's
+/// end; differences are taken modulo 2^16, as in Linux (nvme_dbbuf_need_event).
 fn is_passed(event_index: u32, now: u32, before: u32) -> bool {
     let (event_index, now, before) = (event_index as u16, now as u16, before as u16);
     now.wrapping_sub(event_index).wrapping_sub(1) < now.wrapping_sub(before)
 }
 
-/// A completion ring takes up a page or more anyway.
+/// A completion ring takes at least a page.
 const COMPLETIONS_PER_PAGE: u32 = 256;
 
-/// The index behind another in a ring of so many entries.
+/// The index after another in a ring of `entries`.
 #[inline]
 fn after(index: u32, entries: u32) -> u32 {
     if index + 1 == entries { 0 } else { index + 1 }
@@ -105,25 +105,25 @@ fn after(index: u32, entries: u32) -> u32 {
 /// A pair of rings.
 pub(crate) struct QueuePair {
     identifier: u16,
-    /// Entries of the submission ring: one more than can be in flight, for a full ring would look like an empty one.
+    /// Entries of the submission ring: one more than can be in flight, since a full ring would look like an empty one.
     entries: u32,
-    /// Entries of the completion ring. It is larger, so that the controller need not be told of each that was read.
+    /// Entries of the completion ring. It is larger, so that its doorbell need not be rung for every entry.
     completion_entries: u32,
-    /// So many may be read and not given back, and there is still room for all that is in flight.
+    /// Most entries that can be read and not released while there is room for all commands in flight.
     unreleased_max: u32,
-    /// Both rings, in pages that the controller may reach; the completion ring begins at `completions_offset`.
-    rings: SharedPages,
+    /// Both rings; the completion ring begins at `completions_offset`.
+    rings: DmaPages,
     completions_offset: usize,
     submission_tail: u32,
     completion_head: u32,
     phase: bool,
     submission_doorbell: Doorbell,
     completion_doorbell: Doorbell,
-    /// The doorbells' registers live as long as it.
+    /// Keeps the doorbell registers mapped.
     _transport: Arc<dyn Transport>,
 }
 
-/// Where the doorbells of a pair are.
+/// The location of a controller's doorbells.
 pub(crate) struct Doorbells {
     pub(crate) registers: Registers,
     pub(crate) stride_bytes: usize,
@@ -141,10 +141,10 @@ impl Doorbells {
 }
 
 impl QueuePair {
-    /// Makes the rings; the controller is told of them by the caller.
+    /// Allocates the rings; the caller gives them to the controller.
     ///
     /// # Errors
-    /// As [`SharedPages::new`].
+    /// As [`DmaPages::new`].
     pub(crate) fn new(
         transport: &Arc<dyn Transport>,
         doorbells: &Doorbells,
@@ -154,9 +154,10 @@ impl QueuePair {
         shadow: impl Fn(bool) -> Option<Shadow>,
     ) -> Result<Self> {
         let entries = depth + 1;
+        debug_assert!(entries >= 2 && entries <= entries_max, "the controller takes {depth} commands");
         let completion_entries = (4 * entries).max(COMPLETIONS_PER_PAGE).min(entries_max).max(entries);
         let completions_offset = (entries as usize * size_of::<Command>()).next_multiple_of(crate::memory::PAGE_BYTES);
-        let rings = SharedPages::new(transport, completions_offset + completion_entries as usize * 16)?;
+        let rings = DmaPages::new(transport, completions_offset + completion_entries as usize * 16)?;
         Ok(Self {
             identifier,
             entries,
@@ -190,12 +191,12 @@ impl QueuePair {
         (self.rings.address(), self.rings.address() + self.completions_offset as u64)
     }
 
-    /// Doorbell registers written since it was made.
+    /// The number of doorbell register writes so far.
     pub(crate) fn register_writes(&self) -> u64 {
         self.submission_doorbell.writes + self.completion_doorbell.writes
     }
 
-    /// Begins anew, with empty rings, once the controller has forgotten them.
+    /// Empties the rings, after the controller has dropped them.
     pub(crate) fn restart(&mut self) {
         for entry in 0..self.completion_entries {
             self.completion_dword(entry, 3).store(0, Ordering::Relaxed);
@@ -205,12 +206,17 @@ impl QueuePair {
         self.completion_doorbell.restart();
     }
 
-    /// Puts a command in the ring; the caller sees to it that fewer than `entries` - 1 are in flight. A command that ended
-    /// has been read, so that the place of a new one is never one that the controller has yet to read.
+    /// Puts a command into the ring. The caller ensures that fewer than `entries` - 1 are in flight. The controller has read every
+    /// command that completed, so the place of a new one is never one that it has yet to read.
     #[inline]
     pub(crate) fn push(&mut self, command: Command) {
+        debug_assert!(self.submission_tail < self.entries, "the tail is an index of the ring");
+        debug_assert!(
+            after(self.submission_tail, self.entries) != self.submission_doorbell.rung || !self.is_pushed(),
+            "commands that wait for the doorbell do not fill the ring"
+        );
         // SAFETY: the tail is less than `entries`, for which there is room; the controller reads the place only after the
-        // doorbell was rung, and not after the command that had it before ended.
+        // doorbell was rung, and not after the command that had it before completed.
         unsafe { self.rings.base().cast::<Command>().add(self.submission_tail as usize).write(command) };
         self.submission_tail = after(self.submission_tail, self.entries);
     }
@@ -221,7 +227,7 @@ impl QueuePair {
         self.submission_tail != self.submission_doorbell.rung
     }
 
-    /// Hands over what was pushed.
+    /// Rings the doorbell if commands were pushed.
     #[inline]
     pub(crate) fn ring(&mut self) {
         if self.is_pushed() {
@@ -229,13 +235,13 @@ impl QueuePair {
         }
     }
 
-    /// The next completion, if the controller has written it; [`release`](Self::release) gives its place back.
+    /// The next completion, if the controller has written it; [`release`](Self::release) frees its place.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<CompletionEntry> {
         let dword = |index| self.completion_dword(self.completion_head, index);
-        // The phase turned: the entry is whole. The controller writes the dword that holds it with the others or after them
-        // (NVMe over PCIe Transport Specification 1.0, section 2.3), and Acquire keeps our reads of them, and of the data it
-        // moved before, from being done earlier.
+        // An entry with the current phase is complete: the controller writes the dword with the phase together with the others or
+        // after them (NVMe over PCIe Transport Specification 1.0, section 2.3). Acquire keeps our reads of the others, and of the
+        // data moved before, from happening earlier.
         let last = dword(3).load(Ordering::Acquire);
         if (last >> 16 & 1 == 1) != self.phase {
             return None;
@@ -246,12 +252,13 @@ impl QueuePair {
         Some(CompletionEntry::from_dwords(entry))
     }
 
-    /// Gives the places of popped completions back to the controller, once they are so many that it might want them.
+    /// Releases the places of popped completions to the controller once half of the spare ones are used.
     #[inline]
     pub(crate) fn release(&mut self) {
         let (head, given_back) = (self.completion_head, self.completion_doorbell.rung);
         let unreleased =
             if head >= given_back { head - given_back } else { head + self.completion_entries - given_back };
+        debug_assert!(unreleased <= self.completion_entries, "no more is read than there are entries");
         if unreleased > self.unreleased_max / 2 {
             self.completion_doorbell.ring(head);
         }
@@ -259,9 +266,10 @@ impl QueuePair {
 
     #[inline]
     fn completion_dword(&self, entry: u32, dword: usize) -> &AtomicU32 {
+        debug_assert!(entry < self.completion_entries && dword < 4, "dword {dword} of entry {entry}");
         let offset = self.completions_offset + entry as usize * 16 + dword * 4;
         // SAFETY: the ring has room for `completion_entries` of 16 bytes from its offset on, `entry` is less, and the pages are
-        // aligned; both sides access them by atomics alone.
+        // aligned; both sides access them only by atomics.
         unsafe { self.rings.base().add(offset).cast::<AtomicU32>().as_ref() }
     }
 }

@@ -1,5 +1,5 @@
 //! The registers of an NVMe controller (NVMe Base Specification 2.0, section 3.1.3 "Controller Properties"; PCIe Transport
-//! Specification 1.0, section 3.1), and the one way in which driver and model touch them.
+//! Specification 1.0, section 3.1), and the accessors that driver and model use.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,10 +18,10 @@ pub const AQA: usize = 0x24;
 pub const ASQ: usize = 0x28;
 /// Admin Completion Queue Base Address, 64 bits.
 pub const ACQ: usize = 0x30;
-/// The first doorbell: submission queue 0. That of completion queue 0 is one stride on, and so forth.
+/// The first doorbell, of submission queue 0. That of completion queue 0 follows one stride later, and so on.
 pub const DOORBELLS: usize = 0x1000;
 
-/// CC.EN: the controller works.
+/// CC.EN: enable.
 pub const CC_ENABLE: u32 = 1;
 /// CC.IOCQES 16 bytes (2^4) and CC.IOSQES 64 bytes (2^6); NVM command set, pages of 4 KiB, round robin are all 0.
 pub const CC_ENTRY_SIZES: u32 = 4 << 20 | 6 << 16;
@@ -37,10 +37,10 @@ pub const CSTS_FATAL: u32 = 1 << 1;
 pub const CSTS_SHUTDOWN_MASK: u32 = 3 << 2;
 /// CSTS.SHST: shutdown processing complete.
 pub const CSTS_SHUTDOWN_COMPLETE: u32 = 2 << 2;
-/// What any register of a device that is gone reads as.
+/// The value of any register of a device that is gone.
 pub const GONE: u32 = u32::MAX;
 
-/// The capabilities that CAP tells.
+/// The fields of CAP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ControllerCapabilities(pub u64);
 
@@ -65,7 +65,7 @@ impl ControllerCapabilities {
         4 << (self.0 >> 32 & 0xf)
     }
 
-    /// CAP.CSS bit 0: the NVM command set is there.
+    /// CAP.CSS bit 0: the NVM command set is supported.
     pub fn nvm_command_set(self) -> bool {
         self.0 >> 37 & 1 == 1
     }
@@ -78,22 +78,22 @@ impl ControllerCapabilities {
 
 /// The register memory of one controller: BAR 0 of a real one, ordinary memory of a model.
 ///
-/// Each access is one aligned 32-bit load or store that the compiler neither moves past another nor leaves out: an atomic,
-/// so that a model on another thread of this process may stand in for the device.
+/// Each access is one aligned, atomic 32-bit load or store, which the compiler neither reorders nor omits, so that a model on
+/// another thread of this process can take the device's place.
 #[derive(Debug, Clone, Copy)]
 pub struct Registers {
     base: NonNull<u8>,
     bytes: usize,
 }
 
-// SAFETY: accesses are atomic, and whoever made it promised that the memory outlives it.
+// SAFETY: accesses are atomic, and the caller of `new` promised that the memory outlives it.
 unsafe impl Send for Registers {}
 // SAFETY: as above.
 unsafe impl Sync for Registers {}
 
 impl Registers {
     /// # Safety
-    /// `base .. base + bytes` is mapped, aligned to 8 bytes, and accessed by 32-bit atomics alone, for as long as this and
+    /// `base .. base + bytes` is mapped, aligned to 8 bytes, and accessed only by 32-bit atomics, for as long as this and
     /// all its copies and doorbells are used.
     pub unsafe fn new(base: NonNull<u8>, bytes: usize) -> Self {
         Self { base, bytes }
@@ -107,24 +107,24 @@ impl Registers {
     /// The register at `offset`.
     ///
     /// # Panics
-    /// If the offset is no multiple of 4 or lies outside, which is an error of the program.
+    /// If the offset is not a multiple of 4 or lies outside, which is a programming error.
     pub fn at(&self, offset: usize) -> &AtomicU32 {
         assert!(offset.is_multiple_of(4) && offset + 4 <= self.bytes, "register {offset:#x} of {:#x}", self.bytes);
         // SAFETY: it lies within the memory, aligned, by the assertion.
         unsafe { self.base.add(offset).cast::<AtomicU32>().as_ref() }
     }
 
-    /// Reads 32 bits. What the controller wrote to memory before it changed the register is seen afterwards.
+    /// Reads 32 bits. Later reads see what the controller wrote to memory before it changed the register.
     pub fn read(&self, offset: usize) -> u32 {
         self.at(offset).load(Ordering::Acquire)
     }
 
-    /// Writes 32 bits. The controller sees what was written to memory before.
+    /// Writes 32 bits. The controller sees earlier writes to memory.
     pub fn write(&self, offset: usize, value: u32) {
         self.at(offset).store(value, Ordering::Release);
     }
 
-    /// Reads 64 bits as two halves, which any controller takes (section 3.1.1).
+    /// Reads 64 bits as two halves, which every controller supports (section 3.1.1).
     pub fn read64(&self, offset: usize) -> u64 {
         u64::from(self.read(offset)) | u64::from(self.read(offset + 4)) << 32
     }
@@ -135,7 +135,7 @@ impl Registers {
         self.write(offset + 4, (value >> 32) as u32);
     }
 
-    /// Where the doorbell of a queue is: of its submission queue, or of its completion queue.
+    /// The offset of the doorbell of a submission or a completion queue.
     pub fn doorbell_offset(queue: u16, completion: bool, stride_bytes: usize) -> usize {
         DOORBELLS + (2 * usize::from(queue) + usize::from(completion)) * stride_bytes
     }

@@ -1,5 +1,5 @@
-//! What the driver needs of a controller, however it is reached: its registers, and a way to let it touch memory.
-//! [`crate::vfio`] reaches a real one over PCIe; [`crate::model`] plays one in memory.
+//! Access to a controller: its registers, its access to memory and its interrupts. [`crate::vfio`] implements it for a real
+//! controller over PCIe, [`crate::model`] for a simulated one in memory.
 
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
@@ -11,55 +11,55 @@ use crate::registers::Registers;
 
 /// A controller's registers and its access to memory.
 pub trait Transport: Send + Sync {
-    /// What the controller is called in messages, such as `pci:0000:00:04.0`.
+    /// The controller's name in messages, such as `pci:0000:00:04.0`.
     fn name(&self) -> &str;
 
     /// Its registers.
     fn registers(&self) -> Registers;
 
-    /// Lets the controller read and write `memory .. memory + bytes`, whole pages, and gives the address that the
-    /// controller has for it: contiguous, and a multiple of 4096.
+    /// Maps `memory .. memory + bytes`, whole pages, for the controller to read and write, and returns the controller's address of
+    /// it: contiguous, and a multiple of 4096.
     ///
     /// # Errors
     /// `Exhausted` if locked memory or addresses run out.
     ///
     /// # Safety
     /// The memory stays mapped in this process until [`unmap`](Self::unmap) has returned or the transport is dropped. While
-    /// commands name it, what the controller may write of it is read or written by no one else.
+    /// commands name it, nothing else reads or writes the parts that the controller may write.
     unsafe fn map(&self, memory: NonNull<u8>, bytes: usize) -> Result<u64>;
 
-    /// Takes the memory back that was mapped at this address: afterwards the controller reaches none of it.
+    /// Unmaps the memory at this address: afterwards the controller cannot access it.
     ///
     /// # Errors
-    /// `Failed` if nothing was mapped so.
+    /// `Failed` if there is no such mapping.
     fn unmap(&self, address: u64, bytes: usize) -> Result<()>;
 
-    /// The first interrupt vectors that the controller has, `most` at most, each as a descriptor that counts its interrupts
+    /// The controller's first interrupt vectors, `most` at most, each as a descriptor that counts its interrupts
     /// (eventfd(2), non-blocking). Called once.
     ///
     /// # Errors
     /// `Unavailable` if it has none.
     fn interrupts(&self, most: u32) -> Result<Vec<OwnedFd>>;
 
-    /// Whether the controller is about to be taken away, or its driver is asked to let go of it.
+    /// Whether the controller is about to be removed, or its driver is asked to release it.
     fn is_leaving(&self) -> bool {
         false
     }
 
-    /// Lets time pass while the driver waits for the controller, which it has looked at so many times in vain.
+    /// Waits a moment between two polls; the argument counts the polls so far without a result.
     fn relax(&self, looks: u32) {
         let _ = looks;
         std::hint::spin_loop();
     }
 
-    /// The time by which the driver judges what takes too long, from any beginning.
+    /// The time for timeouts, since an arbitrary start.
     fn now(&self) -> Duration {
         rustix::time::clock_gettime(rustix::time::ClockId::Monotonic).try_into().unwrap_or_default()
     }
 
-    /// Lets the controller reach memory and raise interrupts (bus mastering), or cuts it off, whatever state it is in.
+    /// Enables or disables the controller's access to memory and its interrupts (bus mastering), in any state of the controller.
     ///
     /// # Errors
-    /// `Failed` if the controller cannot be told: it is gone.
+    /// `Failed` if the controller is gone.
     fn set_bus_master(&self, on: bool) -> Result<()>;
 }

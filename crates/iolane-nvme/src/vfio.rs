@@ -1,8 +1,8 @@
-//! A real controller over VFIO: its registers mapped, its access to memory fenced by the IOMMU, its interrupts as event
-//! descriptors (linux/vfio.h, Documentation/driver-api/vfio.rst). The one file that talks to /dev/vfio.
+//! A real controller over VFIO: its registers are mapped, the IOMMU limits its access to memory, its interrupts are event
+//! descriptors (linux/vfio.h, Documentation/driver-api/vfio.rst). The only file that uses /dev/vfio.
 //!
-//! When the last descriptor is closed, also because the process was killed, the kernel resets the device and takes all
-//! mappings back: no memory is written afterwards.
+//! When the last descriptor is closed, also by a kill of the process, the kernel resets the device and removes all mappings: no
+//! memory is written afterwards.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -18,12 +18,12 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use vfio_bindings::bindings::vfio;
 
-use crate::address_space::AddressSpace;
+use crate::iova::IovaAllocator;
 use crate::memlock;
 use crate::registers::Registers;
 use crate::transport::Transport;
 
-/// `_IO(';', 100 + number)`: what all of VFIO's requests are.
+/// `_IO(';', 100 + number)`, the form of all VFIO requests.
 const fn request(number: u64) -> libc::Ioctl {
     (0x3b << 8 | (100 + number)) as libc::Ioctl
 }
@@ -46,18 +46,18 @@ const COMMAND: u64 = 4;
 const COMMAND_MEMORY: u16 = 1 << 1;
 const COMMAND_BUS_MASTER: u16 = 1 << 2;
 
-/// A PCI device held through its IOMMU group.
+/// A PCI device opened through its IOMMU group.
 pub struct VfioDevice {
     name: String,
     registers: Registers,
     _register_memory: Mapping,
-    addresses: Mutex<AddressSpace>,
+    addresses: Mutex<IovaAllocator>,
     device: File,
     config_offset: u64,
     looks_per_pause: u32,
-    /// Counts how often the kernel asked to have the device back; it does so until it has.
+    /// Counts the kernel's requests to release the device, which repeat until it is released.
     wanted_back: OwnedFd,
-    /// Closed after the device: the group belongs to the container as long as it is open.
+    /// Closed after the device: the container holds the group as long as the group is open.
     _group: File,
     container: File,
 }
@@ -68,14 +68,14 @@ struct Mapping {
     bytes: usize,
 }
 
-// SAFETY: a pointer and a length, given out as `Registers` alone.
+// SAFETY: a pointer and a length, given out only as `Registers`.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: our own mapping of this size; `Registers` made of it are used by those who hold the device.
+        // SAFETY: our own mapping of this size; users of its `Registers` hold the device.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.bytes) };
     }
 }
@@ -101,14 +101,14 @@ impl VfioDevice {
         }
         let register_memory = map_registers(&device, &registers, &name)?;
         let wanted_back = event_descriptor(&name)?;
-        // A kernel that cannot ask (before 4.0) takes the device away all the same.
+        // A kernel before 4.0 removes the device without a request.
         let _ = set_interrupts(&device, vfio::VFIO_PCI_REQ_IRQ_INDEX, std::slice::from_ref(&wanted_back));
         Ok(Self {
-            // SAFETY: the mapping is whole pages of the device's memory and lives as long as this, which all who use the
-            // registers hold; nothing else in the process knows of it.
+            // SAFETY: the mapping is whole pages of the device's memory and lives as long as `self`, which all users of the
+            // registers hold; nothing else in the process uses it.
             registers: unsafe { Registers::new(register_memory.base, register_memory.bytes) },
             _register_memory: register_memory,
-            addresses: Mutex::new(AddressSpace::default()),
+            addresses: Mutex::new(IovaAllocator::default()),
             config_offset: config.offset,
             looks_per_pause: if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1) {
                 1
@@ -131,7 +131,7 @@ impl VfioDevice {
 fn group_of(device_folder: &Path, bdf: &str, name: &str) -> Result<PathBuf> {
     if !device_folder.exists() {
         return Err(
-            Error::unavailable(name, "there is no such PCI device").remedy("iolane nvme list shows those there are")
+            Error::unavailable(name, "there is no such PCI device").remedy("iolane nvme list shows the controllers")
         );
     }
     let driver = std::fs::read_link(device_folder.join("driver")).ok();
@@ -151,7 +151,7 @@ fn group_of(device_folder: &Path, bdf: &str, name: &str) -> Result<PathBuf> {
     let group = std::fs::read_link(device_folder.join("iommu_group")).ok();
     let Some(group) = group.as_deref().and_then(Path::file_name) else {
         return Err(Error::unavailable(name, "it has no IOMMU group: the machine's IOMMU is off or missing")
-            .remedy("switch VT-d or AMD-Vi on in the firmware, and boot with intel_iommu=on or amd_iommu=on"));
+            .remedy("enable VT-d or AMD-Vi in the firmware, and boot with intel_iommu=on or amd_iommu=on"));
     };
     Ok(Path::new("/dev/vfio").join(group))
 }
@@ -165,7 +165,7 @@ fn open_container(name: &str) -> Result<File> {
             _ => Error::system(what, error),
         }
     })?;
-    // SAFETY: both requests take numbers alone.
+    // SAFETY: both requests take only numbers.
     let (version, type1) = unsafe {
         (
             libc::ioctl(container.as_raw_fd(), GET_API_VERSION),
@@ -192,7 +192,7 @@ fn open_group(path: &Path, name: &str) -> Result<File> {
 /// Joins group and container, which sets the IOMMU up.
 fn attach(container: &File, group: &File, name: &str) -> Result<()> {
     let mut status = vfio::vfio_group_status { argsz: size_of::<vfio::vfio_group_status>() as u32, flags: 0 };
-    // SAFETY: the request fills the structure, whose size it was told.
+    // SAFETY: the request fills the structure, whose size it is given.
     let asked = unsafe { libc::ioctl(group.as_raw_fd(), GROUP_GET_STATUS, &raw mut status) };
     if asked != 0 || status.flags & vfio::VFIO_GROUP_FLAGS_VIABLE == 0 {
         return Err(Error::unavailable(name, "its IOMMU group has other devices that the kernel's drivers hold")
@@ -233,7 +233,7 @@ fn open_device(group: &File, bdf: &str, name: &str) -> Result<File> {
 fn region(device: &File, index: u32, name: &str) -> Result<vfio::vfio_region_info> {
     let argsz = size_of::<vfio::vfio_region_info>() as u32;
     let mut info = vfio::vfio_region_info { argsz, flags: 0, index, cap_offset: 0, size: 0, offset: 0 };
-    // SAFETY: the request fills the structure, whose size it was told.
+    // SAFETY: the request fills the structure, whose size it is given.
     match unsafe { libc::ioctl(device.as_raw_fd(), DEVICE_GET_REGION_INFO, &raw mut info) } {
         0 => Ok(info),
         _ => Err(Error::system(format!("{name}: asking for region {index}"), io::Error::last_os_error())),
@@ -256,14 +256,14 @@ fn event_descriptor(name: &str) -> Result<OwnedFd> {
         .map_err(|errno| Error::system(format!("{name}: an event descriptor"), errno))
 }
 
-/// Has the interrupts of an index, from the first on, counted by these descriptors.
+/// Lets these descriptors count the interrupts of an index, from the first one on.
 fn set_interrupts(device: &File, index: u32, fds: &[OwnedFd]) -> io::Result<()> {
-    // struct vfio_irq_set, and behind it the descriptors' numbers.
+    // struct vfio_irq_set, followed by the descriptors.
     let argsz = (size_of::<vfio::vfio_irq_set>() + 4 * fds.len()) as u32;
     let flags = vfio::VFIO_IRQ_SET_DATA_EVENTFD | vfio::VFIO_IRQ_SET_ACTION_TRIGGER;
     let mut words = vec![argsz, flags, index, 0, fds.len() as u32];
     words.extend(fds.iter().map(|fd| fd.as_raw_fd() as u32));
-    // SAFETY: the request reads as many bytes as the first word says, all of which are there.
+    // SAFETY: the request reads the number of bytes in the first word, all of which exist.
     match unsafe { libc::ioctl(device.as_raw_fd(), DEVICE_SET_IRQS, words.as_ptr()) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
@@ -296,7 +296,7 @@ impl Transport for VfioDevice {
             iova: address,
             size: bytes as u64,
         };
-        // SAFETY: the request reads the structure; that the memory stays mapped, the caller has promised.
+        // SAFETY: the request reads the structure; the caller promised that the memory stays mapped.
         if unsafe { libc::ioctl(self.container.as_raw_fd(), IOMMU_MAP_DMA, &raw const map) } == 0 {
             return Ok(address);
         }
@@ -327,7 +327,7 @@ impl Transport for VfioDevice {
         let index = vfio::VFIO_PCI_MSIX_IRQ_INDEX;
         let argsz = size_of::<vfio::vfio_irq_info>() as u32;
         let mut info = vfio::vfio_irq_info { argsz, flags: 0, index, count: 0 };
-        // SAFETY: the request fills the structure, whose size it was told.
+        // SAFETY: the request fills the structure, whose size it is given.
         let asked = unsafe { libc::ioctl(self.device.as_raw_fd(), DEVICE_GET_IRQ_INFO, &raw mut info) };
         if asked != 0 || info.count == 0 {
             return Err(
@@ -340,8 +340,8 @@ impl Transport for VfioDevice {
         Ok(fds)
     }
 
-    /// Tells the processor now and then that this is waiting. In a virtual machine that may be an exit, and each time would
-    /// be too often, unless the device needs the one processor there is.
+    /// Executes the pause instruction now and then. In a virtual machine it may cause an exit, so every poll would be too often,
+    /// except where the device needs the only processor.
     fn relax(&self, looks: u32) {
         if looks.is_multiple_of(self.looks_per_pause) {
             std::hint::spin_loop();

@@ -1,7 +1,7 @@
-//! The driver on model controllers that go wrong, by seed: each request is answered once, whatever happens; nothing hangs;
-//! no memory is touched but what the driver gave; what was written is there; and a queue works again after a reset.
+//! The driver with faulty model controllers, by seed: each request completes once; nothing hangs; only mapped memory is accessed;
+//! what was written is read back; and a queue works again after a reset.
 //!
-//! A seed that fails is named, and run alone by `IOLANE_MODEL_SEED=N cargo test -p iolane-nvme --test faults`;
+//! A failing seed is printed; run it by itself with `IOLANE_MODEL_SEED=N cargo test -p iolane-nvme --test faults`;
 //! `IOLANE_MODEL_SEEDS=N` runs N seeds of each test.
 
 use std::collections::{HashMap, VecDeque};

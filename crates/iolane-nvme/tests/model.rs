@@ -1,12 +1,12 @@
-//! The model controller, driven by hand: by a host of a few lines that shares no queue code with the driver, so that model
-//! and driver cannot agree on the same mistake.
+//! The model controller, driven by a small host that shares no queue code with the driver, so that model and driver cannot share
+//! a mistake.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use iolane_nvme::command::{Command, CompletionEntry, PSDT_SGL, Status, admin, feature, identify, log_page, nvm};
-use iolane_nvme::memory::SharedPages;
+use iolane_nvme::memory::DmaPages;
 use iolane_nvme::model::{Faults, Model, ModelConfig, NamespaceConfig};
 use iolane_nvme::registers::*;
 use iolane_nvme::transport::Transport;
@@ -17,7 +17,7 @@ const ENTRIES: u32 = 8;
 /// One pair of rings: submissions in the first page, completions in the second.
 struct Rings {
     queue: u16,
-    pages: SharedPages,
+    pages: DmaPages,
     tail: u32,
     head: u32,
     phase: bool,
@@ -25,7 +25,7 @@ struct Rings {
 
 impl Rings {
     fn new(transport: &Arc<dyn Transport>, queue: u16) -> Self {
-        Self { queue, pages: SharedPages::new(transport, 8192).unwrap(), tail: 0, head: 0, phase: true }
+        Self { queue, pages: DmaPages::new(transport, 8192).unwrap(), tail: 0, head: 0, phase: true }
     }
 
     fn push(&mut self, command: Command) {
@@ -57,7 +57,7 @@ struct Host {
     admin: Rings,
     io: Rings,
     /// 16 pages of data; the last two are for PRP lists.
-    data: SharedPages,
+    data: DmaPages,
     identifier: u16,
     transport: Arc<dyn Transport>,
 }
@@ -74,7 +74,7 @@ impl Host {
             stride_bytes,
             admin: Rings::new(&transport, 0),
             io: Rings::new(&transport, 1),
-            data: SharedPages::new(&transport, 16 * 4096).unwrap(),
+            data: DmaPages::new(&transport, 16 * 4096).unwrap(),
             identifier: 0,
             transport,
         };
@@ -306,7 +306,7 @@ fn what_is_not_mapped_is_never_touched_and_noted() {
     for [first, second] in [[0x1000, 0], [end, 0], [end - 4096 + 512, end], [host.data.base().addr().get() as u64, 0]] {
         assert_eq!(host.transfer(nvm::READ, 0, 8, 0, [first, second]), Status(0x004));
     }
-    let pages = SharedPages::new(&host.transport, 4096).unwrap();
+    let pages = DmaPages::new(&host.transport, 4096).unwrap();
     let address = pages.address();
     assert_eq!(host.transfer(nvm::READ, 0, 8, 0, [address, 0]), Status::SUCCESS);
     drop(pages);

@@ -1,29 +1,18 @@
-//! Plans, runs and records measurements: what `iolane run` and `iolane study` do. It knows nothing of how a path works,
-//! and prints nothing.
+//! Studies: plans of arms, sessions that run them, rows, statistics, claims and results. Called by the command line and
+//! `iolane-report`. It does not know how a path works, draws nothing, and prints nothing.
 #![forbid(unsafe_code)]
 
 pub mod claims;
-mod clock;
 pub mod compare;
-pub mod content;
 pub mod energy;
-mod engine;
+pub mod files;
 pub mod fio;
-pub mod gauge;
-mod latencies;
+pub mod format;
 pub mod peers;
-pub mod placement;
 pub mod plan;
-pub mod quantity;
-pub mod record;
-pub mod records;
-pub mod report;
-pub mod run;
-pub mod scratch;
+pub mod results;
+pub mod rows;
+pub mod run_record;
+pub mod runs;
 pub mod session;
 pub mod stats;
-pub mod telemetry;
-pub mod text;
-pub mod workload;
-
-pub use engine::Tally;

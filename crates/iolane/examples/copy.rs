@@ -1,5 +1,5 @@
-//! Copies a file or block device to a new file, with up to 64 requests in flight: the buffer of a read that ended goes
-//! into a write, and that of a write into the next read. Shows short reads and writes, O_DIRECT's tail, and durability.
+//! Copies a file or block device to a new file, with up to 64 requests in flight: the buffer of a completed read goes into a write,
+//! and that of a write into the next read. Shows short reads and writes, the unaligned end with O_DIRECT, and durability.
 //! Run: cargo run --release --example copy -- SRC DST [PATH] [--direct]
 
 use std::collections::VecDeque;
@@ -12,10 +12,10 @@ use std::process::ExitCode;
 use iolane::{Completion, IoPath, Pages, Pool, Queue, QueueConfig, Request, Target, open_queue, probe};
 
 const DEPTH: u32 = 64;
-/// A multiple of every device's block, so that each read and write but the last begins and ends on a block.
+/// A multiple of every block size, so that each read and write except the last begins and ends on a block.
 const CHUNK_BYTES: u64 = 128 << 10;
 
-/// Fills `destination` with all of `source`, and returns when that is durable.
+/// Copies all of `source` to `destination`, and returns when that is durable.
 pub(crate) fn copy(source: &Target, destination: &Target, path: &IoPath) -> Result<(), Box<dyn Error>> {
     // What offsets and lengths are multiples of: a block with O_DIRECT, a byte without.
     let unit = u64::from(source.block_bytes().max(destination.block_bytes()));
@@ -66,7 +66,7 @@ fn open(path: &IoPath, target: &Target, pool: &Pool) -> iolane::Result<Box<dyn Q
     open_queue(path, target, &QueueConfig::new(depth).pool(pool))
 }
 
-/// The write that follows a read; what the read left out goes to `unread`.
+/// The write that follows a read; the rest of a short read goes to `unread`.
 fn after_read(
     completion: Completion,
     source: &Target,
@@ -94,7 +94,7 @@ fn after_read(
     Ok(Request::write(offset, offset, buffer))
 }
 
-/// The write of what a short write left out, if it was short.
+/// The write of the rest of a short write, if it was short.
 fn after_write(completion: Completion, destination: &Target, unit: u64) -> Result<Option<Request>, Box<dyn Error>> {
     let offset = completion.tag;
     let at = || format!("writing {} at byte {offset}", destination.name());
@@ -145,7 +145,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     })
 }
 
-/// A new file's name is in its directory, which is made durable on its own (fsync(2)).
+/// The name of a new file is in its directory, which needs an fsync(2) of its own.
 fn make_name_durable(file: &Path) -> Result<(), Box<dyn Error>> {
     let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let synced = File::open(directory).and_then(|directory| directory.sync_all());

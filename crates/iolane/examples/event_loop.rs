@@ -1,5 +1,5 @@
 //! An event loop that owns a queue: epoll waits for completions and for a timer at once, and no call blocks for I/O.
-//! Reads a file for half a second with 32 reads in flight, and prints at each tick of the timer how many have ended.
+//! Reads a file for half a second with 32 reads in flight, and prints at each tick of the timer how many have completed.
 //! Run: cargo run --release --example event_loop -- TARGET [PATH]      PATH: io_uring or libaio, which have a descriptor
 
 use std::collections::VecDeque;

@@ -1,4 +1,4 @@
-//! Lends memory of the program's own, such as the buffer pool a database has already, and registers it with io_uring once.
+//! Uses memory that the program owns, such as the existing buffer pool of a database, and registers it with io_uring once.
 //! Reads the first MiB of a file into it, block n into frame n, and prints the checksum of what arrived.
 //! Run: cargo run --release --example own_memory -- FILE [PATH]      PATH: io_uring,fixedbufs unless given
 
@@ -14,7 +14,7 @@ const FRAME_BYTES: usize = 16 << 10;
 /// 1 MiB in all. Registered memory is locked, and many systems let a user lock 8 MiB (`ulimit -l`).
 const FRAMES: usize = 64;
 
-/// The memory a program brings along: here a mapping, which is unmapped when this is dropped.
+/// The program's memory: here a mapping, which is unmapped when this is dropped.
 struct Mapping {
     base: NonNull<u8>,
     bytes: usize,
@@ -45,7 +45,7 @@ impl Drop for Mapping {
     }
 }
 
-/// The one place where a promise is made that the compiler cannot check; all the rest is safe.
+/// The only promise that the compiler cannot check; the rest of the program is safe.
 fn lend(mapping: Mapping) -> iolane::Result<Pool> {
     // SAFETY: the promise of `Pool::from_region`:
     // 1. the mapping covers FRAMES * FRAME_BYTES bytes (`run` made it so), zeroed by the kernel, readable and writable, and

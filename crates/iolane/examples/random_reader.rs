@@ -1,4 +1,4 @@
-//! Reads random 4 KiB blocks of a file or block device for one second, and prints how many and how fast.
+//! Reads random 4 KiB blocks of a file or block device for one second, and prints their number and rate.
 //! Start here: a target, a pool of buffers, a queue, and the loop of submit and reap that every program has.
 //! Run: cargo run --release --example random_reader -- TARGET [PATH]      PATH: io_uring, libaio, psync, ...
 

@@ -16,28 +16,28 @@ use std::thread;
 use iolane::{Buffer, IoPath, Pages, Pool, Queue, QueueConfig, Request, Target, open_queue, probe};
 use rustix::fs::FlockOperation;
 
-/// What a log begins with. Nothing that begins otherwise is ever written to.
+/// The first bytes of a log. A file that begins otherwise is never written.
 const MAGIC: [u8; 8] = *b"iolane1\n";
-/// A record: crc32 of all that follows (u32), length of the payload (u32), number of the record from 1 on (u64), payload;
-/// little endian. The number keeps a whole record in the wrong place from being taken for the next one.
+/// A record: crc32 of the rest (u32), length of the payload (u32), number of the record from 1 on (u64), payload; little endian.
+/// The number prevents a valid record in the wrong place from being taken for the next one.
 const HEADER_BYTES: usize = 16;
 const RECORD_BYTES_MAX: usize = 64 << 10;
-/// Most records that are not acknowledged yet.
+/// Most records that are not yet acknowledged.
 const WINDOW: usize = 64;
 
-/// How far a log is whole.
+/// The valid part of a log.
 pub(crate) struct Scan {
     pub(crate) records: u64,
-    /// The byte behind the last whole record.
+    /// The offset after the last valid record.
     pub(crate) end: u64,
-    /// What is wrong with what stands there, if anything does.
+    /// Why the bytes there are not a record, if there are any.
     pub(crate) tear: Option<&'static str>,
 }
 
 enum Found {
-    /// A whole record of so many bytes.
+    /// A valid record of this length.
     Whole(usize),
-    /// Its beginning; the rest is not in these bytes.
+    /// The beginning of a record; the rest is not in these bytes.
     Part,
     Torn(&'static str),
 }
@@ -77,7 +77,7 @@ fn decode(bytes: &[u8], number: u64) -> Found {
     Found::Whole(bytes.len())
 }
 
-/// Reads the log from its beginning, a window of reads at a time, and stops behind the last whole record.
+/// Reads the log from its beginning, a window of reads at a time, and stops after the last valid record.
 pub(crate) fn scan(target: &Target, path: &IoPath) -> Result<Scan, Box<dyn Error>> {
     let pool = Pool::new(16, RECORD_BYTES_MAX, Pages::Base)?;
     let mut queue = open(target, path, &pool)?;
@@ -118,8 +118,8 @@ fn not_a_log(target: &Target) -> Box<dyn Error> {
     format!("{} is not a log of this program", target.name()).into()
 }
 
-/// Appends to `bytes` what follows `position`, as much as all buffers of the pool hold or less, and says how much; 0 is
-/// the end of the file.
+/// Appends to `bytes` the data after `position`, at most as much as all buffers of the pool hold, and returns its length; 0 at the
+/// end of the file.
 fn read_on(queue: &mut dyn Queue, pool: &Pool, position: u64, bytes: &mut Vec<u8>) -> Result<usize, Box<dyn Error>> {
     let mut requests: VecDeque<Request> = std::iter::from_fn(|| pool.take())
         .zip(0u64..)
@@ -150,27 +150,27 @@ fn open(target: &Target, path: &IoPath, pool: &Pool) -> iolane::Result<Box<dyn Q
     open_queue(path, target, &QueueConfig::new(depth).pool(pool))
 }
 
-/// A log being appended to. A place in it is a byte offset, as a log sequence number is in most engines.
+/// A log open for appending. A position is a byte offset, like the log sequence number of most engines.
 pub(crate) struct Appender {
     queue: Box<dyn Queue>,
     pool: Pool,
     requests: VecDeque<Request>,
-    /// Where the next record goes, and its number.
+    /// The position of the next record, and its number.
     end: u64,
     number: u64,
-    /// The ends of the records that are not acknowledged, the oldest first.
+    /// The ends of the records that are not yet acknowledged, the oldest first.
     waiting: VecDeque<u64>,
-    /// Everything before this is written, though maybe not durable.
+    /// Everything before this position is written, but may not be durable.
     written: u64,
-    /// Pieces written behind a gap: writes end in any order. Offset and length.
+    /// Offset and length of pieces written after a gap, since writes complete in any order.
     ahead: BTreeMap<u64, u64>,
-    /// What the fdatasync in flight will make durable: all before this.
+    /// The fdatasync in flight makes everything before this position durable.
     syncing: Option<u64>,
     acknowledged: u64,
 }
 
 impl Appender {
-    /// Goes on behind the last whole record.
+    /// Continues after the last valid record.
     pub(crate) fn new(queue: Box<dyn Queue>, pool: Pool, scan: &Scan) -> Self {
         Self {
             queue,
@@ -186,7 +186,7 @@ impl Appender {
         }
     }
 
-    /// Most appends that wait for their acknowledgement.
+    /// Most appends that wait for acknowledgement.
     pub(crate) fn is_full(&self) -> bool {
         self.waiting.len() == WINDOW
     }
@@ -202,8 +202,8 @@ impl Appender {
         Ok(())
     }
 
-    /// Group commit: one fdatasync at a time, for all that is written by then. What is written while it runs is the next
-    /// group, so that groups grow by themselves when syncing is slow.
+    /// Group commit: one fdatasync at a time, for everything written before it. Records written while it runs form the next
+    /// group, so that groups grow when syncing is slow.
     fn sync_what_is_written(&mut self) {
         let oldest = self.waiting.front();
         if self.syncing.is_none() && oldest.is_some_and(|end| *end <= self.written) {
@@ -212,7 +212,7 @@ impl Appender {
         }
     }
 
-    /// Waits for one completion or more, and says through which record all is durable now.
+    /// Waits for at least one completion, and returns the last record up to which everything is durable.
     pub(crate) fn advance(&mut self) -> Result<u64, Box<dyn Error>> {
         self.queue.submit(&mut self.requests);
         // Writes go first: on a path that takes one request at a time the group would be a single record otherwise.
@@ -303,7 +303,7 @@ fn append(log: &Path, path: &IoPath) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Makes a log without records. It gets its name when it is whole and durable, so a crash leaves a log or none.
+/// Creates an empty log. It gets its name when it is complete and durable, so that a crash leaves a log or no file.
 fn create(log: &Path) -> Result<(), Box<dyn Error>> {
     let directory = log.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let unnamed = directory.join(format!(".verify_log-{}", std::process::id()));
@@ -319,8 +319,8 @@ fn create(log: &Path) -> Result<(), Box<dyn Error>> {
     made().map_err(|error| format!("{}: {error}", log.display()).into())
 }
 
-/// Removes what a crash left behind the last whole record: writes that were in flight, none of them acknowledged. If it
-/// stayed, a whole record behind the gap could come to stand after a new one and be taken for its successor.
+/// Truncates the log after the last valid record: a crash leaves writes that were in flight there, none of them acknowledged.
+/// Otherwise an old record after the gap could follow a new one and be taken for its successor.
 fn cut_off_tail(target: &Target, fd: BorrowedFd<'_>, end: u64, why: &str) -> Result<(), Box<dyn Error>> {
     let tail_bytes = (rustix::fs::fstat(fd)?.st_size as u64).saturating_sub(end);
     // A crash tears no more than the window. More than that is damage to records that were acknowledged, and what is
@@ -334,7 +334,7 @@ fn cut_off_tail(target: &Target, fd: BorrowedFd<'_>, end: u64, why: &str) -> Res
     Ok(rustix::fs::fsync(fd)?)
 }
 
-/// The lines of standard input, read by a thread of their own so that waiting for one holds up no acknowledgement.
+/// The lines of standard input, read by a separate thread so that waiting for one delays no acknowledgement.
 fn lines_of_stdin() -> Receiver<io::Result<Vec<u8>>> {
     let (sender, lines) = mpsc::sync_channel(WINDOW);
     thread::spawn(move || io::stdin().lock().split(b'\n').try_for_each(|line| sender.send(line)));

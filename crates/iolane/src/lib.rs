@@ -1,6 +1,6 @@
 //! Every path Linux offers to a disk, behind one API.
 //!
-//! Open a [`Target`], take a queue on an [`IoPath`] with [`open_queue`], then submit, flush and reap:
+//! Open a [`Target`], open a queue on an [`IoPath`] with [`open_queue`], then submit, flush and reap:
 //!
 //! ```
 //! use std::collections::VecDeque;
@@ -26,10 +26,11 @@
 //! # }
 //! ```
 //!
-//! What a request owns cannot be touched before its completion hands it back, and dropping a queue waits for the kernel,
-//! so no safe program can race with the device. Memory of your own is lent by [`Pool::from_region`]; an event loop waits
-//! on [`Queue::event_fd`]; [`probe`] says what a path can do on a target, or why it cannot be had and what to do.
+//! A request owns its buffer until its completion hands it back, and dropping a queue waits for the kernel, so no safe
+//! program can race with the device. [`Pool::from_region`] makes a pool of memory that you own; an event loop waits on
+//! [`Queue::event_fd`]; [`probe`] returns what a path can do on a target, or why it is unavailable and how to fix that.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 pub mod guard;
 pub mod nvme;
@@ -37,7 +38,7 @@ pub mod nvme;
 pub use iolane_core::*;
 pub use iolane_kernel::sim;
 
-/// Every interface there is: one registry, which feeds help, `probe`, the docs and the conformance suite.
+/// Every interface there is: one registry, from which help, `probe`, surveys, charts and the conformance suite are fed.
 pub fn interfaces() -> impl Iterator<Item = &'static dyn Interface> {
     iolane_kernel::INTERFACES.iter().chain(iolane_nvme::INTERFACES).copied()
 }
@@ -45,21 +46,29 @@ pub fn interfaces() -> impl Iterator<Item = &'static dyn Interface> {
 /// The interface that a path names.
 ///
 /// # Errors
-/// `Usage` if there is none of that name; the remedy lists those there are.
+/// `Usage` if there is none of that name; the remedy lists the names.
 pub fn interface_of(path: &IoPath) -> Result<&'static dyn Interface> {
     interfaces().find(|interface| interface.name() == path.interface()).ok_or_else(|| {
         let known: Vec<_> = interfaces().map(Interface::name).collect();
         let missing_here = path.interface() == "posix_aio";
-        let cause =
-            if missing_here { "this build has no glibc, whose part it is" } else { "there is no such interface" };
+        let cause = if missing_here {
+            "it is part of glibc, and this build uses another C library"
+        } else {
+            "there is no such interface"
+        };
         Error::usage(format!("path {path}"), cause).remedy(format!("the interfaces are {}", known.join(", ")))
     })
+}
+
+/// Whether completions of a path are found by polling: asked for by the path, or the way of its interface.
+pub fn polls_completions(path: &IoPath) -> bool {
+    interface_of(path).map_or(path.asks_for_polling(), |interface| interface.polls_completions(path))
 }
 
 /// What a path can do on a target, here and now.
 ///
 /// # Errors
-/// `Usage` for a path that cannot be, `Unavailable` with cause and remedy for one that cannot be had here.
+/// `Usage` for an invalid path, `Unavailable` with cause and remedy for one that does not work here.
 pub fn probe(path: &IoPath, target: &Target) -> Result<Capabilities> {
     interface_of(path)?.probe(path, target)
 }

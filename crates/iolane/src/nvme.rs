@@ -1,11 +1,11 @@
-//! NVMe controllers, who uses them, and whether one may be taken from the kernel for a driver in user space. What is
-//! decided here is done by `iolane_nvme::binding`. Called by `iolane nvme`; what is in use is never taken.
+//! The machine's NVMe controllers, their uses, and whether one may be taken from the kernel for the user-space driver. Called by
+//! `iolane nvme`; `iolane_nvme::binding` carries the decisions out. A controller in use is never taken.
 
 use std::path::PathBuf;
 
 use iolane_nvme::binding::{self, Bindings, KERNEL_DRIVER, Locked, Record, VFIO_DRIVER};
 pub use iolane_nvme::binding::{Owner, Returned};
-use iolane_nvme::openers::{Opener, Openers};
+use iolane_nvme::open_files::{OpenFiles, Opener};
 pub use iolane_nvme::pci::Bdf;
 use iolane_nvme::pci::{Companion, Device};
 
@@ -14,60 +14,60 @@ use crate::{Error, Result};
 
 /// An NVMe controller of this machine.
 #[derive(Debug, Clone)]
-pub struct Controller {
+pub struct ListedController {
     /// Its PCI address.
     pub bdf: Bdf,
-    /// The model it names, or named before it was taken from the kernel.
+    /// Its model, also while it is taken from the kernel.
     pub model: Option<String>,
-    /// Vendor and device as PCI numbers them: `1b36:0010`.
+    /// PCI vendor and device ID: `1b36:0010`.
     pub pci_id: Option<String>,
-    /// The driver that has it.
+    /// The driver it is bound to.
     pub driver: Option<String>,
-    /// Its IOMMU group; `None` if no IOMMU watches over it.
+    /// Its IOMMU group; `None` without an IOMMU.
     pub iommu_group: Option<u32>,
-    /// How user space reaches it, while vfio-pci has it.
+    /// Its node for user space, while it is bound to vfio-pci.
     pub vfio_node: Option<PathBuf>,
-    /// Whether [`bind`] took it, so that [`restore`] gives it back.
+    /// Whether [`bind`] took it, so that [`restore`] returns it.
     pub taken: bool,
-    /// Its namespaces, while the kernel's driver has it.
-    pub namespaces: Vec<Namespace>,
-    /// Who has the controller itself open, each in words.
+    /// Its namespaces, while it is bound to the kernel's driver.
+    pub namespaces: Vec<ListedNamespace>,
+    /// The processes that have the controller itself open, as text.
     pub used_by: Vec<String>,
 }
 
 /// A namespace that the kernel offers as a block device.
 #[derive(Debug, Clone)]
-pub struct Namespace {
+pub struct ListedNamespace {
     /// The kernel's name of its block device, as `nvme0n1`.
     pub name: String,
     /// Its size in bytes.
     pub bytes: u64,
-    /// Who uses it, each in words that call it "it": "it is mounted at /".
+    /// Its uses, as text that calls it "it": "it is mounted at /".
     pub used_by: Vec<String>,
 }
 
-/// Every NVMe controller, in the order of their addresses. Processes of other users are seen by root alone.
+/// Every NVMe controller, in the order of their addresses. Only root sees the processes of other users.
 ///
 /// # Errors
-/// If PCI cannot be looked at, or a record of what was taken is damaged.
-pub fn controllers() -> Result<Vec<Controller>> {
+/// If sysfs cannot be read, or a record of a taken controller is damaged.
+pub fn controllers() -> Result<Vec<ListedController>> {
     let bindings = Bindings::here();
-    let (records, openers) = (bindings.records()?, Openers::scan());
+    let (records, openers) = (bindings.records()?, OpenFiles::scan());
     let devices = bindings.pci().controllers()?;
     let record = |device: &Device| records.iter().find(|record| record.bdf == device.bdf());
     Ok(devices.iter().map(|device| controller(&bindings, device, record(device), &openers)).collect())
 }
 
-fn controller(bindings: &Bindings, device: &Device, record: Option<&Record>, openers: &Openers) -> Controller {
+fn controller(bindings: &Bindings, device: &Device, record: Option<&Record>, openers: &OpenFiles) -> ListedController {
     let driver = device.driver();
     let is_with_vfio = driver.as_deref() == Some(VFIO_DRIVER);
     let nodes = if is_with_vfio { bindings.nodes(device) } else { controller_node(device).into_iter().collect() };
-    let namespace = |found: iolane_nvme::pci::Namespace| Namespace {
+    let namespace = |found: iolane_nvme::pci::BlockNamespace| ListedNamespace {
         used_by: uses_of(&found, openers),
         name: found.name,
         bytes: found.bytes,
     };
-    Controller {
+    ListedController {
         bdf: device.bdf(),
         model: device.model().or_else(|| record.filter(|_| is_with_vfio)?.model.clone()),
         pci_id: device.pci_id(),
@@ -83,55 +83,55 @@ fn controller(bindings: &Bindings, device: &Device, record: Option<&Record>, ope
     }
 }
 
-/// The node of a controller that the kernel's driver has, by which it is administered.
+/// The administration node of a controller that is bound to the kernel's driver.
 fn controller_node(device: &Device) -> Option<PathBuf> {
     device.controller_name().map(|name| PathBuf::from(format!("/dev/{name}")))
 }
 
-fn uses_of(namespace: &iolane_nvme::pci::Namespace, openers: &Openers) -> Vec<String> {
+fn uses_of(namespace: &iolane_nvme::pci::BlockNamespace, openers: &OpenFiles) -> Vec<String> {
     let mut uses = guard::uses_of_disk(&namespace.name).unwrap_or_else(|error| vec![error.cause().into()]);
     uses.extend(openers_of(namespace, openers).map(|opener| format!("{opener} has it open")));
     uses
 }
 
-/// Who has a namespace open, as a block device or for passthrough.
+/// The processes that have a namespace open, as a block device or for passthrough.
 fn openers_of<'a>(
-    namespace: &iolane_nvme::pci::Namespace,
-    openers: &'a Openers,
+    namespace: &iolane_nvme::pci::BlockNamespace,
+    openers: &'a OpenFiles,
 ) -> impl Iterator<Item = &'a Opener> + use<'a> {
     let nodes = [namespace.name.clone(), namespace.generic_name()];
     nodes.into_iter().flat_map(|name| openers.of(&PathBuf::from("/dev").join(name)))
 }
 
-/// A controller that vfio-pci has.
+/// A controller bound to vfio-pci.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bound {
     /// Its PCI address.
     pub bdf: Bdf,
-    /// How user space reaches it.
+    /// Its node for user space.
     pub node: PathBuf,
-    /// How it came there.
+    /// How it got there.
     pub how: Taken,
 }
 
-/// How vfio-pci came to have a controller.
+/// How a controller came to be bound to vfio-pci.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Taken {
-    /// It was taken now, from this driver if one had it.
+    /// It was taken by this call, from this driver if it was bound to one.
     From(Option<String>),
-    /// It had been taken before, and is given back by [`restore`].
+    /// It was taken before, and [`restore`] returns it.
     Before,
-    /// Somebody else did it, and [`restore`] leaves it there.
+    /// Another program bound it, and [`restore`] leaves it there.
     ByOthers,
 }
 
-/// Takes controllers from the kernel for vfio-pci, and tells of each one that it has. Nothing is changed unless all may be
-/// taken; each is claimed from before it is checked until the kernel has let it go, so that nothing can be mounted in
-/// between. With an `owner`, the nodes of their IOMMU groups are given to them.
+/// Takes controllers from the kernel, binds them to vfio-pci, and reports each one. Nothing changes unless all may be taken; each
+/// is claimed before it is checked and until it is unbound, so that nothing can be mounted in between. With an `owner`, the
+/// nodes of their IOMMU groups are given to that user or group.
 ///
 /// # Errors
-/// `Unavailable` if one is no NVMe controller, is in use, is not watched over by an IOMMU, or shares its IOMMU group with
-/// a device that another driver has; `Failed` if a step fails: then that one was given back, and those told of stay taken.
+/// `Unavailable` if one is not an NVMe controller, is in use, has no IOMMU, or shares its IOMMU group with a device that is bound
+/// to another driver; `Failed` if a step fails: that one was returned, and those reported before stay taken.
 pub fn bind(bdfs: &[Bdf], owner: Option<Owner>, told: &mut dyn FnMut(&Bound)) -> Result<()> {
     let bindings = Bindings::here();
     let mut devices: Vec<Device> = Vec::new();
@@ -142,7 +142,7 @@ pub fn bind(bdfs: &[Bdf], owner: Option<Owner>, told: &mut dyn FnMut(&Bound)) ->
     }
     bindings.require_vfio()?;
     let locked = bindings.lock()?;
-    // Else how it is now, half taken, would be recorded as how it was.
+    // Otherwise its present, half-taken state would be recorded as the original one.
     for record in unfinished(&bindings)?.iter().filter(|record| bdfs.contains(&record.bdf)) {
         locked.give_back(record)?;
     }
@@ -173,12 +173,12 @@ fn refused(bdf: Bdf, cause: impl Into<String>) -> Error {
     Error::unavailable(format!("taking {bdf}"), cause)
 }
 
-/// The device at that address, if everything but its use speaks for taking it together with `others`.
+/// The device at that address, if it may be taken together with `others`; its uses are not checked.
 fn takeable(bindings: &Bindings, bdf: Bdf, others: &[Bdf]) -> Result<Device> {
     let list = "`iolane nvme list` shows the controllers there are";
     let device = bindings.pci().device(bdf).ok_or_else(|| refused(bdf, "there is no such PCI device").remedy(list))?;
     if !device.is_nvme()? {
-        return Err(refused(bdf, "it is no NVMe controller (its PCI class is not 010802)").remedy(list));
+        return Err(refused(bdf, "it is not an NVMe controller (its PCI class is not 010802)").remedy(list));
     }
     if let Some(driver) = device.driver().filter(|driver| ![KERNEL_DRIVER, VFIO_DRIVER].contains(&driver.as_str())) {
         return Err(refused(bdf, format!("driver {driver} has it")).remedy("give it back to nvme first"));
@@ -197,20 +197,20 @@ fn takeable(bindings: &Bindings, bdf: Bdf, others: &[Bdf]) -> Result<Device> {
     Ok(device)
 }
 
-/// Whether a device of the same IOMMU group can be left where it is: VFIO lets nobody open a group in which a driver of
-/// the kernel moves data (drivers/vfio/vfio_main.c).
+/// Whether a device of the same IOMMU group can stay bound as it is: VFIO refuses to open a group in which a kernel driver moves
+/// data (drivers/vfio/vfio_main.c).
 fn is_harmless(companion: &Companion) -> bool {
     let driver = companion.driver.as_deref();
     companion.is_bridge || matches!(driver, None | Some(VFIO_DRIVER | "pcieport" | "pci-stub"))
 }
 
-/// Claims every namespace of a controller; none if the kernel's driver does not have it.
+/// Claims every namespace of a controller; none if it is not bound to the kernel's driver.
 fn claim(device: &Device) -> Result<Vec<DiskClaim>> {
     let namespaces = device.namespaces();
     let what = |name: &str| format!("taking {} ({name})", device.bdf());
     let claims = namespaces.iter().map(|namespace| guard::claim_disk(&namespace.name, &what(&namespace.name)));
     let claims = claims.collect::<Result<_>>()?;
-    let openers = Openers::scan();
+    let openers = OpenFiles::scan();
     let stop = |name: &str, opener: &Opener| {
         Err(Error::unavailable(what(name), format!("{opener} has it open")).remedy("end that process first"))
     };
@@ -225,21 +225,20 @@ fn claim(device: &Device) -> Result<Vec<DiskClaim>> {
     }
 }
 
-/// What became of a controller that [`restore`] was to give back.
+/// The outcome of [`restore`] for one controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Restored {
-    /// It was given back, or there was nothing left to give back.
+    /// It was returned, or there was nothing to return.
     Returned(Returned),
-    /// It had not been taken; this driver has it, if one does.
+    /// It was not taken; it is bound to this driver, if to any.
     WasNotTaken(Option<String>),
 }
 
-/// Gives controllers back that were taken, or all of them if none is named. One that cannot be given back does not keep
-/// the others from it.
+/// Returns controllers that were taken, or all of them if none is named. A failure of one does not stop the others.
 ///
 /// # Errors
-/// If this user may not, or a record is damaged. Of each one by itself: `Unavailable` if a process has it open or it was
-/// not [`bind`] that took it, `Failed` if its driver does not take it back.
+/// If this user may not, or a record is damaged. For each one: `Unavailable` if a process has it open or [`bind`] did not take
+/// it, `Failed` if its driver does not take it back.
 pub fn restore(bdfs: &[Bdf]) -> Result<Vec<(Bdf, Result<Restored>)>> {
     let bindings = Bindings::here();
     if bindings.records()?.is_empty() {
@@ -271,11 +270,11 @@ fn not_recorded(bindings: &Bindings, bdf: Bdf) -> Result<Restored> {
     }
 }
 
-/// Gives back what somebody who was killed had half taken or half given back. Called when `iolane nvme` starts; where
-/// nothing is left over it does nothing.
+/// Returns controllers that a killed process left half taken or half returned. Called when `iolane nvme` starts; without such
+/// controllers it does nothing.
 ///
 /// # Errors
-/// If the records cannot be read. Of each one by itself, as [`restore`].
+/// If the records cannot be read. For each one, as [`restore`].
 pub fn finish_interrupted() -> Result<Vec<(Bdf, Result<Returned>)>> {
     finish(&Bindings::here())
 }
@@ -287,10 +286,10 @@ fn finish(bindings: &Bindings) -> Result<Vec<(Bdf, Result<Returned>)>> {
     }
     match bindings.try_lock() {
         Ok(Some(locked)) => {
-            // Looked up again: who had the lock may have come to the end meanwhile.
+            // Read again: the process that had the lock may have finished meanwhile.
             Ok(unfinished(bindings)?.iter().map(|record| (record.bdf, locked.give_back(record))).collect())
         }
-        // Somebody is at work on it.
+        // Another process is working on it.
         Ok(None) => Ok(Vec::new()),
         Err(_) => Ok(seen.iter().map(|record| (record.bdf, Err(takes_root(record.bdf)))).collect()),
     }
@@ -383,7 +382,7 @@ mod tests {
             ("0000:00:08.0", "taking 0000:00:08.0: there is no such PCI device; "),
             ("0000:00:05.0", "taking 0000:00:05.0: no IOMMU watches over it"),
             ("0000:00:06.0", "taking 0000:00:06.0: driver uio_pci_generic has it"),
-            ("0000:00:1f.2", "taking 0000:00:1f.2: it is no NVMe controller"),
+            ("0000:00:1f.2", "taking 0000:00:1f.2: it is not an NVMe controller"),
         ] {
             let told = machine.takeable(bdf, &[]);
             assert!(told.starts_with(answer), "{told}");
@@ -447,7 +446,7 @@ mod tests {
         fs::write(folder.join("device"), "0x0010\n").unwrap();
         let bindings = machine.bindings();
         let device = bindings.pci().device("00:04.0".parse().unwrap()).unwrap();
-        let told = |record| controller(&bindings, &device, record, &Openers::default());
+        let told = |record| controller(&bindings, &device, record, &OpenFiles::default());
         machine.record("0000:00:04.0", false);
         let record = Record { model: Some("Fine drive".into()), ..bindings.records().unwrap().remove(0) };
         assert_eq!(

@@ -1,6 +1,6 @@
 //! Runs the programs in `examples/` as their readers would, and checks what they claim: copies equal their source, a log
 //! holds what it acknowledged even after a kill, and wrong use ends with one line that says so.
-//! The programs are built by `cargo test -p iolane`; they are looked for beside this test.
+//! `cargo test -p iolane` builds the programs next to this test.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -23,7 +23,7 @@ mod verify_log;
 
 const PATHS: [&str; 4] = ["psync", "libaio", "io_uring", "posix_aio"];
 
-/// Where cargo puts example programs: `examples` beside the `deps` that this test is in.
+/// Where cargo puts example programs: `examples`, next to the `deps` that this test is in.
 fn example(name: &str) -> Command {
     let this = std::env::current_exe().unwrap();
     let program = this.parent().unwrap().with_file_name("examples").join(name);
@@ -52,7 +52,7 @@ impl Folder {
         file
     }
 
-    /// The paths that can be had on a file in this folder; the others are skipped aloud.
+    /// The paths available on a file in this folder; the others print SKIPPED.
     fn paths(&self, test: &str) -> Vec<&'static str> {
         let file = self.file("probed", &[0; 4096]);
         let target = Target::options().direct(false).open(file).unwrap();
@@ -259,7 +259,7 @@ fn acknowledged(line: &str) -> usize {
     line.strip_prefix("acknowledged ").and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{line}"))
 }
 
-/// Lines of 0 to 3 KiB that tell their number.
+/// Lines of 0 to 3 KiB that begin with their number.
 fn lines(from: usize, count: usize) -> Vec<Vec<u8>> {
     (from..from + count)
         .map(|number| {
@@ -678,7 +678,7 @@ fn wrong_use_ends_with_one_line_that_says_so() {
             ("copy", vec![&file, &other]),
         ] {
             let error = failure(example(name).args(arguments).arg(wrong));
-            let tells = ["no such interface", "no way to submit", "does not begin with", "no such option"];
+            let tells = ["no such interface", "not a submission", "does not begin with", "no such option"];
             assert!(error.starts_with(name) && tells.iter().any(|text| error.contains(text)), "{wrong}: {error}");
         }
     }

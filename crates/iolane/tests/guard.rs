@@ -1,5 +1,5 @@
 //! Tries to lose data on real loop devices, mounts, swap and partitions, and expects the guard to refuse.
-//! Most of it needs root and a few tools; what is missing is skipped aloud. Everything is undone, also after a failure.
+//! Most tests need root and a few tools, and print SKIPPED without them. Everything is undone, also after a failure.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -33,7 +33,7 @@ fn skip(test: &str, reason: &str) {
     let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {reason}");
 }
 
-/// Leaves the test, aloud, unless it is run by root and these tools are there.
+/// Leaves the test with a SKIPPED line unless it is run by root and these tools are installed.
 macro_rules! needs {
     ($test:literal, $($tool:literal),+) => {
         if let Some(reason) = missing(&[$($tool),+]) {

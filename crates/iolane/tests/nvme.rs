@@ -1,8 +1,8 @@
-//! Drives that change hands between the kernel and iolane's own driver: what one path wrote every other one reads, and what
-//! was acknowledged and flushed is there after the writer was killed.
+//! Drives that change between the kernel and iolane's own driver: what one path writes every other one reads, and what was
+//! acknowledged and flushed is there after the writer was killed.
 //!
-//! Both lose what is on the drives, which are named by their PCI addresses: `IOLANE_NVME_DRIVES="0000:00:04.0 0000:00:05.0"`.
-//! The kernel has them before and after; without any the tests are skipped aloud. `IOLANE_NVME_SEED` begins what is drawn.
+//! Both overwrite the drives in `IOLANE_NVME_DRIVES="0000:00:04.0 0000:00:05.0"`, PCI addresses of drives that are bound to the
+//! kernel before and after; without it the tests print SKIPPED. `IOLANE_NVME_SEED` is the seed of random choices.
 
 #[path = "conformance/content.rs"]
 mod content;
@@ -84,14 +84,14 @@ impl Lane {
         format!("{} on {}", self.path, self.target.name())
     }
 
-    /// Every path to the devices that can be had; why not the others is added to `skipped`.
+    /// Every path available on the devices; the reasons for the others are added to `skipped`.
     fn all(devices: &[String], skipped: &mut BTreeSet<String>) -> Result<Vec<Self>> {
         let mut lanes = Vec::new();
         for device in devices {
             let target = Target::options().write(true).open(device)?;
             let interfaces = iolane::interfaces().filter(|interface| interface.reaches(target.kind()));
             for path in interfaces.flat_map(iolane::Interface::paths) {
-                // Passthrough is tried on the generic device alone.
+                // Passthrough is tried only on the generic device.
                 if (path.interface() == "io_uring_cmd") != device.starts_with("/dev/ng") {
                     continue;
                 }
@@ -195,7 +195,7 @@ fn cross_all(devices: &[String], regions: &mut usize, skipped: &mut BTreeSet<Str
     Ok(lanes.len())
 }
 
-/// What the writer writes between two flushes: so many blocks of so many bytes, in a row on the drive.
+/// The writes between two flushes: number and size of consecutive blocks.
 const BATCH_BLOCKS: usize = 4;
 const BLOCK_BYTES: usize = 4096;
 const BATCH_BYTES: usize = BATCH_BLOCKS * BLOCK_BYTES;
@@ -263,7 +263,7 @@ fn what_was_flushed_is_there_after_the_writer_was_killed() -> Result<()> {
     Ok(())
 }
 
-/// Starts a writer and kills it when it has told of so many batches, and a little later; says how many it told of.
+/// Starts a writer and kills it a little after it has reported `batches`; returns how many it reported.
 fn kill_a_writer(target: &str, round: u64, batches: u64, delay: Duration) -> Result<u64> {
     let mut writer = Command::new(std::env::current_exe()?)
         .args(["--exact", "a_writer_that_is_to_be_killed", "--nocapture"])
@@ -282,10 +282,10 @@ fn kill_a_writer(target: &str, round: u64, batches: u64, delay: Duration) -> Res
     let ended = writer.wait()?;
     ensure!(ended.code().is_none(), "the writer ended by itself after {flushed} batches: {ended}");
     for number in numbers {
-        ensure!(number == flushed, "the writer told of batch {number} after {flushed}");
+        ensure!(number == flushed, "the writer reported batch {number} after {flushed}");
         flushed += 1;
     }
-    ensure!(flushed >= batches, "the writer was to be killed after {batches} batches, and told of {flushed}");
+    ensure!(flushed >= batches, "the writer was to be killed after {batches} batches, and reported {flushed}");
     Ok(flushed)
 }
 

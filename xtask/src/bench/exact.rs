@@ -1,6 +1,7 @@
-//! `cargo xtask bench --exact`: instructions per I/O of iolane and of fio, side by side in one guest whose clock advances a
-//! nanosecond with every instruction. The committed table in docs/performance.md is what the gate compares with.
+//! `cargo xtask bench --exact`: instructions per I/O of iolane and of fio, in one guest whose clock advances one
+//! nanosecond per instruction. The gate compares with the committed table in docs/performance.md.
 
+mod figures;
 mod page;
 
 use std::fmt;
@@ -14,6 +15,7 @@ use iolane_lab::{GuestCommand, Machine};
 use super::guest::{self, FIO, fio_command, fio_iops, iolane_command, iolane_iops, page_path, telemetry_share};
 use crate::packages;
 use crate::table::{Style, Table, grouped};
+use figures::Figures;
 
 const DEVICE: &str = "/dev/nullb0";
 /// How long iolane measures.
@@ -29,21 +31,21 @@ pub(crate) struct Arm {
     fio: &'static str,
     /// I/Os a second of virtual time that are the goal.
     goal_iops: f64,
-    /// What fio's `t/io_uring`, which measures no latencies, reached in such a guest: the barest generator known.
-    barest_iops: f64,
+    /// What fio's `t/io_uring`, which measures no latencies, reached in such a guest.
+    reference_iops: f64,
 }
 
-const POLLED: &str = "io_uring+cpoll,fixedbufs,fixedfiles";
+const POLLED: &str = "io_uring+iopoll,fixedbufs,fixedfiles";
 const POLLED_FIO: &str = "--ioengine=io_uring --hipri --fixedbufs --registerfiles";
 
 pub(crate) const ARMS: [Arm; 7] = [
-    Arm { path: "psync", depth: 1, fio: "--ioengine=psync", goal_iops: 220e3, barest_iops: 207.9e3 },
-    Arm { path: "libaio", depth: 1, fio: "--ioengine=libaio", goal_iops: 148e3, barest_iops: 147.8e3 },
-    Arm { path: "libaio", depth: 16, fio: "--ioengine=libaio", goal_iops: 180e3, barest_iops: 174.9e3 },
-    Arm { path: "io_uring", depth: 1, fio: "--ioengine=io_uring", goal_iops: 168e3, barest_iops: 165.7e3 },
-    Arm { path: "io_uring", depth: 16, fio: "--ioengine=io_uring", goal_iops: 205e3, barest_iops: 198.5e3 },
-    Arm { path: POLLED, depth: 1, fio: POLLED_FIO, goal_iops: 222e3, barest_iops: 219.5e3 },
-    Arm { path: POLLED, depth: 16, fio: POLLED_FIO, goal_iops: 300e3, barest_iops: 292.6e3 },
+    Arm { path: "psync", depth: 1, fio: "--ioengine=psync", goal_iops: 220e3, reference_iops: 207.9e3 },
+    Arm { path: "libaio", depth: 1, fio: "--ioengine=libaio", goal_iops: 148e3, reference_iops: 147.8e3 },
+    Arm { path: "libaio", depth: 16, fio: "--ioengine=libaio", goal_iops: 180e3, reference_iops: 174.9e3 },
+    Arm { path: "io_uring", depth: 1, fio: "--ioengine=io_uring", goal_iops: 168e3, reference_iops: 165.7e3 },
+    Arm { path: "io_uring", depth: 16, fio: "--ioengine=io_uring", goal_iops: 205e3, reference_iops: 198.5e3 },
+    Arm { path: POLLED, depth: 1, fio: POLLED_FIO, goal_iops: 222e3, reference_iops: 219.5e3 },
+    Arm { path: POLLED, depth: 16, fio: POLLED_FIO, goal_iops: 300e3, reference_iops: 292.6e3 },
 ];
 
 /// A run that is slowed on purpose, by costly offsets: a gate that takes it for the real one measures nothing.
@@ -81,17 +83,8 @@ impl fmt::Display for TelemetryCost {
         let (watched, unwatched) = (grouped(self.watched), grouped(self.unwatched));
         let (share, reading) = (self.share() * 100.0, self.reading_share * 100.0);
         write!(f, "{} at depth {}: {watched} with telemetry, {unwatched} without", self.path, self.depth)?;
-        write!(f, " ({share:+.2} %); reading it takes {reading:.2} % of the time beside")
+        write!(f, " ({share:+.2} %); the readings outside the measured phase take {reading:.2} % of its length")
     }
-}
-
-/// Instructions per I/O.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Figures {
-    pub(crate) path: String,
-    pub(crate) depth: u32,
-    pub(crate) iolane: f64,
-    pub(crate) fio: f64,
 }
 
 /// Measures, prints, and compares. Without `check` the table is written too, unless a path got worse.
@@ -134,7 +127,7 @@ pub(crate) fn run(iolane: &Path, check: bool, accept: bool) -> Result<bool> {
         std::fs::write(page_path(), renewed).context("writing docs/performance.md")?;
         println!("written to docs/performance.md");
     } else {
-        println!("docs/performance.md is left as it is; `--accept` writes figures that are worse");
+        println!("docs/performance.md is unchanged; `--accept` writes figures that are worse");
     }
     Ok(telemetry_is_small && (worse.is_empty() || accept))
 }
@@ -165,7 +158,7 @@ struct Measured {
 
 impl Measured {
     fn table(&self, style: Style) -> String {
-        let mut table = Table::new(&["path", "depth", "iolane", "fio", "fio / iolane", "barest known", "goal"]);
+        let mut table = Table::new(&["path", "depth", "iolane", "fio", "fio / iolane", "t/io_uring", "goal"]);
         for (figures, arm) in self.figures.iter().zip(&ARMS) {
             table.row(vec![
                 figures.path.clone(),
@@ -173,7 +166,7 @@ impl Measured {
                 grouped(figures.iolane),
                 grouped(figures.fio),
                 format!("{:.2}", figures.fio / figures.iolane),
-                grouped(1e9 / arm.barest_iops),
+                grouped(1e9 / arm.reference_iops),
                 format!(
                     "{}{}",
                     grouped(1e9 / arm.goal_iops),
@@ -270,8 +263,8 @@ mod tests {
         assert!(cost(5049.0, 0.009).is_small() && cost(4990.0, 0.0).is_small());
         assert!(!cost(5051.0, 0.0).is_small() && !cost(5000.0, 0.011).is_small());
         let text = cost(5010.0, 0.004).to_string();
-        let expected = "psync at depth 1: 5,010 with telemetry, 5,000 without (+0.20 %); reading it takes 0.40 % of the \
-                        time beside";
+        let expected = "psync at depth 1: 5,010 with telemetry, 5,000 without (+0.20 %); the readings outside the measured \
+                        phase take 0.40 % of its length";
         assert_eq!(text, expected);
     }
 

@@ -1,5 +1,5 @@
-//! `cargo xtask bench --nvme`: what the user-space driver costs by itself, and how far ahead of fio it is on the same drive.
-//! The cost in instructions is what CI checks; time is measured in guests, on a quiet machine, for docs/performance.md.
+//! `cargo xtask bench --nvme`: the cost of the user-space driver, and its IOPS compared with fio's on the same drive. CI checks
+//! the cost in instructions; IOPS are measured in guests on a quiet machine, for docs/performance.md.
 
 use std::path::Path;
 use std::process::Command;
@@ -43,7 +43,7 @@ struct Cost {
     writes: [f64; 2],
 }
 
-/// Measures and prints. With `check`, the instructions alone, against what is committed; otherwise all of it is written too.
+/// Measures and prints. With `check` it only compares the instructions with the committed ones; otherwise it writes all figures.
 pub(super) fn run(iolane: &Path, target_folder: &Path, check: bool, accept: bool) -> Result<bool> {
     let wanted = if check { vec![packages::VALGRIND] } else { vec![packages::VALGRIND, packages::QEMU, packages::FIO] };
     if let [package, ..] = packages::install(&wanted)[..] {
@@ -66,7 +66,7 @@ pub(super) fn run(iolane: &Path, target_folder: &Path, check: bool, accept: bool
     print!("{}", rates.table(Style::Text));
     if worse.is_empty() || accept {
         let text = format!(
-            "{}, {} boots; 4 KiB random reads, I/Os a second:\n\n{}\nA request in the driver alone:\n\n{}",
+            "{}, {} boots; IOPS of 4 KiB random reads:\n\n{}\nCost of one request in the driver:\n\n{}",
             rates.description,
             BOOTS,
             rates.table(Style::Markdown),
@@ -151,7 +151,7 @@ fn committed(page: &str) -> Vec<(u32, u32, f64)> {
         Some((drives as u32, batch as u32, instructions))
     };
     let text = guest::between(page, NAME);
-    let costs = text.split_once("in the driver alone").map_or("", |(_, costs)| costs);
+    let costs = text.split_once("request in the driver").map_or("", |(_, costs)| costs);
     costs.lines().filter_map(row).collect()
 }
 
@@ -177,7 +177,7 @@ struct Rates {
 
 impl Rates {
     fn table(&self, style: Style) -> String {
-        let heads = ["depth", "fio cpoll", "nvme+int", "nvme", "nvme / fio", "goal", "exact, null", "goal "];
+        let heads = ["depth", "fio iopoll", "nvme+int", "nvme", "nvme / fio", "goal", "exact, null", "goal "];
         let mut table = Table::new(&heads);
         let missed = |is_missed: bool| if is_missed { " missed" } else { "" };
         for (index, (depth, ratio_goal, exact_goal)) in DEPTHS.into_iter().enumerate() {
@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn the_gate_reads_back_what_the_bench_wrote_and_closes_at_two_percent() {
         let text =
-            format!("rates\n\nA request in the driver alone:\n\n{}", cost_table(&[cost(275.0)], Style::Markdown));
+            format!("rates\n\nCost of one request in the driver:\n\n{}", cost_table(&[cost(275.0)], Style::Markdown));
         let page = guest::renewed("<!-- nvme figures: begin -->\n<!-- nvme figures: end -->\n", NAME, &text).unwrap();
         assert_eq!(committed(&page), [(1, 32, 275.0)]);
         assert!(worse_than(&committed(&page), &[cost(280.0)]).is_empty());

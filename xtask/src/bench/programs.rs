@@ -54,7 +54,7 @@ fn parse_fio(text: &str) -> Result<f64> {
     positive(&job["read"]["iops"], "jobs[0].read.iops")
 }
 
-/// fio's version as it tells it, `fio-3.33`.
+/// fio's version as it prints it: `fio-3.33`.
 pub(super) fn fio_version() -> Result<String> {
     Ok(run_measured(program("fio").arg("--version"))?.stdout.trim().to_owned())
 }

@@ -1,13 +1,13 @@
-//! What the bench found, beside what was hoped for, as tables of at most 100 columns.
-//! Takes raw runs; every number it prints is worked out here.
+//! The results of the bench and its goals, as tables of at most 100 columns.
+//! Takes raw runs and computes every number that it prints.
 
 use std::fmt::Write;
 
 use anyhow::Result;
 
+use super::arms::{Arm, NULL_DEPTH};
 use super::programs::{Run, fio_version};
 use super::statistics::{Interval, median, median_interval, ratio_interval};
-use super::{Arm, NULL_DEPTH};
 use crate::table::{Style, Table, grouped};
 
 const NULL_IOPS_GOAL: f64 = 20e6;
@@ -21,7 +21,7 @@ pub(super) struct ArmResult {
     goal_ratio: f64,
     pub(super) fio_iops: Vec<f64>,
     pub(super) iolane_iops: Vec<f64>,
-    pub(super) barest_iops: Vec<f64>,
+    pub(super) baseline_iops: Vec<f64>,
     pub(super) resident_bytes_max: u64,
     /// Why the arm could not be measured to its end.
     pub(super) failure: Option<String>,
@@ -35,7 +35,7 @@ impl ArmResult {
             goal_ratio: arm.goal_ratio,
             fio_iops: Vec::new(),
             iolane_iops: Vec::new(),
-            barest_iops: Vec::new(),
+            baseline_iops: Vec::new(),
             resident_bytes_max: 0,
             failure: None,
         }
@@ -56,7 +56,7 @@ impl ArmResult {
             None => [
                 grouped(median(&self.fio_iops)),
                 grouped(median(&self.iolane_iops)),
-                grouped(median(&self.barest_iops)),
+                grouped(median(&self.baseline_iops)),
                 format!("{:.2}", self.ratio()),
                 shown(ratio_interval(&self.fio_iops, &self.iolane_iops), |end| format!("{end:.2}")),
             ],
@@ -119,21 +119,21 @@ impl Report {
             }
         }
         text.push_str(
-            "barest: the path's system calls around random offsets and nothing else, without latencies. It\n\
-             shows how fast this machine lets any program be just now.\n\n",
+            "baseline: a loop of the same system calls at random offsets that measures nothing. It shows how\n\
+             fast any program can be on this machine.\n\n",
         );
         text + &format!("{}\n{}\n", self.goals().render(style), self.host)
     }
 
     fn comparison(&self) -> Table {
         let mut table =
-            Table::new(&["path", "depth", "fio", "iolane", "barest", "ratio", "95 % interval", "goal", "reached"]);
+            Table::new(&["path", "depth", "fio", "iolane", "baseline", "ratio", "95 % interval", "goal", "reached"]);
         self.arms.iter().for_each(|arm| table.row(arm.cells()));
         table
     }
 
     fn goals(&self) -> Table {
-        let mut table = Table::new(&["iolane alone", "measured", "95 % interval", "goal", "reached"]);
+        let mut table = Table::new(&["iolane without fio", "measured", "95 % interval", "goal", "reached"]);
         let millions = |iops: f64| format!("{:.1}", iops / 1e6);
         table.row(vec![
             format!("path null, depth {NULL_DEPTH}: million requests/s"),
@@ -143,7 +143,7 @@ impl Report {
             yes_or_no(self.null_reached()),
         ]);
         table.row(vec![
-            "memory beside buffers, largest run: MiB".into(),
+            "memory besides buffers, largest run: MiB".into(),
             format!("{:.1}", self.memory_bytes as f64 / f64::from(1 << 20)),
             String::new(),
             format!("< {}", MEMORY_BYTES_GOAL >> 20),
@@ -161,7 +161,7 @@ fn yes_or_no(reached: bool) -> String {
     if reached { "yes" } else { "no" }.into()
 }
 
-/// Processor, kernel and load: without them the numbers say little to anyone else.
+/// Processor, kernel and load, which a reader needs to judge the numbers.
 fn describe_host() -> String {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let cpuinfo = read("/proc/cpuinfo");
@@ -184,7 +184,7 @@ mod tests {
         for arm in &mut arms {
             arm.fio_iops = vec![10_000_000.0; 5];
             arm.iolane_iops = vec![iolane_iops; 5];
-            arm.barest_iops = vec![30_000_000.0; 5];
+            arm.baseline_iops = vec![30_000_000.0; 5];
             arm.resident_bytes_max = 12 << 20;
         }
         let mut report = Report {
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn an_arm_that_failed_is_told_and_reaches_nothing() {
+    fn an_arm_that_failed_is_reported_and_reaches_no_goal() {
         let mut report = report(30_000_000.0);
         report.arms[2].failure = Some("io_uring is disabled".into());
         let text = report.render(Style::Text);

@@ -1,6 +1,6 @@
 //! The conformance table of all guests: path x kernel x device, with a letter for each reason why something was skipped.
 
-use super::Found;
+use super::record::Found;
 use crate::table::{Style, Table};
 
 /// One table for each kernel; the reasons once, below them all.
@@ -63,7 +63,7 @@ fn name(index: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Record, Row};
+    use super::super::record::{Record, Row};
     use super::*;
 
     #[test]

@@ -1,6 +1,6 @@
-//! A headless Chromium that tests of pages talk to over its DevTools protocol, through two pipes
-//! (<https://chromedevtools.github.io/devtools-protocol/>). It reaches no network. A page's events are kept, so that a test
-//! can ask what the page has said and fetched.
+//! A headless Chromium that tests of pages control over its DevTools protocol, through two pipes
+//! (<https://chromedevtools.github.io/devtools-protocol/>). It reaches no network. A page's events are kept, so that a
+//! test can check what the page has logged and fetched.
 
 use std::io::{BufRead, BufReader, PipeWriter, Write};
 use std::os::fd::OwnedFd;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{Folder, has, wait_until};
 
-/// What has not been answered by then will not be.
+/// A longer wait for an answer means that the browser hangs.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A browser with one page.
@@ -24,13 +24,13 @@ pub(crate) struct Browser {
     messages: mpsc::Receiver<Value>,
     session: Option<String>,
     sent: u64,
-    /// What the page has told by itself.
+    /// Events that the page has sent.
     pub(crate) events: Vec<Value>,
     _profile: Folder,
 }
 
 impl Browser {
-    /// Starts one; `None` where Chromium is not installed.
+    /// Starts a browser; `None` where Chromium is not installed.
     pub(crate) fn start() -> Option<Self> {
         if !has("chromium") {
             return None;
@@ -51,7 +51,7 @@ impl Browser {
         let mappings = mappings.map(|(parent_fd, child_fd)| FdMapping { parent_fd, child_fd });
         command.fd_mappings(mappings.into()).unwrap();
         let child = command.spawn().unwrap();
-        // Its ends of the pipes close with it.
+        // This closes our copies of the browser's ends of the pipes.
         drop(command);
         let (sender, messages) = mpsc::channel();
         std::thread::spawn(move || {
@@ -69,7 +69,7 @@ impl Browser {
         Some(browser)
     }
 
-    /// Gives a command and waits for its answer.
+    /// Sends a command and waits for its answer.
     #[track_caller]
     pub(crate) fn ask(&mut self, method: &str, parameters: Value) -> Value {
         self.sent += 1;
@@ -94,7 +94,7 @@ impl Browser {
         self.ask_value(json!({"expression": expression, "returnByValue": true}))
     }
 
-    /// What the promise that an expression makes comes to; none is kept where scripts are switched off.
+    /// The value that an expression's promise resolves to; promises stay pending where scripts are disabled.
     #[track_caller]
     pub(crate) fn promised(&mut self, expression: &str) -> Value {
         self.ask_value(json!({"expression": expression, "returnByValue": true, "awaitPromise": true}))
@@ -107,7 +107,7 @@ impl Browser {
         answer["result"]["value"].clone()
     }
 
-    /// A window of so many pixels, in a scheme of colours: `light` or `dark`.
+    /// Sets the size of the window in pixels, and its colour scheme: `light` or `dark`.
     pub(crate) fn show_as(&mut self, width: u32, height: u32, scheme: &str) {
         let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600});
         self.ask("Emulation.setDeviceMetricsOverride", size);
@@ -115,7 +115,7 @@ impl Browser {
         self.ask("Emulation.setEmulatedMedia", json!({"features": features}));
     }
 
-    /// Opens a file and waits until it is there with all that it loads.
+    /// Opens a file and waits until it is fully loaded.
     pub(crate) fn open(&mut self, page: &Path) {
         self.events.clear();
         self.ask("Page.navigate", json!({"url": format!("file://{}", page.display())}));

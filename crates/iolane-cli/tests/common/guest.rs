@@ -1,4 +1,4 @@
-//! Guests for the tests that need one: whether there can be any, what they are made of, and what they say.
+//! Guests for the tests that need one: whether they can run here, their parts, and the output of their commands.
 
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -10,24 +10,24 @@ use iolane_lab::{Accelerator, Drive, Ended, Events, GuestCommand, Job, Kernel, K
 
 use super::{Folder, IOLANE, command, has};
 
-/// The kernel of most guests here.
+/// The kernel of most guests.
 pub(crate) const KERNEL: &str = "6.1";
 
-/// Why no guest can be run here, if so.
+/// Why no guest can run here; `None` if one can.
 pub(crate) fn trouble() -> Option<&'static str> {
     static TROUBLE: LazyLock<Option<String>> = LazyLock::new(|| {
         if !has("qemu-system-x86_64") {
             return Some("QEMU is not installed; as root: apt-get install qemu-system-x86".into());
         }
         let folder = Folder::new();
-        // Fetching takes longer than a command may in these tests.
+        // Fetching takes longer than the time limit of a command in these tests.
         let fetched = command(&folder, ["lab", "fetch", KERNEL]).output().unwrap();
         (!fetched.status.success()).then(|| String::from_utf8_lossy(&fetched.stderr).trim().replace('\n', "; "))
     });
     TROUBLE.as_deref()
 }
 
-/// Goes on where guests can be run, or skips the test aloud.
+/// Continues where guests can run; otherwise prints a SKIPPED line and returns.
 #[allow(unused_macros, reason = "not every test binary has guests")]
 macro_rules! guest_or_skip {
     ($test:literal) => {
@@ -67,10 +67,10 @@ pub(crate) fn shell(script: &str) -> GuestCommand {
     GuestCommand::new(["/bin/sh", "-c", script])
 }
 
-/// What the commands of a guest say, and how they end.
+/// The output and the exit states of a guest's commands.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
-    /// Standard output and standard error of each.
+    /// Standard output and standard error of each command.
     pub(crate) said: Vec<[String; 2]>,
     pub(crate) ends: Vec<Ended>,
 }

@@ -1,5 +1,5 @@
-//! What the command-line tests share: a folder of their own, the program run with a limit, the JSON schemas.
-//! Nothing here sleeps and hopes: whatever is waited for is looked at again and again, a bounded number of times.
+//! Shared by the command-line tests: a folder per test, the program run with a time limit, the JSON schemas. Nothing
+//! here sleeps and hopes: every wait polls its condition a bounded number of times.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 pub(crate) mod browser;
@@ -18,25 +18,24 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// The program.
 pub(crate) const IOLANE: &str = env!("CARGO_BIN_EXE_iolane");
 
-/// A run so short that a table of them is bearable, on a scratch file.
+/// Options of a short run on a scratch file, fast enough for tables of runs.
 pub(crate) const SHORT: [&str; 6] = ["--runtime", "200ms", "--warmup", "50ms", "--size", "16m"];
 
-/// Whatever has not ended by then hangs.
+/// A program that runs longer than this hangs.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A folder of one test's own, gone at its end.
+/// A folder of one test, removed at its end.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    /// On the disk that the build is on, for scratch files.
+    /// A folder on the disk of the build, for scratch files.
     pub(crate) fn new() -> Self {
         Self::within(Path::new(env!("CARGO_TARGET_TMPDIR")))
     }
 
-    /// Where every user can come, and a copy of the program with it.
+    /// A folder that every user can access, with a copy of the program.
     pub(crate) fn for_nobody() -> Self {
         let folder = Self::within(&std::env::temp_dir());
         fs::copy(IOLANE, folder.0.join("program")).unwrap();
@@ -63,7 +62,7 @@ impl Folder {
         self.0.join(name)
     }
 
-    /// Makes a file whose every byte is there, and whose size no loop device of this machine is likely to have.
+    /// Creates a file without holes, whose size no loop device of this machine is likely to have.
     pub(crate) fn file(&self, name: impl AsRef<Path>, bytes: usize) -> PathBuf {
         let path = self.join(name);
         let mut file = fs::File::create_new(&path).unwrap();
@@ -72,13 +71,17 @@ impl Folder {
         path
     }
 
-    /// What is in it, and what that holds.
+    /// The names and contents of its files.
     pub(crate) fn contents(&self) -> BTreeMap<OsString, Vec<u8>> {
-        let entries = fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap());
+        Self::contents_of(&self.0)
+    }
+
+    /// The names and contents of the files in any folder.
+    pub(crate) fn contents_of(folder: &Path) -> BTreeMap<OsString, Vec<u8>> {
+        let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
         entries.map(|entry| (entry.file_name(), fs::read(entry.path()).unwrap_or_default())).collect()
     }
 
-    /// The names in it.
     pub(crate) fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().file_name());
         let mut names: Vec<String> = entries.map(|name| name.to_string_lossy().into_owned()).collect();
@@ -93,11 +96,11 @@ impl Drop for Folder {
     }
 }
 
-/// A size of about 16 MiB that other tests' loop devices do not have, for by its size the guard may think that an
-/// unreadable loop device is made of a file.
+/// A size of about 16 MiB that other tests' loop devices do not have: the guard compares sizes to find the backing file
+/// of an unreadable loop device.
 pub(crate) const ODD_BYTES: usize = (16 << 20) + 52 * 4096;
 
-/// How the program ended and what it said.
+/// The exit code and the output of the program.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
@@ -106,12 +109,12 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    /// What it printed, as JSON.
+    /// Standard output as JSON.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:#?}"))
     }
 
-    /// It did what it should.
+    /// Asserts success.
     #[track_caller]
     pub(crate) fn done(self) -> Self {
         assert_eq!(self.code, Some(0), "{self:#?}");
@@ -137,13 +140,13 @@ pub(crate) fn command_of(
     command
 }
 
-/// Runs the program in a folder to its end.
+/// Runs the program in a folder until it exits.
 #[track_caller]
 pub(crate) fn iolane(folder: &Folder, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Ended {
     finish(command(folder, arguments).spawn().unwrap())
 }
 
-/// Waits for a program's end and reads what it says.
+/// Waits for a program to exit and reads its output.
 #[track_caller]
 pub(crate) fn finish(child: Child) -> Ended {
     let pid = pid(&child);
@@ -158,12 +161,11 @@ pub(crate) fn finish(child: Child) -> Ended {
     Ended { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
-/// The process's number.
 pub(crate) fn pid(child: &Child) -> rustix::process::Pid {
     rustix::process::Pid::from_child(child)
 }
 
-/// Looks again and again until it is so; gives up after half a minute.
+/// Polls a condition until it is true; fails after half a minute.
 #[track_caller]
 pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     for _ in 0..6000 {
@@ -175,34 +177,33 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     panic!("waited in vain until {what}");
 }
 
-/// How many threads of a run measure: the program names them.
+/// The number of measuring threads of a run, found by their names.
 pub(crate) fn measuring_threads(pid: rustix::process::Pid) -> usize {
     let Ok(tasks) = fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())) else { return 0 };
     let names = tasks.flatten().filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
     names.filter(|name| name.starts_with("iolane-")).count()
 }
 
-/// Whether this process is root's.
 pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Whether a program of util-linux or coreutils is here.
+/// Whether a program of util-linux or coreutils is installed.
 pub(crate) fn has(program: &str) -> bool {
     Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
 }
 
-/// Says aloud that a test was not run.
+/// Reports that a test was not run.
 pub(crate) fn skipped(test: &str, reason: &str) {
     eprintln!("SKIPPED {test}: {reason}");
 }
 
-/// One line on standard error with all of `parts`, nothing on standard output, and this exit code.
+/// Asserts one line on standard error with all of `parts`, nothing on standard output, and this exit code.
 #[track_caller]
 pub(crate) fn assert_refused(ended: &Ended, code: i32, parts: &[&str]) {
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(code), ""), "{ended:#?}");
     let first = ended.stderr.lines().next().unwrap_or("");
-    // Messages of the argument parser go on with usage.
+    // Messages of the argument parser are followed by the usage.
     let parser = code == 2 && first.starts_with("error: ");
     assert!(parser || first.starts_with("iolane: "), "{ended:#?}");
     assert!(parser || ended.stderr.lines().count() == 1, "{ended:#?}");
@@ -212,11 +213,11 @@ pub(crate) fn assert_refused(ended: &Ended, code: i32, parts: &[&str]) {
     }
 }
 
-/// A file system of 4 MiB of its own, unmounted at the end.
+/// A separate file system of 4 MiB, unmounted at the end.
 pub(crate) struct SmallDisk(Folder);
 
 impl SmallDisk {
-    /// Mounts it; `None`, said aloud, where that cannot be.
+    /// Mounts the file system; prints a SKIPPED line and returns `None` where that is impossible.
     pub(crate) fn mount(test: &str) -> Option<Self> {
         let folder = Folder::new();
         let mount = ["-t", "tmpfs", "-o", "size=4m", "iolane-test", "."];
@@ -245,7 +246,7 @@ pub(crate) fn schema(name: &str) -> Value {
     serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap()
 }
 
-/// A document is what its schema says, and has no key that the schema does not describe.
+/// Asserts that a document matches its schema, and has no key that the schema does not describe.
 #[track_caller]
 pub(crate) fn assert_valid(schema_name: &str, document: &Value) {
     let schema = schema(schema_name);

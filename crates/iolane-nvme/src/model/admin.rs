@@ -1,4 +1,5 @@
-//! Admin commands of the model (NVMe Base Specification 2.0, section 5), with the checks that the specification asks for.
+//! Admin commands of the model (NVMe Base Specification 2.0, section 5), with the checks that the specification requires. Called by
+//! `engine`.
 
 use super::engine::{Engine, Shadow};
 use super::identify::{self, EVENT_REQUESTS_MAX};
@@ -18,7 +19,7 @@ const LOG_BYTES_MAX: u64 = 512;
 const NOT_ABORTED: u32 = 1;
 
 impl Engine {
-    /// Carries an admin command out; `None` is answered some other time.
+    /// Carries out an admin command; `None` if it completes later.
     pub(super) fn administer(&mut self, origin: Origin, command: &Command) -> Option<Result<u32, Status>> {
         if command.flags & 0xc0 != PSDT_PRP {
             self.dma.command_violation(origin, "an SGL in an admin command");
@@ -72,7 +73,7 @@ impl Engine {
         if entries < 2 || entries > self.config.queue_entries_max {
             return Err(status::INVALID_QUEUE_SIZE);
         }
-        // CAP.CQR: the queue lies in one piece.
+        // CAP.CQR: the queue is contiguous.
         if command.dwords[1] & 1 == 0 {
             return Err(Status::INVALID_FIELD);
         }
@@ -172,7 +173,7 @@ impl Engine {
         }
     }
 
-    /// All that it has, whatever was asked for, as many controllers answer.
+    /// Grants all of its queues regardless of the number requested, as many controllers do.
     fn queues_allocated(&self) -> u32 {
         let less_one = u32::from(self.config.queues_max) - 1;
         less_one << 16 | less_one

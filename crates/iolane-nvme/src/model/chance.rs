@@ -1,4 +1,4 @@
-//! Draws from the seed of a model's faults: whether one strikes, and how.
+//! Random draws from the seed of a model's faults: whether one occurs, and how.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -10,7 +10,7 @@ impl Chance {
         Self(Xoshiro256PlusPlus::seed_from_u64(seed))
     }
 
-    /// True in so many of 65536 cases. What never strikes draws nothing, so that it leaves the other draws as they are.
+    /// True in `in_65536` of 65536 cases. A fault that never occurs draws nothing, so that it does not change the other draws.
     pub(super) fn strikes(&mut self, in_65536: u32) -> bool {
         in_65536 > 0 && self.0.next_u64() >> 48 < u64::from(in_65536)
     }

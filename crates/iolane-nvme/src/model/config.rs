@@ -1,16 +1,16 @@
-//! What a model controller is told about itself before it is made: its shape, the faults it has, and what it counts.
-//! Tests and benchmarks write these; nothing here does anything.
+//! The configuration of a model controller: its features, its faults, and its counters. Tests and benchmarks write these; there is
+//! no behaviour here.
 
-/// The shape of a model controller. The default is a plain drive of 64 MiB, without faults.
+/// The features of a model controller. The default is a drive of 64 MiB without faults.
 #[derive(Debug, Clone)]
 pub struct ModelConfig {
     /// Namespaces 1, 2, ... in order.
     pub namespaces: Vec<NamespaceConfig>,
-    /// I/O queue pairs it has.
+    /// The number of I/O queue pairs.
     pub queues_max: u16,
     /// Most entries of an I/O queue (CAP.MQES + 1), 2 to 65536.
     pub queue_entries_max: u32,
-    /// Interrupt vectors it has.
+    /// The number of interrupt vectors.
     pub vectors: u32,
     /// Most bytes of a transfer are 4096 shifted left by this (MDTS); 0 is no limit.
     pub transfer_pages_log2: u8,
@@ -18,25 +18,25 @@ pub struct ModelConfig {
     pub doorbell_stride_bytes: usize,
     /// Whether I/O commands may describe their data by an SGL data block descriptor.
     pub sgl: bool,
-    /// Whether it takes Doorbell Buffer Config.
+    /// Whether it supports Doorbell Buffer Config.
     pub shadow_doorbells: bool,
-    /// For how many steps it looks at a shadow doorbell without being told to, once it was told.
+    /// The number of steps for which it polls a shadow doorbell after the register was written.
     pub shadow_awake_steps: u64,
-    /// Whether it has a volatile write cache, which can be turned off.
+    /// Whether it has a volatile write cache, which can be disabled.
     pub volatile_write_cache: bool,
-    /// Whether reads and writes move data. Without, they are answered at once, for benchmarks of the driver.
+    /// Whether reads and writes move data. Otherwise they complete at once, for benchmarks of the driver.
     pub moves_data: bool,
-    /// What a step takes by the model's clock, in nanoseconds. A model with a thread of its own goes by the real one.
+    /// The duration of a step by the model's clock, in nanoseconds. A model with a thread uses the real clock.
     pub step_ns: u64,
-    /// Steps from CC.EN to CSTS.RDY, either way.
+    /// Steps from a change of CC.EN to that of CSTS.RDY.
     pub ready_steps: u64,
-    /// CAP.TO: how long it claims that this takes at most, in units of 500 ms.
+    /// CAP.TO: the maximum that it reports for this, in units of 500 ms.
     pub ready_timeout_half_seconds: u8,
-    /// What Identify answers instead for a controller, from the first byte on, as far as it reaches.
+    /// Overrides the first bytes of the Identify data of the controller.
     pub identify_controller: Vec<u8>,
-    /// What Identify answers instead for every namespace, from the first byte on, as far as it reaches.
+    /// Overrides the first bytes of the Identify data of every namespace.
     pub identify_namespace: Vec<u8>,
-    /// What goes wrong.
+    /// The faults.
     pub faults: Faults,
 }
 
@@ -73,61 +73,61 @@ pub struct NamespaceConfig {
     pub block_bytes: u32,
 }
 
-/// What goes wrong, and how often: each as so many cases in 65536, drawn from the seed. With the same seed, and the same
-/// commands at the same steps, the same goes wrong.
+/// The frequencies of faults, in cases of 65536, drawn from the seed. The same seed and the same commands at the same steps give the
+/// same faults.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// Draws everything else.
+    /// The seed of all draws.
     pub seed: u64,
-    /// Whether admin commands are struck, too; otherwise I/O commands alone.
+    /// Whether admin commands have faults too; otherwise only I/O commands.
     pub admin: bool,
-    /// A completion has the phase of the round before.
+    /// A completion has the wrong phase.
     pub wrong_phase: u32,
-    /// A completion names another command: one that may exist, or any number at all.
+    /// A completion has another command identifier: one that may exist, or an arbitrary one.
     pub wrong_identifier: u32,
-    /// A completion comes twice.
+    /// A completion is duplicated.
     pub duplicate_completion: u32,
-    /// A completion says that the submission queue was read to a place that it does not have.
+    /// A completion has a submission queue head outside the queue.
     pub wrong_submission_head: u32,
-    /// A completion names another submission queue.
+    /// A completion has another submission queue identifier.
     pub wrong_submission_queue: u32,
-    /// A command is carried out some steps late, after others that came behind it.
+    /// A command is carried out some steps late, after later ones.
     pub late_completion: u32,
-    /// Most steps that such a command is late; 0 is taken as 1.
+    /// The maximum delay of such a command in steps; 0 means 1.
     pub late_steps_max: u32,
-    /// A command is never answered; whether it was carried out is drawn, too.
+    /// A command never completes; whether it is carried out is drawn too.
     pub missing_completion: u32,
-    /// A command is not carried out, and answered with any status but success.
+    /// A command is not carried out, and completes with a random failure.
     pub failed_command: u32,
-    /// The controller reports a fatal error at a command (CSTS.CFS), and answers no more until it is reset.
+    /// The controller reports a fatal error at a command (CSTS.CFS), and does nothing until it is reset.
     pub fatal: u32,
-    /// The device is gone at a command, for good: its registers read as ones.
+    /// The device disappears at a command, for good: its registers read as ones.
     pub gone: u32,
     /// CSTS.RDY never follows a change of CC.EN.
     pub stuck_reset: u32,
-    /// Abort says that it aborted nothing, and aborts nothing.
+    /// Abort does nothing, and reports that.
     pub idle_abort: u32,
-    /// Identify answers what cannot be: nonsense in one field, or everywhere.
+    /// Identify returns invalid data, in one field or everywhere.
     pub false_identify: u32,
-    /// A completion comes without its interrupt.
+    /// A completion raises no interrupt.
     pub lost_interrupt: u32,
 }
 
-/// What a model controller has done so far.
+/// The counters of a model controller.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Times that it looked.
+    /// Steps.
     pub steps: u64,
-    /// Commands that it read.
+    /// Commands read.
     pub commands: u64,
-    /// Completions that it wrote.
+    /// Completions written.
     pub completions: u64,
-    /// Doorbell registers found written. Two writes of one doorbell between two looks are one.
+    /// Doorbell register writes seen. Two writes of one doorbell within a step count as one.
     pub doorbells: u64,
     /// Interrupts raised.
     pub interrupts: u64,
-    /// Times that it became ready.
+    /// The number of times it became ready.
     pub starts: u64,
-    /// Faults that struck.
+    /// Faults that occurred.
     pub faults: u64,
 }

@@ -1,5 +1,5 @@
-//! The blocks of one namespace: kept in memory as far as they were written, zeroes elsewhere.
-//! Called for I/O commands, and by tests that look at the disk beside the driver.
+//! The blocks of one namespace: those written are kept in memory, the others read as zeroes. Called for I/O commands, and by tests
+//! that bypass the driver.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -24,10 +24,10 @@ impl Disk {
     /// Copies `bytes` at `offset` to `memory`.
     ///
     /// # Safety
-    /// The memory is mapped so far, and no one else accesses it now.
+    /// `memory .. memory + bytes` is mapped, and nothing else accesses it during the call.
     pub(super) unsafe fn read(&self, offset: u64, memory: NonNull<u8>, bytes: usize) {
         for (chunk, range, done) in parts(offset, bytes as u64) {
-            // SAFETY: the parts lie within the memory, one behind the other; a chunk is the model's own.
+            // SAFETY: the parts lie within the memory, one after another; only the model accesses a chunk.
             unsafe {
                 let to = memory.add(done);
                 match self.chunks.get(&chunk) {
@@ -41,7 +41,7 @@ impl Disk {
     /// Copies `bytes` from `memory` to `offset`.
     ///
     /// # Safety
-    /// The memory is mapped so far and initialised, and no one writes it now.
+    /// `memory .. memory + bytes` is mapped and initialised, and nothing writes it during the call.
     pub(super) unsafe fn write(&mut self, offset: u64, memory: NonNull<u8>, bytes: usize) {
         for (chunk, range, done) in parts(offset, bytes as u64) {
             let data = self.chunks.entry(chunk).or_insert_with(|| Box::new([0; CHUNK_BYTES as usize]));
@@ -51,7 +51,7 @@ impl Disk {
         }
     }
 
-    /// Makes `bytes` at `offset` read as zeroes. Costs no more than what was written there, however long it is.
+    /// Zeroes `bytes` at `offset`. The cost depends only on what was written there.
     pub(super) fn zero(&mut self, offset: u64, bytes: u64) {
         let end = offset + bytes;
         let whole = offset.div_ceil(CHUNK_BYTES)..end / CHUNK_BYTES;
@@ -67,7 +67,7 @@ impl Disk {
     }
 }
 
-/// Cuts `bytes` at `offset` where chunks end: the chunk, the range in it, and how many bytes came before.
+/// Splits `bytes` at `offset` at the borders of chunks: the chunk, the range in it, and the number of bytes before it.
 fn parts(offset: u64, bytes: u64) -> impl Iterator<Item = (u64, Range<usize>, usize)> {
     let end = offset + bytes;
     let mut at = offset;

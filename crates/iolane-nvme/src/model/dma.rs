@@ -1,15 +1,15 @@
-//! How the model reaches the driver's memory: through live mappings, at addresses of its own, and not otherwise. What the
-//! driver lets it do beyond them is noted as a violation and never done.
+//! The model's access to the driver's memory, only through live mappings and at addresses that the model assigns. Any other access is
+//! recorded as a violation and not carried out.
 
 use std::ptr::NonNull;
 
 use crate::memory::PAGE_BYTES;
 
-/// Where the addresses begin that the model gives out: no pointer of a process looks so, and a driver that hands over the
-/// one for the other is found out.
+/// The first address that the model assigns. No pointer of a process has such a value, so that a driver which passes a pointer
+/// instead is detected.
 const ADDRESS_MIN: u64 = 1 << 32;
 
-/// Violations kept; a driver that does one wrong thing does it again with every command.
+/// The number of violations kept, since a faulty driver repeats one with every command.
 const VIOLATIONS_MAX: usize = 64;
 
 struct Mapping {
@@ -18,17 +18,17 @@ struct Mapping {
     base: NonNull<u8>,
 }
 
-// SAFETY: it is a pointer and two numbers; `Transport::map` says who may access what it points to.
+// SAFETY: a pointer and two numbers; `Transport::map` defines which accesses through it are sound.
 unsafe impl Send for Mapping {}
 
-/// The driver's memory, as the controller sees it.
+/// The driver's memory as mapped for the controller.
 pub(super) struct Dma {
-    /// In order of address, which is the order in which they were made: no address is given out twice.
+    /// In the order of addresses, which is that of creation: no address is assigned twice.
     mappings: Vec<Mapping>,
     next_address: u64,
-    /// The index of the mapping that was accessed last, likely the next one, too.
+    /// The index of the mapping accessed last, which is likely the next one too.
     last: usize,
-    /// Changes with every unmapping: what was found before it must be looked up again.
+    /// Changes with every unmapping, after which addresses must be looked up again.
     generation: u64,
     violations: Vec<String>,
     pub(super) bus_master: bool,
@@ -46,7 +46,7 @@ impl Dma {
         }
     }
 
-    /// Gives `bytes` at `base` an address, with a gap behind it that belongs to nothing.
+    /// Assigns an address to `bytes` at `base`, followed by an unmapped gap.
     pub(super) fn map(&mut self, base: NonNull<u8>, bytes: usize) -> u64 {
         let address = self.next_address;
         self.next_address += bytes.next_multiple_of(PAGE_BYTES) as u64 + PAGE_BYTES as u64;
@@ -54,7 +54,7 @@ impl Dma {
         address
     }
 
-    /// Takes a mapping back; false if there is none of this address and length.
+    /// Removes a mapping; false if there is none with this address and length.
     pub(super) fn unmap(&mut self, address: u64, bytes: usize) -> bool {
         let found =
             self.mappings.iter().position(|mapping| mapping.address == address && mapping.bytes == bytes as u64);
@@ -70,12 +70,12 @@ impl Dma {
         self.generation
     }
 
-    /// Mappings that live.
+    /// The number of live mappings.
     pub(super) fn mappings(&self) -> usize {
         self.mappings.len()
     }
 
-    /// Where in the process `address .. address + bytes` is, if one live mapping holds all of it.
+    /// The location in the process of `address .. address + bytes`, if one live mapping holds all of it.
     #[inline]
     pub(super) fn find(&mut self, address: u64, bytes: usize) -> Option<NonNull<u8>> {
         let holds = |mapping: &Mapping| {
@@ -93,7 +93,7 @@ impl Dma {
         Some(found)
     }
 
-    /// Notes what the driver did against the rules.
+    /// Records a violation by the driver.
     #[cold]
     pub(super) fn violation(&mut self, text: String) {
         if self.violations.len() < VIOLATIONS_MAX {

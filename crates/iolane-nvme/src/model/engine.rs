@@ -1,11 +1,10 @@
-//! What a model controller does in one step: follows its registers, listens to its doorbells, carries commands out and
-//! completes them, with the faults that it was told to have. Called by [`Model`](super::Model) alone, under its lock.
+//! One step of a model controller: it follows its registers and doorbells, carries commands out and completes them. Called only by
+//! [`Model`](super::Model), under its lock; `doorbells`, `faults`, `admin` and `nvm` hold the parts.
 
 use std::os::fd::OwnedFd;
-use std::sync::atomic::Ordering;
 
 use super::chance::Chance;
-use super::config::{Counts, Faults, ModelConfig};
+use super::config::{Counts, ModelConfig};
 use super::disk::Disk;
 use super::dma::Dma;
 use super::pointers::Origin;
@@ -14,13 +13,10 @@ use super::{identify, status};
 use crate::command::{Command, CompletionEntry, Status};
 use crate::registers::{
     ACQ, AQA, ASQ, CAP, CC, CC_ENABLE, CC_ENTRY_SIZES, CC_SHUTDOWN_MASK, CSTS, CSTS_FATAL, CSTS_READY,
-    CSTS_SHUTDOWN_COMPLETE, DOORBELLS, GONE, Registers, VS,
+    CSTS_SHUTDOWN_COMPLETE, GONE, Registers, VS,
 };
 
-/// What a doorbell holds that was not written since it was looked at. No driver writes it: a ring has at most 65536 entries.
-const UNRUNG: u32 = u32::MAX;
-
-/// A controller that does not stop carries out a command that it holds every so many steps.
+/// A controller that does not stop carries out one held command per this many steps.
 const STUCK_STEPS: u64 = 64;
 
 /// How far the controller has followed CC.EN.
@@ -32,26 +28,26 @@ enum Power {
     On,
     /// It will be off at this step.
     Stopping(u64),
-    /// CSTS.RDY changes no more.
+    /// CSTS.RDY does not change any more.
     Stuck,
-    /// It was not given admin queues that it can use; it waits for CC.EN to be 0.
+    /// Its admin queues are invalid; it waits for CC.EN to be 0.
     Refused,
 }
 
-/// Where the driver keeps shadow doorbells, and where the controller says at which it wants the register written.
+/// The addresses of the shadow doorbells, and of the values at which the controller needs the register written.
 #[derive(Clone, Copy)]
 pub(super) struct Shadow {
     pub(super) doorbells: u64,
     pub(super) event_indexes: u64,
 }
 
-/// A command that is answered late or never.
-struct Held {
-    origin: Origin,
-    command: Command,
-    /// The step at which it is answered; `None` for never.
-    due: Option<u64>,
-    is_done: bool,
+/// A command that completes late or never.
+pub(super) struct Held {
+    pub(super) origin: Origin,
+    pub(super) command: Command,
+    /// The step at which it completes; `None` for never.
+    pub(super) due: Option<u64>,
+    pub(super) is_done: bool,
 }
 
 pub(super) struct Engine {
@@ -69,8 +65,8 @@ pub(super) struct Engine {
     pub(super) coalescing: u32,
     /// The submission queues that there are, in order of creation.
     active: Vec<u16>,
-    held: Vec<Held>,
-    shadow: Option<Shadow>,
+    pub(super) held: Vec<Held>,
+    pub(super) shadow: Option<Shadow>,
     power: Power,
     is_fatal: bool,
     is_gone: bool,
@@ -80,7 +76,7 @@ pub(super) struct Engine {
 }
 
 impl Engine {
-    /// A controller that was just powered on.
+    /// A controller after power-on.
     pub(super) fn new(config: ModelConfig, registers: Registers) -> Self {
         let queues = usize::from(config.queues_max) + 1;
         let engine = Self {
@@ -119,7 +115,7 @@ impl Engine {
         self.registers.write(VS, identify::VERSION);
     }
 
-    /// Looks at registers and doorbells once, and does what is to be done.
+    /// Reads registers and doorbells once, and does all pending work.
     pub(super) fn step(&mut self) {
         self.counts.steps += 1;
         if self.is_gone {
@@ -142,7 +138,7 @@ impl Engine {
         }
     }
 
-    /// Whether it takes commands and answers them.
+    /// Whether it takes and completes commands.
     fn is_working(&self) -> bool {
         self.power == Power::On && !self.is_fatal && !self.is_gone && !self.is_shut_down && self.dma.bus_master
     }
@@ -178,7 +174,7 @@ impl Engine {
                     false => Power::Stopping(now + self.config.ready_steps),
                 };
             }
-            // A controller may move data for as long as it says that it is ready.
+            // A controller may move data as long as it reports that it is ready.
             Power::Stopping(due) if now >= due => {
                 self.finish_held();
                 self.stop();
@@ -216,14 +212,14 @@ impl Engine {
         }
         let missing = |name: &str| format!("{name} is not mapped for the controller");
         let ring = Ring::new(&mut self.dma, completion_base, completion, Ring::COMPLETION_BYTES);
-        // Vector 0 belongs to the admin completion queue, always (section 3.3.1.1).
+        // Vector 0 is always that of the admin completion queue (section 3.3.1.1).
         self.completion[0] = Some(CompletionQueue::new(ring.ok_or_else(|| missing("ACQ"))?, Some(0)));
         let ring = Ring::new(&mut self.dma, submission_base, submission, Ring::COMMAND_BYTES);
         self.add_submission_queue(0, SubmissionQueue::new(ring.ok_or_else(|| missing("ASQ"))?, 0));
         Ok(())
     }
 
-    /// Turns off: forgets all but what is on the disks.
+    /// Turns off: drops all state except the disks.
     fn stop(&mut self) {
         self.submission.iter_mut().for_each(|queue| *queue = None);
         self.completion.iter_mut().for_each(|queue| *queue = None);
@@ -242,7 +238,7 @@ impl Engine {
         self.publish_status();
     }
 
-    /// The device is gone, from now on.
+    /// The device disappears for good.
     pub(super) fn vanish(&mut self) {
         self.is_gone = true;
         self.unring_all();
@@ -259,128 +255,7 @@ impl Engine {
         }
     }
 
-    fn doorbell_offset(&self, queue: u16, completion: bool) -> usize {
-        Registers::doorbell_offset(queue, completion, self.config.doorbell_stride_bytes)
-    }
-
-    fn unring_all(&self) {
-        for offset in (DOORBELLS..self.registers.bytes()).step_by(4) {
-            self.registers.at(offset).store(UNRUNG, Ordering::Relaxed);
-        }
-    }
-
-    /// Makes a doorbell ready for a new queue.
-    pub(super) fn unring(&mut self, queue: u16, completion: bool) {
-        if self.rung(queue, completion).is_some() {
-            self.dma.violation(format!("a doorbell of queue {queue} was written before there was such a queue"));
-        }
-        self.set_event_index(queue, completion, 0);
-    }
-
-    /// What was written to a doorbell since it was looked at last.
-    #[inline]
-    fn rung(&mut self, queue: u16, completion: bool) -> Option<u32> {
-        let register = self.registers.at(self.doorbell_offset(queue, completion));
-        if register.load(Ordering::Relaxed) == UNRUNG {
-            return None;
-        }
-        self.counts.doorbells += 1;
-        Some(register.swap(UNRUNG, Ordering::Acquire))
-    }
-
-    pub(super) fn use_shadow(&mut self, shadow: Shadow) {
-        self.shadow = Some(shadow);
-        let now = self.counts.steps;
-        for queue in self.submission.iter_mut().flatten() {
-            queue.attention.awake_until = now + self.config.shadow_awake_steps.max(1);
-        }
-    }
-
-    /// A word of the shadow doorbells, or of the event indexes.
-    fn shadow_word(&mut self, queue: u16, completion: bool, index: bool) -> Option<&std::sync::atomic::AtomicU32> {
-        let Shadow { doorbells, event_indexes } = self.shadow?;
-        let offset = self.doorbell_offset(queue, completion) - DOORBELLS;
-        let address = if index { event_indexes } else { doorbells } + offset as u64;
-        let Some(place) = self.dma.find(address, 4) else {
-            self.dma.violation(format!("shadow doorbells at {address:#x} are not mapped for the controller"));
-            self.shadow = None;
-            return None;
-        };
-        // SAFETY: it is mapped, and aligned to the stride of doorbells, 4 at least; the driver accesses it by atomics.
-        Some(unsafe { place.cast().as_ref() })
-    }
-
-    /// Asks that the register be written when the doorbell passes this value.
-    fn set_event_index(&mut self, queue: u16, completion: bool, value: u32) {
-        if let Some(place) = self.shadow_word(queue, completion, true) {
-            place.store(value, Ordering::Relaxed);
-            // The driver writes its doorbell, then reads this; we write this, then read its doorbell. With a full fence between
-            // the two on either side, one of us sees what the other wrote.
-            std::sync::atomic::fence(Ordering::SeqCst);
-        }
-    }
-
-    fn shadow_doorbell(&mut self, queue: u16, completion: bool) -> Option<u32> {
-        self.shadow_word(queue, completion, false).map(|place| place.load(Ordering::Acquire))
-    }
-
-    /// Learns how far a submission queue was filled and its completion queue emptied. The admin queue has no shadow here, as
-    /// drivers that have one ring its register all the same.
-    fn listen(&mut self, id: u16, completion: u16) {
-        let rung = self.rung(id, false);
-        if self.shadow.is_some() && id > 0 {
-            self.listen_to_shadow(id, rung.is_some());
-        } else if let Some(tail) = rung {
-            self.set_tail(id, tail);
-        }
-        if let Some(head) = self.rung(completion, true) {
-            let shadow = if completion > 0 { self.shadow_doorbell(completion, true) } else { None };
-            self.set_head(completion, shadow.unwrap_or(head));
-        }
-    }
-
-    /// Looks at the shadow while awake. Before it falls asleep, it asks to be woken, and looks once more.
-    fn listen_to_shadow(&mut self, id: u16, was_told: bool) {
-        let now = self.counts.steps;
-        let awake_until = now + self.config.shadow_awake_steps.max(1);
-        let Some(queue) = &mut self.submission[usize::from(id)] else { return };
-        if was_told {
-            queue.attention.awake_until = awake_until;
-        }
-        if now > queue.attention.awake_until {
-            return;
-        }
-        let (before, falls_asleep) = (queue.tail, now == queue.attention.awake_until);
-        let Some(mut tail) = self.shadow_doorbell(id, false) else { return };
-        if falls_asleep && tail == before {
-            self.set_event_index(id, false, tail);
-            tail = self.shadow_doorbell(id, false).unwrap_or(tail);
-        }
-        if tail != before {
-            self.set_tail(id, tail);
-            if let Some(queue) = &mut self.submission[usize::from(id)] {
-                queue.attention.awake_until = awake_until;
-            }
-        }
-    }
-
-    fn set_tail(&mut self, id: u16, tail: u32) {
-        let Some(queue) = &mut self.submission[usize::from(id)] else { return };
-        if tail >= queue.entries() {
-            let entries = queue.entries();
-            return self.dma.violation(format!("the tail of submission queue {id} is {tail} of {entries} entries"));
-        }
-        queue.tail = tail;
-    }
-
-    fn set_head(&mut self, id: u16, head: u32) {
-        let Some(queue) = &mut self.completion[usize::from(id)] else { return };
-        if !queue.set_head(head) {
-            self.dma.violation(format!("the head of completion queue {id} is {head}, beyond what was written to it"));
-        }
-    }
-
-    /// Whether a completion queue takes one more entry, after those that wait for room.
+    /// Whether a completion queue has room for one more entry, after those that wait.
     fn has_room(&mut self, id: u16) -> bool {
         loop {
             let Some(queue) = &self.completion[usize::from(id)] else { return false };
@@ -395,20 +270,7 @@ impl Engine {
         }
     }
 
-    /// Looks whether the driver has emptied a full queue without ringing.
-    fn makes_room(&mut self, id: u16) -> bool {
-        if id == 0 || self.shadow.is_none() {
-            return false;
-        }
-        let head = self.completion[usize::from(id)].as_ref().map_or(0, CompletionQueue::head);
-        self.set_event_index(id, true, head);
-        if let Some(head) = self.shadow_doorbell(id, true) {
-            self.set_head(id, head);
-        }
-        self.completion[usize::from(id)].as_ref().is_some_and(|queue| !queue.is_full())
-    }
-
-    /// Takes what is new in a submission queue.
+    /// Takes the new commands of a submission queue.
     fn serve(&mut self, id: u16) {
         let Some(completion) = self.submission[usize::from(id)].as_ref().map(|queue| queue.completion_queue) else {
             return;
@@ -437,122 +299,19 @@ impl Engine {
         self.fail();
     }
 
-    fn execute_and_answer(&mut self, origin: Origin, command: &Command) {
+    pub(super) fn execute_and_answer(&mut self, origin: Origin, command: &Command) {
         if let Some(result) = self.execute(origin, command) {
             self.answer(origin, result);
         }
     }
 
-    fn execute(&mut self, origin: Origin, command: &Command) -> Option<Result<u32, Status>> {
+    pub(super) fn execute(&mut self, origin: Origin, command: &Command) -> Option<Result<u32, Status>> {
         // Fused commands, and reserved bits.
         if command.flags & 0x3f != 0 {
             self.dma.command_violation(origin, &format!("flags {:#x}", command.flags));
             return Some(Err(Status::INVALID_FIELD));
         }
         if origin.queue == 0 { self.administer(origin, command) } else { Some(self.carry_out(origin, command)) }
-    }
-
-    /// Whether a fault strikes now.
-    pub(super) fn draw(&mut self, fault: impl Fn(&Faults) -> u32) -> bool {
-        let strikes = self.chance.strikes(fault(&self.config.faults));
-        self.counts.faults += u64::from(strikes);
-        strikes
-    }
-
-    /// Whether commands of this queue may be struck.
-    fn may_strike(&self, queue: u16) -> bool {
-        queue > 0 || self.config.faults.admin
-    }
-
-    /// Draws the faults that befall a command before it is carried out; true if one did.
-    fn strike(&mut self, origin: Origin, command: Command) -> bool {
-        if !self.may_strike(origin.queue) {
-            return false;
-        }
-        if self.draw(|faults| faults.gone) {
-            self.vanish();
-            return true;
-        }
-        if self.draw(|faults| faults.fatal) {
-            self.fail();
-            return true;
-        }
-        if self.draw(|faults| faults.missing_completion) {
-            let is_done = self.chance.coin();
-            if is_done {
-                let _ = self.execute(origin, &command);
-            }
-            self.held.push(Held { origin, command, due: None, is_done });
-            return true;
-        }
-        if self.draw(|faults| faults.late_completion) {
-            let late_steps = 1 + self.chance.below(self.config.faults.late_steps_max.max(1).into());
-            self.held.push(Held { origin, command, due: Some(self.counts.steps + late_steps), is_done: false });
-            return true;
-        }
-        if self.draw(|faults| faults.failed_command) {
-            let status = (self.chance.bits() & 0x7fff) as u16;
-            self.answer(origin, Err(Status(if status & 0x7ff == 0 { 1 } else { status })));
-            return true;
-        }
-        false
-    }
-
-    /// Answers held commands that are due.
-    fn answer_late(&mut self) {
-        let now = self.counts.steps;
-        let mut index = 0;
-        while index < self.held.len() {
-            if self.held[index].due.is_none_or(|due| due > now) {
-                index += 1;
-                continue;
-            }
-            let Held { origin, command, .. } = self.held.remove(index);
-            self.execute_and_answer(origin, &command);
-            // A command may have taken others out of the list.
-            index = index.min(self.held.len());
-        }
-    }
-
-    /// Does what held commands ask for, without answering: what a controller may do while it is being stopped.
-    fn finish_held(&mut self) {
-        while !self.held.is_empty() {
-            self.finish_one_held();
-        }
-    }
-
-    fn finish_one_held(&mut self) {
-        if self.held.is_empty() {
-            return;
-        }
-        let Held { origin, command, is_done, .. } = self.held.remove(0);
-        if !is_done && origin.queue > 0 && self.dma.bus_master {
-            let _ = self.execute(origin, &command);
-        }
-    }
-
-    /// Ends a held command as aborted; false if none is held so.
-    pub(super) fn abort_held(&mut self, aborted: Origin) -> bool {
-        let is_it = |held: &Held| (held.origin.queue, held.origin.identifier) == (aborted.queue, aborted.identifier);
-        let Some(index) = self.held.iter().position(is_it) else { return false };
-        self.held.remove(index);
-        self.answer(aborted, Err(Status::ABORT_REQUESTED));
-        true
-    }
-
-    /// Ends the held commands of a queue that is about to be deleted: those that were to be answered are.
-    pub(super) fn give_up(&mut self, queue: u16) {
-        let mut index = 0;
-        while index < self.held.len() {
-            if self.held[index].origin.queue != queue {
-                index += 1;
-                continue;
-            }
-            let Held { origin, due, .. } = self.held.remove(index);
-            if due.is_some() {
-                self.answer(origin, Err(Status::QUEUE_DELETED));
-            }
-        }
     }
 
     pub(super) fn add_submission_queue(&mut self, id: u16, queue: SubmissionQueue) {
@@ -584,8 +343,8 @@ impl Engine {
         })
     }
 
-    /// Completes a command, as its faults have it.
-    fn answer(&mut self, origin: Origin, result: Result<u32, Status>) {
+    /// Completes a command, with its faults.
+    pub(super) fn answer(&mut self, origin: Origin, result: Result<u32, Status>) {
         let Some(queue) = &mut self.submission[usize::from(origin.queue)] else { return };
         let completion = queue.completion_queue;
         let mut entry = CompletionEntry {
@@ -609,24 +368,7 @@ impl Engine {
         }
     }
 
-    /// Makes an entry wrong. Its `phase` says whether it will have the right one.
-    fn spoil(&mut self, entry: &mut CompletionEntry, entries: u32) {
-        if self.draw(|faults| faults.wrong_phase) {
-            entry.phase = false;
-        }
-        if self.draw(|faults| faults.wrong_identifier) {
-            let near = 1 + self.chance.below(15) as u16;
-            entry.identifier ^= if self.chance.coin() { near } else { self.chance.bits() as u16 | 1 };
-        }
-        if self.draw(|faults| faults.wrong_submission_head) && entries < 1 << 16 {
-            entry.submission_head = (entries + self.chance.below((1 << 16) - u64::from(entries)) as u32) as u16;
-        }
-        if self.draw(|faults| faults.wrong_submission_queue) {
-            entry.submission_queue ^= 1 + self.chance.below(0xffff) as u16;
-        }
-    }
-
-    /// The driver will think that this command is done, whichever it was that was meant: its identifier may come again.
+    /// The driver takes this command as completed, even if another was meant, so its identifier may be reused.
     pub(super) fn forget(&mut self, completion: u16, entry: &CompletionEntry) {
         for id in &self.active {
             if let Some(queue) = &mut self.submission[usize::from(*id)]
@@ -637,7 +379,7 @@ impl Engine {
         }
     }
 
-    /// Writes an entry to a completion queue, or keeps it until there is room.
+    /// Writes an entry to a completion queue, or queues it until there is room.
     pub(super) fn complete(&mut self, id: u16, entry: CompletionEntry) {
         let has_room = self.has_room(id);
         match &mut self.completion[usize::from(id)] {
@@ -666,7 +408,7 @@ impl Engine {
             let Some(descriptor) = queue.vector.and_then(|vector| self.interrupts.get(usize::from(vector))) else {
                 continue;
             };
-            // It fails only where the counter is full, and then the descriptor is readable as it is.
+            // It fails only if the counter is full, and then the descriptor is readable.
             let _ = rustix::io::write(descriptor, &1u64.to_ne_bytes());
             self.counts.interrupts += 1;
         }

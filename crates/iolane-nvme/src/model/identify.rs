@@ -1,5 +1,5 @@
 //! The structures that Identify answers (NVMe Base Specification 2.0, section 5.17.2; NVM Command Set Specification 1.0,
-//! section 4.1.5), true ones and false ones.
+//! section 4.1.5), correct ones and invalid ones.
 
 use super::chance::Chance;
 use super::config::{ModelConfig, NamespaceConfig};
@@ -12,7 +12,7 @@ pub(super) type Structure = [u8; BYTES];
 /// VS and VER: 1.4.0.
 pub(super) const VERSION: u32 = 0x0001_0400;
 
-/// Asynchronous event requests that may wait at a time.
+/// Most asynchronous event requests at a time.
 pub(super) const EVENT_REQUESTS_MAX: u32 = 4;
 
 pub(super) fn controller(config: &ModelConfig) -> Structure {
@@ -55,7 +55,7 @@ pub(super) fn namespace(config: &ModelConfig, namespace: NamespaceConfig) -> Str
     data
 }
 
-/// The identifiers of `count` namespaces behind `after`.
+/// The identifiers of `count` namespaces after `after`.
 pub(super) fn active_namespaces(count: u32, after: u32) -> Structure {
     let mut data = [0; BYTES];
     for (place, identifier) in data.chunks_exact_mut(4).zip(after.saturating_add(1)..=count) {
@@ -69,12 +69,12 @@ fn put(data: &mut Structure, offset: usize, bytes: &[u8]) {
     data[offset..offset + length].copy_from_slice(&bytes[..length]);
 }
 
-/// Fields by which a driver is led astray, as offset and length: of the controller MDTS, VER, OACS, entry sizes, NN, ONCS and
-/// VWC, SGLS; of a namespace NSZE, NCAP, NLBAF to MC, metadata and block size of LBAF0.
+/// Fields that a driver relies on, as offset and length: of the controller MDTS, VER, OACS, entry sizes, NN, ONCS and VWC, SGLS; of
+/// a namespace NSZE, NCAP, NLBAF to MC, metadata and block size of LBAF0.
 const FIELDS: [(usize, usize); 11] =
     [(77, 1), (80, 4), (256, 2), (512, 2), (516, 4), (520, 6), (536, 4), (0, 8), (8, 8), (25, 3), (128, 4)];
 
-/// Makes a structure false: all of it, some piece of it, or a field that matters.
+/// Corrupts a structure: all of it, a piece of it, or a field that the driver relies on.
 pub(super) fn falsify(data: &mut Structure, chance: &mut Chance) {
     match chance.below(4) {
         0 => chance.fill(data),

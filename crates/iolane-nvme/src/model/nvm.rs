@@ -1,4 +1,5 @@
-//! I/O commands of the model: what each does to a namespace (NVM Command Set Specification 1.0, section 3.2).
+//! The I/O commands of the model and their effect on a namespace (NVM Command Set Specification 1.0, section 3.2). Called by
+//! `engine`.
 
 use std::ptr::NonNull;
 
@@ -13,7 +14,7 @@ const RANGE_BYTES: usize = 16;
 const DEALLOCATE: u32 = 1 << 2;
 
 impl Engine {
-    /// Carries an I/O command out.
+    /// Carries out an I/O command.
     pub(super) fn carry_out(&mut self, origin: Origin, command: &Command) -> Result<u32, Status> {
         if command.flags & 0xc0 != PSDT_PRP && !self.config.sgl {
             self.dma.command_violation(origin, "an SGL, which this controller does not take");
@@ -42,7 +43,7 @@ impl Engine {
         if index < self.disks.len() { Ok(index) } else { Err(Status::INVALID_NAMESPACE) }
     }
 
-    /// Offset and length in bytes of blocks that the disk has.
+    /// Offset and length in bytes of a range of blocks within the disk.
     fn range(&self, disk: usize, first: u64, count: u64) -> Result<(u64, u64), Status> {
         let config = self.disks[disk].config;
         let end = first.checked_add(count).filter(|end| *end <= config.blocks);
@@ -63,9 +64,8 @@ impl Engine {
         let disk = &mut self.disks[disk];
         let mut at = offset;
         let part = |memory: NonNull<u8>, length: usize| {
-            // SAFETY: the memory was found in a live mapping, which the driver keeps in place until it is unmapped. The
-            // command is in flight, so by the promise of `Transport::map` no one else writes what is written here, and no
-            // one writes what is read.
+            // SAFETY: the memory is in a live mapping, which the driver keeps until it is unmapped. The command is in flight, so
+            // by the contract of `Transport::map` nothing else accesses what is written here, and nothing writes what is read.
             unsafe {
                 match command.opcode {
                     nvm::READ => disk.read(at, memory, length),
@@ -99,25 +99,25 @@ impl Engine {
         Ok(0)
     }
 
-    /// Copies what a command brings with it.
+    /// Copies the data of a command from the driver.
     fn fetch(&mut self, origin: Origin, command: &Command, data: &mut [u8]) -> Result<(), Status> {
         let mut done = 0;
         let bytes = data.len();
         self.dma.walk(origin, command, bytes, |memory, length| {
             let to = NonNull::from(&mut data[done..done + length]).cast();
-            // SAFETY: as in `transfer`, and what is copied to is the model's own.
+            // SAFETY: as in `transfer`, and the destination belongs to the model.
             unsafe { to.copy_from_nonoverlapping(memory, length) };
             done += length;
             Ok(())
         })
     }
 
-    /// Copies what a command asked for.
+    /// Copies the data of a command to the driver.
     pub(super) fn give(&mut self, origin: Origin, command: &Command, data: &[u8]) -> Result<(), Status> {
         let mut done = 0;
         self.dma.walk(origin, command, data.len(), |memory, length| {
             let from = NonNull::from(&data[done..done + length]).cast();
-            // SAFETY: as in `transfer`, and what is copied from is the model's own.
+            // SAFETY: as in `transfer`, and the source belongs to the model.
             unsafe { memory.copy_from_nonoverlapping(from, length) };
             done += length;
             Ok(())

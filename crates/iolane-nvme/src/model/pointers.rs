@@ -1,5 +1,5 @@
-//! Where a command's data lies: its PRP entries, PRP lists and SGL descriptor (NVMe Base Specification 2.0, section 4.1.1
-//! "Physical Region Page Entry and List", 4.1.2 "Scatter Gather List"), held to every rule that they have.
+//! The data pointers of commands: PRP entries, PRP lists and SGL descriptors (NVMe Base Specification 2.0, section 4.1.1
+//! "Physical Region Page Entry and List", 4.1.2 "Scatter Gather List"), with every rule checked.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use crate::memory::PAGE_BYTES;
 
 const PAGE: u64 = PAGE_BYTES as u64;
 
-/// Which command of which queue it is that is looked at, for what is said about it.
+/// The command and its queue, for violations and completions.
 #[derive(Clone, Copy)]
 pub(super) struct Origin {
     pub(super) queue: u16,
@@ -19,14 +19,14 @@ pub(super) struct Origin {
 }
 
 impl Dma {
-    /// Notes a violation by a command.
+    /// Records a violation by a command.
     #[cold]
     pub(super) fn command_violation(&mut self, origin: Origin, text: &str) {
         let Origin { queue, identifier } = origin;
         self.violation(format!("command {identifier:#06x} of submission queue {queue}: {text}"));
     }
 
-    /// Where memory is that a command names, or the status of a command that names what is not there.
+    /// The location of memory that a command names, or the status for memory that is not mapped.
     pub(super) fn reach(&mut self, origin: Origin, address: u64, bytes: usize) -> Result<NonNull<u8>, Status> {
         self.find(address, bytes).ok_or_else(|| {
             self.command_violation(origin, &format!("{bytes} bytes at {address:#x} are not mapped for the controller"));
@@ -34,10 +34,10 @@ impl Dma {
         })
     }
 
-    /// Gives `part` the memory behind the `bytes` of data of a command, piece by piece, in order.
+    /// Calls `part` with each piece of the `bytes` of a command's data, in order.
     ///
     /// # Errors
-    /// The status to answer with: the data pointer is wrong, or `part` said so. Pieces before may have been used.
+    /// The status of the completion: the data pointer is invalid, or `part` failed. Earlier pieces may have been used.
     pub(super) fn walk(
         &mut self,
         origin: Origin,

@@ -1,5 +1,5 @@
-//! Rings of the model: where they are, how far they are read and written, and what a completion looks like in memory.
-//! Knows nothing of what commands mean.
+//! The rings of the model: their location, their heads and tails, and the format of completions in memory. Commands are not
+//! interpreted here.
 
 use std::collections::VecDeque;
 use std::ptr::NonNull;
@@ -13,25 +13,25 @@ pub(super) struct Ring {
     address: u64,
     entries: u32,
     entry_bytes: usize,
-    /// Where it was found, and the generation of mappings in which this holds.
+    /// Its location, and the generation of mappings in which that is valid.
     base: NonNull<u8>,
     generation: u64,
 }
 
-// SAFETY: as for `Dma`: it is a place in memory that `Transport::map` says who may access.
+// SAFETY: as for `Dma`: `Transport::map` defines which accesses are sound.
 unsafe impl Send for Ring {}
 
 impl Ring {
     pub(super) const COMMAND_BYTES: usize = size_of::<Command>();
     pub(super) const COMPLETION_BYTES: usize = 16;
 
-    /// `None` if it is not mapped, all of it in one piece.
+    /// `None` if it is not mapped as a whole.
     pub(super) fn new(dma: &mut Dma, address: u64, entries: u32, entry_bytes: usize) -> Option<Self> {
         let base = dma.find(address, entries as usize * entry_bytes)?;
         Some(Self { address, entries, entry_bytes, base, generation: dma.generation() })
     }
 
-    /// The entry at `index`, or `None` if the ring is mapped no more.
+    /// The entry at `index`, or `None` if the ring is no longer mapped.
     #[inline]
     fn entry(&mut self, dma: &mut Dma, index: u32) -> Option<NonNull<u8>> {
         if self.generation != dma.generation() {
@@ -47,21 +47,21 @@ impl Ring {
     }
 }
 
-/// What the shadow of a doorbell adds to it.
+/// How long the shadow of a doorbell is polled.
 #[derive(Default)]
 pub(super) struct Attention {
-    /// The last step at which the shadow is looked at without being told.
+    /// The last step at which the shadow is polled.
     pub(super) awake_until: u64,
 }
 
-/// A submission queue as the controller has it.
+/// The controller's state of a submission queue.
 pub(super) struct SubmissionQueue {
     pub(super) ring: Ring,
     pub(super) head: u32,
     pub(super) tail: u32,
     pub(super) completion_queue: u16,
     pub(super) attention: Attention,
-    /// One bit for each command identifier: the driver has had no completion of it yet.
+    /// One bit for each command identifier, set until its completion.
     in_flight: Box<[u64]>,
 }
 
@@ -75,12 +75,12 @@ impl SubmissionQueue {
         self.ring.entries
     }
 
-    /// Takes the next command, or `None` if its place is mapped no more. There is one: head and tail differ.
+    /// Takes the next command, or `None` if its place is no longer mapped. Head and tail must differ.
     #[inline]
     pub(super) fn take(&mut self, dma: &mut Dma) -> Option<Command> {
         let entry = self.ring.entry(dma, self.head)?.cast::<[AtomicU64; 8]>();
-        // SAFETY: it lies within the ring, which is mapped, and is aligned. The doorbell was read with Acquire, so the words
-        // are those that the driver wrote before it rang.
+        // SAFETY: the entry lies within the ring, which is mapped, and is aligned. The doorbell was read with Acquire, so the
+        // driver wrote these words before.
         let words = unsafe { entry.as_ref() };
         let word = |index: usize| words[index].load(Ordering::Relaxed);
         let halves = |index: usize| [word(index) as u32, (word(index) >> 32) as u32];
@@ -98,7 +98,7 @@ impl SubmissionQueue {
         })
     }
 
-    /// Notes that a command is in flight; false if one of its identifier was so already.
+    /// Marks a command as in flight; false if one with its identifier already is.
     #[inline]
     pub(super) fn begin(&mut self, identifier: u16) -> bool {
         let (word, bit) = (usize::from(identifier / 64), 1 << (identifier % 64));
@@ -113,7 +113,7 @@ impl SubmissionQueue {
     }
 }
 
-/// A completion queue as the controller has it.
+/// The controller's state of a completion queue.
 pub(super) struct CompletionQueue {
     pub(super) ring: Ring,
     head: u32,
@@ -124,9 +124,9 @@ pub(super) struct CompletionQueue {
     pub(super) interrupt_due: bool,
     /// Submission queues that complete to it.
     pub(super) users: u32,
-    /// Completions that found no room.
+    /// Completions that wait for room.
     pub(super) waiting: VecDeque<CompletionEntry>,
-    /// A completion of a wrong phase was written, which the driver may take or leave: its head says nothing any more.
+    /// Whether a completion with a wrong phase was written: the driver may take it or not, so its head is not checked any more.
     pub(super) phase_was_wrong: bool,
 }
 
@@ -150,7 +150,7 @@ impl CompletionQueue {
         self.ring.after(self.tail) == self.head
     }
 
-    /// Takes the driver's word for how far it has read; false if it cannot have read so far.
+    /// Sets the driver's head; false if there are no entries up to there.
     pub(super) fn set_head(&mut self, head: u32) -> bool {
         if head >= self.ring.entries {
             return false;
@@ -165,19 +165,20 @@ impl CompletionQueue {
         self.head
     }
 
-    /// Writes an entry; its `phase` says whether it has the right one. There is room. `None` if the ring is mapped no more.
+    /// Writes an entry, for which there must be room; `phase` selects the correct phase or the wrong one. `None` if the ring is no
+    /// longer mapped.
     #[inline]
     pub(super) fn write(&mut self, dma: &mut Dma, entry: CompletionEntry) -> Option<()> {
         let place = self.ring.entry(dma, self.tail)?.cast::<[AtomicU32; 4]>();
         let phase = self.phase == entry.phase;
         self.phase_was_wrong |= !entry.phase;
         let dwords = CompletionEntry { phase, ..entry }.to_dwords();
-        // SAFETY: it lies within the ring, which is mapped, and is aligned; the driver reads it by atomics.
+        // SAFETY: the entry lies within the ring, which is mapped, and is aligned; the driver reads it by atomics.
         let place = unsafe { place.as_ref() };
         for (place, dword) in place[..3].iter().zip(dwords) {
             place.store(dword, Ordering::Relaxed);
         }
-        // Whoever sees the new phase sees the rest of the entry, and the data that was moved before.
+        // Release: a reader that sees the new phase sees the rest of the entry, and the data moved before.
         place[3].store(dwords[3], Ordering::Release);
         self.tail = self.ring.after(self.tail);
         self.phase ^= self.tail == 0;

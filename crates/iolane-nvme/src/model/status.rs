@@ -1,4 +1,4 @@
-//! Status codes that the model answers with beyond those of [`Status`] (NVMe Base Specification 2.0, figures 94 to 97).
+//! Status codes of the model beyond those of [`Status`] (NVMe Base Specification 2.0, figures 94 to 97).
 
 use crate::command::Status;
 

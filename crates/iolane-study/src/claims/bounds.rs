@@ -1,11 +1,11 @@
-//! An interval beside the bounds of a check. Every rule ends here; nothing here knows what the figures are of.
+//! Compares an interval with the bounds of a check. Every rule ends here; nothing here knows the unit of the figures.
 
-use super::Verdict;
+use super::verdict::Verdict;
+use crate::format::range;
 use crate::plan::Check;
-use crate::quantity::range;
 use crate::stats::Estimate;
 
-/// Where something lies for certain.
+/// The range that a figure cannot be outside of; wider than its estimate where arms are missing.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Interval {
     pub(super) low: f64,
@@ -18,7 +18,6 @@ impl From<Estimate> for Interval {
     }
 }
 
-/// Wholly within the bounds, wholly outside, or neither.
 pub(super) fn verdict(check: &Check, interval: Interval) -> Verdict {
     let (least, most) = ends(check);
     match interval {
@@ -28,7 +27,7 @@ pub(super) fn verdict(check: &Check, interval: Interval) -> Verdict {
     }
 }
 
-/// How far the nearer end of an interval is within its bound, in parts of the bound; below 0 outside.
+/// Distance of the interval from the nearer bound as a share of that bound; negative if it reaches outside.
 pub(super) fn margin(check: &Check, estimate: Estimate) -> f64 {
     let part = |distance: f64, bound: f64| if bound == 0.0 { distance } else { distance / bound.abs() };
     let above = check.at_least.map(|least| part(estimate.low - least, least));
@@ -36,8 +35,8 @@ pub(super) fn margin(check: &Check, estimate: Estimate) -> f64 {
     above.into_iter().chain(below).fold(f64::INFINITY, f64::min)
 }
 
-/// What was asked, in words: `at least 2x`, `0.9x to 1.1x`.
-pub(super) fn asked(check: &Check, show: impl Fn(f64) -> String) -> String {
+/// The bounds in words: `at least 2x`, `0.9x to 1.1x`.
+pub(super) fn in_words(check: &Check, show: impl Fn(f64) -> String) -> String {
     match (check.at_least, check.at_most) {
         (Some(least), Some(most)) => range(&show(least), &show(most)),
         (Some(least), None) => format!("at least {}", show(least)),

@@ -1,14 +1,16 @@
-//! The rule `crossing`: where along a factor one operand falls below another.
+//! The rule `crossing`: the value of a factor at which one operand falls below another.
 
-use super::each::{common_values, with_value};
-use super::evidence::{ByRepeat, Candidate, Evidence, Missing, Standing, at, common_repeats};
-use super::finding::Measured;
-use super::{Finding, REPEATS_MIN, Verdict};
+use super::each::with_value;
+use super::evidence::{ArmEvidence, ByRepeat, Evidence, at, common_repeats};
+use super::finding::{Computed, Finding};
+use super::missing::Missing;
+use super::operand::OperandValues;
+use super::values::common_values;
+use super::verdict::{REPEATS_MIN, Verdict};
+use crate::format::{number, place};
 use crate::plan::{Arm, Check, Factor, Metric, Operand};
-use crate::quantity::{number, place};
 use crate::stats::{Crossing, Estimate, crossing, estimate_ratio};
 
-/// Where the first of two operands falls below the second.
 pub(super) fn find<'a>(
     check: &Check,
     metric: Metric,
@@ -23,7 +25,7 @@ pub(super) fn find<'a>(
     let Points { measured, missing, .. } = &points;
     if measured.len() < 2 {
         return match missing.is_empty() {
-            true => Finding::not_testable("the study as it was run has no two places to compare"),
+            true => Finding::not_testable("the study has fewer than two values to compare at this scale"),
             false => Finding::missing(missing.clone()),
         };
     }
@@ -31,7 +33,7 @@ pub(super) fn find<'a>(
     if repeats.is_empty() {
         return Finding::nothing_common();
     }
-    points.judge(check, along, &repeats)
+    points.finding(check, along, &repeats)
 }
 
 /// Both operands at one value of the factor.
@@ -43,9 +45,9 @@ struct Point {
 
 /// The values of the factor that both operands have.
 struct Points<'a> {
-    /// Where all of both was measured, ascending.
+    /// Where all arms of both operands were measured, ascending.
     measured: Vec<Point>,
-    /// Where it was not.
+    /// Where an arm is missing.
     gaps: Vec<f64>,
     missing: Missing<'a>,
 }
@@ -58,22 +60,23 @@ impl<'a> Points<'a> {
         evidence: &Evidence<'a>,
     ) -> Result<Self, Finding<'a>> {
         let arms = operands.map(|operand| evidence.select(&operand.select));
-        let plain = |arms: &Vec<Candidate<'a>>| -> Vec<&'a Arm> { arms.iter().map(Candidate::arm).collect() };
+        let plain = |arms: &Vec<ArmEvidence<'a>>| -> Vec<&'a Arm> { arms.iter().map(ArmEvidence::arm).collect() };
         let mut points = Self { measured: Vec::new(), gaps: Vec::new(), missing: Missing::default() };
-        for shown in common_values(along, &arms.each_ref().map(plain)) {
-            let here = arms.each_ref().map(|arms| with_value(arms, along, &shown));
-            let Some(x) = here[0].first().and_then(|candidate| candidate.arm().number(along)) else {
-                let why = format!("the study's file looks for a crossing along what is no number, such as {shown}");
+        for value in common_values(along, &arms.each_ref().map(plain)) {
+            let here = arms.each_ref().map(|arms| with_value(arms, along, &value));
+            let Some(x) = value.number() else {
+                let why =
+                    format!("the study file specifies a crossing along values that are not numbers, such as {value}");
                 return Err(Finding::not_testable(why));
             };
-            let [of, to] = [0, 1].map(|side| Standing::of(operands[side], metric, &here[side], &here[side]));
+            let [of, to] = [0, 1].map(|side| OperandValues::of(operands[side], metric, &here[side], &here[side]));
             points.add(x as f64, [of, to])?;
         }
         Ok(points)
     }
 
-    /// A place counts only where nothing of either operand is missing: the curve could run otherwise.
-    fn add(&mut self, x: f64, sides: [Result<Standing<'a>, Finding<'a>>; 2]) -> Result<(), Finding<'a>> {
+    /// A value with a missing arm is a gap: that arm could have changed the curve there.
+    fn add(&mut self, x: f64, sides: [Result<OperandValues<'a>, Finding<'a>>; 2]) -> Result<(), Finding<'a>> {
         let mut whole = Vec::new();
         for side in sides {
             match side {
@@ -90,7 +93,7 @@ impl<'a> Points<'a> {
         Ok(())
     }
 
-    fn judge(&self, check: &Check, along: Factor, repeats: &[u32]) -> Finding<'a> {
+    fn finding(&self, check: &Check, along: Factor, repeats: &[u32]) -> Finding<'a> {
         let x: Vec<f64> = self.measured.iter().map(|point| point.x).collect();
         let of: Vec<Vec<f64>> = self.measured.iter().map(|point| at(&point.of, repeats)).collect();
         let to: Vec<Vec<f64>> = self.measured.iter().map(|point| at(&point.to, repeats)).collect();
@@ -99,9 +102,9 @@ impl<'a> Points<'a> {
         let here = |x: f64| place(along, &number(x));
         let range = format!("{} to {}", here(first), number(last));
         match crossing(&x, &of, &to) {
-            Crossing::At { x: at, .. } => self.judge_place(check, along, at, (&x, repeats.len())),
+            Crossing::At { x: at, .. } => self.at_place(check, along, at, (&x, repeats.len())),
             _ if repeats.len() < REPEATS_MIN => {
-                let why = format!("{} repeats: it takes {REPEATS_MIN} to decide", repeats.len());
+                let why = format!("{} repeats; a verdict needs {REPEATS_MIN}", repeats.len());
                 self.found(Verdict::Inconclusive, why, &range)
             }
             Crossing::AlwaysAbove => {
@@ -109,24 +112,24 @@ impl<'a> Points<'a> {
                 self.found(verdict, format!("never falls below, {range}"), &format!("above {range}"))
             }
             Crossing::AlwaysBelow => {
-                self.found(Verdict::DoesNotHold, format!("is below from the first, {range}"), &format!("below {range}"))
+                self.found(Verdict::DoesNotHold, format!("is below from the start, {range}"), &format!("below {range}"))
             }
             Crossing::Unclear if starts.high < 1.0 => {
-                let why = format!("is not above at first: {} it is {}x", here(first), number(starts.value));
+                let why = format!("does not start above: {} it is {}x", here(first), number(starts.value));
                 self.found(Verdict::DoesNotHold, why, &format!("below {}", here(first)))
             }
             Crossing::Unclear => {
-                let why = format!("the repeats do not agree where, or whether, it falls below, {range}");
+                let why = format!("the repeats do not agree on whether or where it falls below, {range}");
                 self.found(Verdict::Inconclusive, why, &format!("no clear crossing {range}"))
             }
         }
     }
 
-    /// A place before the next one that was measured could have been another, had what is missing been measured.
-    fn judge_place(&self, check: &Check, along: Factor, at: Estimate, (x, repeats): (&[f64], usize)) -> Finding<'a> {
+    /// A gap before or at the crossing leaves it open: the missing values could have moved it.
+    fn at_place(&self, check: &Check, along: Factor, at: Estimate, (x, repeats): (&[f64], usize)) -> Finding<'a> {
         let next = x.iter().copied().find(|x| *x >= at.high).unwrap_or(f64::INFINITY);
         let is_open = self.gaps.iter().any(|gap| *gap < next);
-        let measured = Measured {
+        let computed = Computed {
             estimate: Some(at),
             figures: format!("crosses at a {} of {}", word(along), number(at.value)),
             repeats,
@@ -134,11 +137,11 @@ impl<'a> Points<'a> {
             may_be_smaller: is_open,
             missing: self.missing.clone(),
         };
-        let finding = Finding::judge(check, measured, number);
+        let finding = Finding::compare(check, computed, number);
         Finding { why: format!("falls below at a {} of {}", word(along), finding.why), ..finding }
     }
 
-    /// There is no place; what is missing could have one, or lead away from it.
+    /// No crossing was found; in a gap there could be one.
     fn found(&self, verdict: Verdict, why: String, figures: &str) -> Finding<'a> {
         let (verdict, why) = match self.missing.is_empty() {
             true => (verdict, why),
@@ -153,11 +156,10 @@ impl<'a> Points<'a> {
     }
 }
 
-/// What a factor is called.
 fn word(factor: Factor) -> &'static str {
     match factor {
         Factor::Path => "path",
-        Factor::Rw => "kind of access",
+        Factor::Rw => "access",
         Factor::Bs => "block size",
         Factor::Depth => "depth",
         Factor::Threads => "number of threads",
@@ -166,7 +168,7 @@ fn word(factor: Factor) -> &'static str {
     }
 }
 
-/// A curve that never falls below another does so beyond the last place, if at all.
+/// A curve that never falls below the other crosses it beyond the last value, if at all.
 fn never_below(check: &Check, last: f64) -> Verdict {
     match (check.at_least, check.at_most) {
         (_, Some(most)) if most <= last => Verdict::DoesNotHold,

@@ -1,54 +1,42 @@
-//! A rule worked out for each value of a factor apart, and how many of them it must hold at.
+//! Applies a rule once, or separately for each value of a factor, and combines the findings by the required share.
 
-use super::evidence::{Candidate, Evidence, Missing};
-use super::{Finding, Verdict};
-use crate::plan::{Arm, Factor, Operand};
-use crate::quantity::place;
+use super::evidence::{ArmEvidence, Evidence};
+use super::finding::Finding;
+use super::missing::Missing;
+use super::values::common_values;
+use super::verdict::Verdict;
+use crate::format::place;
+use crate::plan::{Arm, Factor, FactorValue, Operand};
 
-/// What `one` finds of all arms of the operands; with a factor, what it finds at each value that all of them have, and
-/// whether it holds at a large enough share of these (all if none is given).
+/// Applies `one` to all arms of the operands; with a factor, to the arms at each value that all operands have. The check
+/// then holds if it holds at the share of these values (all of them for `None`).
 pub(super) fn find<'a>(
     evidence: &Evidence<'a>,
     operands: &[&Operand],
     (each, share): (Option<Factor>, Option<f64>),
-    one: impl Fn(&[Vec<Candidate<'a>>]) -> Finding<'a>,
+    one: impl Fn(&[Vec<ArmEvidence<'a>>]) -> Finding<'a>,
 ) -> Finding<'a> {
-    let arms: Vec<Vec<Candidate<'a>>> = operands.iter().map(|operand| evidence.select(&operand.select)).collect();
+    let arms: Vec<Vec<ArmEvidence<'a>>> = operands.iter().map(|operand| evidence.select(&operand.select)).collect();
     let Some(factor) = each else { return one(&arms) };
-    let at_value = |value: &String| {
-        let here: Vec<Vec<Candidate<'a>>> = arms.iter().map(|arms| with_value(arms, factor, value)).collect();
-        (place(factor, value), one(&here))
+    let at_value = |value: &FactorValue| {
+        let here: Vec<Vec<ArmEvidence<'a>>> = arms.iter().map(|arms| with_value(arms, factor, value)).collect();
+        (place(factor, &value.to_string()), one(&here))
     };
-    let selected: Vec<Vec<&Arm>> = arms.iter().map(|arms| arms.iter().map(Candidate::arm).collect()).collect();
+    let selected: Vec<Vec<&Arm>> = arms.iter().map(|arms| arms.iter().map(ArmEvidence::arm).collect()).collect();
     let found: Vec<(String, Finding<'a>)> = common_values(factor, &selected).iter().map(at_value).collect();
     if found.is_empty() {
-        return Finding::not_testable("the study as it was run has no such arms to compare");
+        return Finding::not_testable("the study has no such arms to compare at this scale");
     }
-    together(&found, share.unwrap_or(1.0))
+    combine(&found, share.unwrap_or(1.0))
 }
 
-/// Those of the arms that have this value of a factor.
-pub(super) fn with_value<'a>(arms: &[Candidate<'a>], factor: Factor, shown: &str) -> Vec<Candidate<'a>> {
-    arms.iter().filter(|candidate| candidate.arm().shown(factor) == shown).copied().collect()
+/// The arms that have this value of a factor.
+pub(super) fn with_value<'a>(arms: &[ArmEvidence<'a>], factor: Factor, value: &FactorValue) -> Vec<ArmEvidence<'a>> {
+    arms.iter().filter(|arm| arm.arm().value(factor) == *value).copied().collect()
 }
 
-/// The values of a factor that all lists of arms have, numbers ascending, others in the order of the first.
-pub(super) fn common_values(factor: Factor, lists: &[Vec<&Arm>]) -> Vec<String> {
-    let mut values: Vec<(Option<u64>, String)> = Vec::new();
-    for arm in lists.first().into_iter().flatten() {
-        let value = (arm.number(factor), arm.shown(factor));
-        let is_common = lists.iter().all(|arms| arms.iter().any(|arm| arm.shown(factor) == value.1));
-        if is_common && !values.contains(&value) {
-            values.push(value);
-        }
-    }
-    // Stable: what has no number keeps its order.
-    values.sort_by_key(|(number, _)| *number);
-    values.into_iter().map(|(_, shown)| shown).collect()
-}
-
-/// One finding of several, which are not none. What was not tested and what was not clear count for neither side.
-fn together<'a>(found: &[(String, Finding<'a>)], share: f64) -> Finding<'a> {
+/// Combines one or more findings. Inconclusive and untested values count for neither side.
+fn combine<'a>(found: &[(String, Finding<'a>)], share: f64) -> Finding<'a> {
     let places = |verdict: Verdict| -> Vec<&str> {
         found.iter().filter(|(_, finding)| finding.verdict == verdict).map(|(place, _)| place.as_str()).collect()
     };
@@ -63,7 +51,7 @@ fn together<'a>(found: &[(String, Finding<'a>)], share: f64) -> Finding<'a> {
     };
     let mut missing = Missing::default();
     found.iter().for_each(|(_, finding)| missing.merge(&finding.missing));
-    // Where it fails, one that fails is shown, and not one whose interval reaches further.
+    // A failed check shows a value that fails, even where the interval of an inconclusive value reaches further.
     let shown = |finding: &Finding<'_>| match verdict {
         Verdict::DoesNotHold => finding.verdict == verdict,
         _ => finding.measured.is_some(),
@@ -78,11 +66,10 @@ fn together<'a>(found: &[(String, Finding<'a>)], share: f64) -> Finding<'a> {
         all if all == total => format!("holds at all {total}"),
         some => format!("holds at {some} of {total}"),
     };
-    for (list, what) in [(&fails, "fails"), (&unclear, "not clear"), (&untested, "not tested")] {
-        // What is so everywhere needs no list.
+    for (list, what) in [(&fails, "fails"), (&unclear, "inconclusive"), (&untested, "not tested")] {
         match list.len() {
             0 => {}
-            all if all == total => why.push_str(&format!(", {what} at any")),
+            all if all == total => why.push_str(&format!(", {what} at all {total}")),
             _ => why.push_str(&format!(", {what} {}", list.join(", "))),
         }
     }
@@ -95,8 +82,8 @@ fn together<'a>(found: &[(String, Finding<'a>)], share: f64) -> Finding<'a> {
     Finding { verdict, why, figures, missing, ..nearest.clone() }
 }
 
-/// Whether so many of all are the share or more.
+/// Whether `count` is at least `share` of `total`.
 fn is_share(count: usize, share: f64, total: usize) -> bool {
-    // 0.9 of 10 is 9, whatever the last bit of the product.
+    // 0.9 of 10 is 9, despite rounding of the product.
     count as f64 + 1e-9 >= share * total as f64
 }

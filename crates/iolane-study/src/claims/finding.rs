@@ -1,44 +1,43 @@
-//! What a rule found of one check: the verdict, the figure, and the sentence that says why.
+//! The result of one check: the verdict, the figure, and the sentence that gives the reason. Every rule returns one.
 
 use super::bounds::{self, Interval};
-use super::evidence::Missing;
-use super::{CheckDecision, REPEATS_MIN, Verdict};
+use super::decision::CheckDecision;
+use super::missing::Missing;
+use super::verdict::{REPEATS_MIN, Verdict};
+use crate::format::{number, range};
 use crate::plan::Check;
-use crate::quantity::{number, range};
 use crate::stats::Estimate;
 
-/// What was found.
 #[derive(Debug, Clone)]
 pub(super) struct Finding<'a> {
     pub(super) verdict: Verdict,
     pub(super) measured: Option<Estimate>,
     pub(super) why: String,
-    /// What it was worked out from: `12.9 k IOPS (iou+k) against 168 k IOPS (iou)`.
+    /// The values it was computed from: `12.9 k IOPS (iou+k) against 168 k IOPS (iou)`.
     pub(super) figures: Option<String>,
-    /// How far from failing it is, in parts of the bound; infinite if nothing was measured.
+    /// Distance from failing as a share of the bound; infinite if nothing was measured.
     pub(super) margin: f64,
-    /// What would have been needed and is not there.
+    /// Arms the check needs that have no value.
     pub(super) missing: Missing<'a>,
 }
 
-/// Something measured, before it is judged.
-pub(super) struct Measured<'a> {
-    /// The figure with its interval; `None` if none can be worked out, though there are values.
+/// A computed figure that is not yet compared with the bounds.
+pub(super) struct Computed<'a> {
+    /// `None` if the values have no such figure, as a ratio to 0.
     pub(super) estimate: Option<Estimate>,
-    /// What it was worked out from.
+    /// The values it was computed from.
     pub(super) figures: String,
-    /// On how many repeats it rests.
+    /// The number of repeats used.
     pub(super) repeats: usize,
-    /// Whether what is missing could make it larger.
+    /// Whether the missing arms could have made it larger.
     pub(super) may_be_larger: bool,
-    /// Whether what is missing could make it smaller.
+    /// Whether the missing arms could have made it smaller.
     pub(super) may_be_smaller: bool,
-    /// What is missing.
     pub(super) missing: Missing<'a>,
 }
 
 impl<'a> Finding<'a> {
-    /// Not testable, for a reason that is not an arm's.
+    /// Not testable for a reason other than missing arms.
     pub(super) fn not_testable(why: impl Into<String>) -> Self {
         Self {
             verdict: Verdict::NotTestable,
@@ -50,22 +49,20 @@ impl<'a> Finding<'a> {
         }
     }
 
-    /// Not testable, because nothing of it is there.
+    /// Not testable because of missing arms.
     pub(super) fn missing(missing: Missing<'a>) -> Self {
         Self { why: format!("not measured: {missing}"), missing, ..Self::not_testable("") }
     }
 
-    /// Inconclusive, because no repeat has all values that are needed.
+    /// Inconclusive because no repeat has all required values.
     pub(super) fn nothing_common() -> Self {
-        Self {
-            verdict: Verdict::Inconclusive,
-            ..Self::not_testable("no repeat is common to all arms that it is about")
-        }
+        Self { verdict: Verdict::Inconclusive, ..Self::not_testable("no repeat is common to all arms of the check") }
     }
 
-    /// A figure beside its bounds. It decides only what would be so whatever the missing arms had given.
-    pub(super) fn judge(check: &Check, measured: Measured<'a>, show: impl Fn(f64) -> String) -> Self {
-        let Measured { estimate, figures, repeats, missing, .. } = measured;
+    /// Compares a figure with the bounds. Where arms are missing, the verdict stands only if no value of theirs could
+    /// have changed it.
+    pub(super) fn compare(check: &Check, computed: Computed<'a>, show: impl Fn(f64) -> String) -> Self {
+        let Computed { estimate, figures, repeats, missing, may_be_larger, may_be_smaller } = computed;
         let found = |verdict: Verdict, why: String| Self {
             verdict,
             measured: estimate,
@@ -75,30 +72,31 @@ impl<'a> Finding<'a> {
             missing: missing.clone(),
         };
         let Some(estimate) = estimate else {
-            return found(Verdict::Inconclusive, format!("no figure can be worked out of {figures}"));
+            return found(Verdict::Inconclusive, format!("the figure is not defined for {figures}"));
         };
         let figure = in_words(check, estimate, &show);
         if repeats < REPEATS_MIN {
             let plural = if repeats == 1 { "" } else { "s" };
-            let why = format!("{figure}, from {repeats} repeat{plural}: it takes {REPEATS_MIN} to decide");
+            let why = format!("{figure}, from {repeats} repeat{plural}; a verdict needs {REPEATS_MIN}");
             return found(Verdict::Inconclusive, why);
         }
         let certain = Interval {
-            low: if measured.may_be_smaller { f64::NEG_INFINITY } else { estimate.low },
-            high: if measured.may_be_larger { f64::INFINITY } else { estimate.high },
+            low: if may_be_smaller { f64::NEG_INFINITY } else { estimate.low },
+            high: if may_be_larger { f64::INFINITY } else { estimate.high },
         };
-        let is_open = measured.may_be_smaller || measured.may_be_larger;
+        let is_open = may_be_smaller || may_be_larger;
         match bounds::verdict(check, certain) {
             Verdict::Inconclusive if is_open => {
-                found(Verdict::NotTestable, format!("{figure}, without {missing}, which could change that"))
+                found(Verdict::NotTestable, format!("{figure}, without {missing}, which could change the verdict"))
             }
-            verdict if is_open => found(verdict, format!("{figure}, without {missing}, which could not change that")),
+            verdict if is_open => {
+                found(verdict, format!("{figure}, without {missing}, which could not change the verdict"))
+            }
             verdict if missing.is_empty() => found(verdict, figure),
             verdict => found(verdict, format!("{figure}, without {missing}")),
         }
     }
 
-    /// What a reader is told of the check.
     pub(super) fn decision(&self, check: &Check) -> CheckDecision {
         CheckDecision {
             says: check.says.clone(),
@@ -112,16 +110,15 @@ impl<'a> Finding<'a> {
     }
 }
 
-/// `0.076x (95 %: 0.071x to 0.08x) where at most 0.5x was asked; published 0.08x`.
+/// `0.076x (95 %: 0.071x to 0.08x), required at most 0.5x; published 0.08x`.
 fn in_words(check: &Check, estimate: Estimate, show: &impl Fn(f64) -> String) -> String {
     let Estimate { value, low, high } = estimate;
     let published = check.published.map_or(String::new(), |published| format!("; published {}", show(published)));
-    let asked = bounds::asked(check, show);
+    let required = bounds::in_words(check, show);
     let interval = range(&show(low), &show(high));
-    format!("{} (95 %: {interval}) where {asked} was asked{published}", show(value))
+    format!("{} (95 %: {interval}), required {required}{published}", show(value))
 }
 
-/// A ratio as it is written.
 pub(super) fn times(ratio: f64) -> String {
     format!("{}x", number(ratio))
 }

@@ -1,87 +1,154 @@
-//! What is wrong with the checks and figures of a study: selections that no arm meets, or several where one is meant. For
-//! whoever writes a study; it looks at the plan alone.
+//! Checks the selections of claims and figures against the arms of the study, before anything is measured: a selection
+//! that is empty, or has several arms where one is required. The command line calls it when it reads a study.
 
-use super::each::common_values;
-use crate::plan::{Arm, Check, Factor, Operand, Rule, Scale, Selection, Study, Take};
+use iolane::{Error, Result};
 
-/// A line for each thing that is wrong; empty if all is right. A check has to be right at both scales, a figure may be
-/// for one of them.
-pub fn lint(study: &Study) -> Vec<String> {
-    let (scaled, full) = match (study.arms(Scale::Scaled), study.arms(Scale::Full)) {
-        (Ok(scaled), Ok(full)) => (scaled, full),
-        (Err(error), _) | (_, Err(error)) => return vec![error.to_string()],
-    };
-    let is_empty = |select: &Selection| [&scaled, &full].iter().all(|arms| select.of(arms, |arm| arm).is_empty());
-    let empty = study.figures.iter().filter(|figure| is_empty(&figure.select));
-    let mut wrong: Vec<String> =
-        empty.map(|figure| format!("figure {}: no arm is selected at either scale", figure.id)).collect();
-    for (arms, scale) in [(&scaled, "scaled"), (&full, "full")] {
-        for claim in &study.claims {
-            for check in &claim.checks {
-                let said = |what| format!("{scale}: claim {}: check `{}`: {what}", claim.id, check.says);
-                wrong.extend(of_check(check, arms).into_iter().map(said));
-            }
-        }
-    }
-    wrong
+use super::values::common_values;
+use crate::plan::{Arm, Check, Factor, FactorValue, Operand, Rule, Scale, Selection, Study, Take};
+
+/// What [`lint`] found, one line each.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Lint {
+    /// Checks that no measurement can decide, and figures without arms.
+    pub errors: Vec<String>,
+    /// Checks that one of the two scales cannot decide because it has not all of their arms.
+    pub notes: Vec<String>,
 }
 
-fn of_check(check: &Check, arms: &[Arm]) -> Vec<String> {
+/// Checks every claim and figure of a study at both scales. Finds nothing if [`Study::arms`] fails at one of them.
+pub fn lint(study: &Study) -> Lint {
+    let mut lint = Lint::default();
+    let [Ok(scaled), Ok(full)] = Scale::ALL.map(|scale| study.arms(scale).map(|arms| (scale, arms))) else {
+        return lint;
+    };
+    let scales = [scaled, full];
+    for figure in &study.figures {
+        if scales.iter().all(|(_, arms)| selected(&figure.select, arms).is_empty()) {
+            lint.errors.push(format!("figure {}: `where` selects no arm at either scale", figure.id));
+        }
+    }
+    for claim in &study.claims {
+        for check in &claim.checks {
+            let [scaled, full] = scales.each_ref().map(|(_, arms)| of_check(check, arms));
+            let is_undecidable =
+                scaled.as_ref().is_some_and(Fault::is_missing) && full.as_ref().is_some_and(Fault::is_missing);
+            let mut texts: Vec<String> = Vec::new();
+            for ((scale, _), fault) in scales.iter().zip([scaled, full]) {
+                let Some(fault) = fault else { continue };
+                let what = format!("claim {}: check `{}`: {}", claim.id, check.says, fault.text());
+                if fault.is_missing() && !is_undecidable {
+                    lint.notes.push(format!("{what} at scale `{}`", scale.name()));
+                } else if !texts.contains(&what) {
+                    texts.push(what);
+                }
+            }
+            lint.errors.append(&mut texts);
+        }
+    }
+    lint
+}
+
+/// # Errors
+/// `Usage` with the errors that [`lint`] finds; `file` is the study's name in the message.
+pub fn require_testable(study: &Study, file: &str) -> Result<()> {
+    let errors = lint(study).errors;
+    match errors.is_empty() {
+        true => Ok(()),
+        false => Err(Error::usage(file, errors.join("; ")).remedy("docs/studies.md describes `where` and `take`")),
+    }
+}
+
+/// What is wrong with a check at one scale.
+enum Fault {
+    /// The scale has not all arms of the check.
+    Missing(String),
+    /// More arms could not mend it.
+    Ambiguous(String),
+}
+
+impl Fault {
+    fn is_missing(&self) -> bool {
+        matches!(self, Self::Missing(_))
+    }
+
+    fn text(&self) -> &str {
+        match self {
+            Self::Missing(text) | Self::Ambiguous(text) => text,
+        }
+    }
+}
+
+fn of_check(check: &Check, arms: &[Arm]) -> Option<Fault> {
     match &check.rule {
         Rule::Ratio { of, to, each, .. } => of_operands(&[of, to], *each, arms),
         Rule::Value { of, each, .. } => of_operands(&[of], *each, arms),
-        Rule::Crossing { of, to, along, .. } => {
-            let mut wrong = of_operands(&[of, to], Some(*along), arms);
-            let selected = [of, to].map(|operand| operand.select.of(arms, |arm| arm));
-            let numbers = selected.iter().flatten().all(|arm| arm.number(*along).is_some());
-            if !numbers || common_values(*along, &selected).len() < 2 {
-                wrong.push("a crossing needs two numbers or more to lie between".into());
-            }
-            wrong
-        }
+        Rule::Crossing { of, to, along, .. } => of_crossing([of, to], *along, arms),
         Rule::Order { of, published_order, .. } => {
-            let names = published_order.iter().map(|published| published.path.as_str());
-            let wrong = names.filter_map(|name| of_path(of, name, arms));
-            let too_few = (published_order.len() < 3).then(|| "an order needs three paths or more".into());
-            wrong.chain(too_few).collect()
+            if published_order.len() < 3 {
+                return Some(Fault::Ambiguous("an order needs three or more paths".into()));
+            }
+            published_order.iter().find_map(|published| of_path(of, &published.path, arms))
         }
     }
 }
 
-fn of_path(select: &Selection, name: &str, arms: &[Arm]) -> Option<String> {
-    match select.of(arms, |arm| arm).into_iter().filter(|arm| arm.name == name).count() {
+fn of_crossing(operands: [&Operand; 2], along: Factor, arms: &[Arm]) -> Option<Fault> {
+    let lists = operands.map(|operand| selected(&operand.select, arms));
+    if lists.iter().flatten().any(|arm| arm.number(along).is_none()) {
+        return Some(Fault::Ambiguous("a crossing needs a factor whose values are numbers".into()));
+    }
+    if let Some(fault) = of_operands(&operands, Some(along), arms) {
+        return Some(fault);
+    }
+    let has_range = common_values(along, &lists).len() >= 2;
+    (!has_range).then(|| Fault::Missing("a crossing needs two or more values to lie between".into()))
+}
+
+fn of_path(select: &Selection, name: &str, arms: &[Arm]) -> Option<Fault> {
+    match selected(select, arms).into_iter().filter(|arm| arm.name == name).count() {
         1 => None,
-        count => Some(format!("{count} arms of {name} are selected where one is meant")),
+        0 => Some(Fault::Missing(format!("`of` selects no arm of {name}"))),
+        count => Some(Fault::Ambiguous(format!("`of` selects {count} arms of {name} where an order needs one"))),
     }
 }
 
-fn of_operands(operands: &[&Operand], each: Option<Factor>, arms: &[Arm]) -> Vec<String> {
-    let selected: Vec<Vec<&Arm>> = operands.iter().map(|operand| operand.select.of(arms, |arm| arm)).collect();
-    if let Some(empty) = selected.iter().position(Vec::is_empty) {
-        return vec![format!("no arm is selected by `{}`", ["of", "to"][empty])];
+fn of_operands(operands: &[&Operand], each: Option<Factor>, arms: &[Arm]) -> Option<Fault> {
+    let lists: Vec<Vec<&Arm>> = operands.iter().map(|operand| selected(&operand.select, arms)).collect();
+    if let Some(empty) = lists.iter().position(Vec::is_empty) {
+        return Some(Fault::Missing(format!("`{}` selects no arm", ["of", "to"][empty])));
     }
-    let Some(factor) = each else {
-        return operands.iter().zip(&selected).filter_map(|(operand, arms)| of_take(operand.take, arms)).collect();
+    let take_fault = |lists: &[Vec<&Arm>]| {
+        operands.iter().zip(lists).zip(["of", "to"]).find_map(|((operand, arms), key)| of_take(operand.take, key, arms))
     };
-    let values = common_values(factor, &selected);
+    let Some(factor) = each else { return take_fault(&lists) };
+    let values = common_values(factor, &lists);
     if values.is_empty() {
-        return vec!["the two sides have no value in common".into()];
+        return Some(Fault::Missing("`of` and `to` have no value of the factor in common".into()));
     }
-    let here = |arms: &Vec<&Arm>, value: &String| -> Vec<Arm> {
-        arms.iter().filter(|arm| arm.shown(factor) == *value).map(|arm| (*arm).clone()).collect()
-    };
-    let mut wrong = Vec::new();
-    for value in &values {
-        for (operand, arms) in operands.iter().zip(&selected) {
-            let here = here(arms, value);
-            wrong.extend(of_take(operand.take, &here.iter().collect::<Vec<_>>()));
-        }
-    }
-    wrong
+    values.iter().find_map(|value| {
+        let lists: Vec<Vec<&Arm>> = lists.iter().map(|arms| with_value(arms, factor, value)).collect();
+        take_fault(&lists)
+    })
 }
 
-fn of_take(take: Take, arms: &[&Arm]) -> Option<String> {
-    let names = || arms.iter().map(|arm| arm.to_string()).collect::<Vec<_>>().join("; ");
-    (take == Take::Only && arms.len() > 1)
-        .then(|| format!("{} arms are selected where one is meant: {}", arms.len(), names()))
+fn with_value<'a>(arms: &[&'a Arm], factor: Factor, value: &FactorValue) -> Vec<&'a Arm> {
+    arms.iter().copied().filter(|arm| arm.value(factor) == *value).collect()
+}
+
+fn of_take(take: Take, key: &str, arms: &[&Arm]) -> Option<Fault> {
+    const NAMES_MAX: usize = 3;
+    if take != Take::Only || arms.len() <= 1 {
+        return None;
+    }
+    let names: Vec<String> = arms.iter().take(NAMES_MAX).map(|arm| arm.to_string()).collect();
+    let more = if arms.len() > NAMES_MAX { "; ..." } else { "" };
+    let count = arms.len();
+    Some(Fault::Ambiguous(format!(
+        "`{key}` selects {count} arms ({}{more}): narrow `where` to one, or set `take` to \"largest\" or \"smallest\"",
+        names.join("; ")
+    )))
+}
+
+fn selected<'a>(select: &Selection, arms: &'a [Arm]) -> Vec<&'a Arm> {
+    select.of(arms, |arm| arm)
 }

@@ -1,33 +1,34 @@
-//! The rule `order`: how well the order of the paths agrees with the published one.
+//! The rule `order`: agreement of the order of the paths with the published order.
 
-use super::Finding;
-use super::evidence::{ByRepeat, Candidate, Missing, at, common_repeats};
-use super::finding::Measured;
+use super::evidence::{ArmEvidence, ByRepeat, at, common_repeats};
+use super::finding::{Computed, Finding};
+use super::missing::Missing;
+use crate::format::{number, quantity};
 use crate::plan::{Check, Metric, PublishedValue};
-use crate::quantity::{number, quantity};
 use crate::stats::{estimate_rank_correlation, median};
 
-/// Two paths stand in their order or not, and no correlation tells more.
+/// The correlation of two paths is 1 or -1 and has no interval.
 const PATHS_MIN: usize = 3;
 
-/// The rank correlation of the arms, one for each path, with the published values.
+/// The rank correlation of the arms, one for each path, with the published values. It is computed without missing arms
+/// while the others make up more than half of the pairs.
 pub(super) fn find<'a>(
     check: &Check,
     metric: Metric,
-    arms: &[Candidate<'a>],
+    arms: &[ArmEvidence<'a>],
     published: &[PublishedValue],
 ) -> Finding<'a> {
     let mut missing = Missing::default();
     let mut measured: Vec<(&PublishedValue, ByRepeat)> = Vec::new();
     for path in published {
-        let named: Vec<&Candidate<'a>> = arms.iter().filter(|arm| arm.arm().name == path.path).collect();
-        let [candidate] = named[..] else {
-            let why = format!("the study's file has {} arms of {} to order where one is meant", named.len(), path.path);
+        let named: Vec<&ArmEvidence<'a>> = arms.iter().filter(|arm| arm.arm().name == path.path).collect();
+        let [arm] = named[..] else {
+            let why = format!("the study file selects {} arms of {} where an order needs one", named.len(), path.path);
             return Finding::not_testable(why);
         };
-        match candidate.values(metric) {
+        match arm.values(metric) {
             Ok(values) => measured.push((path, values)),
-            Err(reason) => missing.add(reason, candidate.arm()),
+            Err(reason) => missing.add(reason, arm.arm()),
         }
     }
     if measured.len() < PATHS_MIN || 2 * pairs(measured.len()) <= pairs(published.len()) {
@@ -44,7 +45,7 @@ pub(super) fn find<'a>(
     shown.sort_by(|(a, _), (b, _)| a.total_cmp(b));
     let figures: Vec<String> =
         shown.into_iter().map(|(value, path)| format!("{path} {}", quantity(metric, value))).collect();
-    let measured = Measured {
+    let computed = Computed {
         estimate: estimate_rank_correlation(&order, &values),
         figures: figures.join(", "),
         repeats: repeats.len(),
@@ -52,10 +53,9 @@ pub(super) fn find<'a>(
         may_be_smaller: false,
         missing,
     };
-    Finding::judge(check, measured, number)
+    Finding::compare(check, computed, number)
 }
 
-/// How many pairs so many items make.
 fn pairs(items: usize) -> usize {
     items * items.saturating_sub(1) / 2
 }

@@ -1,16 +1,15 @@
 //! The rule `ratio`: a metric of one operand over that of another, paired by repeat.
 
-use super::Finding;
-use super::evidence::{Candidate, Standing, at, common_repeats};
-use super::finding::{Measured, times};
+use super::evidence::{ArmEvidence, at, common_repeats};
+use super::finding::{Computed, Finding, times};
+use super::operand::OperandValues;
+use crate::format::quantity;
 use crate::plan::{Check, Metric, Operand};
-use crate::quantity::quantity;
 use crate::stats::estimate_ratio;
 
-/// The ratio of the first of two operands, with its arms, to the second.
-pub(super) fn find<'a>(check: &Check, metric: Metric, sides: [(&Operand, &Vec<Candidate<'a>>); 2]) -> Finding<'a> {
+pub(super) fn find<'a>(check: &Check, metric: Metric, sides: [(&Operand, &Vec<ArmEvidence<'a>>); 2]) -> Finding<'a> {
     let about = [sides[0].1.as_slice(), sides[1].1].concat();
-    let [of, to] = sides.map(|(operand, arms)| Standing::of(operand, metric, arms, &about));
+    let [of, to] = sides.map(|(operand, arms)| OperandValues::of(operand, metric, arms, &about));
     let (of, to) = match (of, to) {
         (Ok(of), Ok(to)) => (of, to),
         (Err(of), Err(to)) if !of.missing.is_empty() && !to.missing.is_empty() => {
@@ -25,11 +24,11 @@ pub(super) fn find<'a>(check: &Check, metric: Metric, sides: [(&Operand, &Vec<Ca
         return Finding::nothing_common();
     }
     let (above, below) = (at(&of.values, &repeats), at(&to.values, &repeats));
-    let shown = |side: &Standing<'_>| format!("{} ({})", quantity(metric, side.median(&repeats)), side.label);
+    let shown = |side: &OperandValues<'_>| format!("{} ({})", quantity(metric, side.median(&repeats)), side.label);
     let mut missing = of.missing.clone();
     missing.merge(&to.missing);
-    let measured = Measured {
-        // What is divided by 0 in one repeat has no median either.
+    let computed = Computed {
+        // A ratio to 0 in one repeat leaves no median.
         estimate: below.iter().all(|value| *value != 0.0).then(|| estimate_ratio(&above, &below)),
         figures: format!("{} against {}", shown(&of), shown(&to)),
         repeats: repeats.len(),
@@ -37,5 +36,5 @@ pub(super) fn find<'a>(check: &Check, metric: Metric, sides: [(&Operand, &Vec<Ca
         may_be_smaller: of.may_be_smaller() || to.may_be_larger(),
         missing,
     };
-    Finding::judge(check, measured, times)
+    Finding::compare(check, computed, times)
 }

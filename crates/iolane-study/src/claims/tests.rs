@@ -1,10 +1,13 @@
-//! Each rule and each verdict on a study of three paths, both ways; the built-in studies are in `tests/claims.rs`.
+//! Each rule and each verdict on a study of three paths; `tests/claims` covers the built-in studies.
 
 use serde_json::json;
 
 use super::*;
-use crate::plan::{Arm, Scale};
-use crate::records::{ArmResults, LeftOut, Row};
+use crate::plan::{Arm, Scale, Study};
+use crate::rows::{ArmResults, LeftOut, Results, Row, Warning};
+use crate::stats::Estimate;
+use iolane_measure::figures::RunFigure;
+use iolane_measure::telemetry::{Sourced, Unavailable};
 
 /// A study of paths a, b and c at depths 1, 4 and 16 with one claim of these checks.
 fn study(checks: &str) -> Study {
@@ -27,7 +30,7 @@ fn study(checks: &str) -> Study {
     Study::parse(&text, "small").unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A check; the factors of both sides are written by the caller.
+/// A study with one check.
 fn check(rule: &str) -> Study {
     study(&format!("[[claim.check]]\nsays = \"a over b\"\n{rule}"))
 }
@@ -39,12 +42,12 @@ const A_OVER_B_AT_16: &str = r#"
     to = { where = { path = "b", depth = 16 } }
 "#;
 
-/// IOPS of a row; a whole second is measured, so that I/Os are I/Os per second.
+/// Sets the IOPS of a row.
 fn iops(row: &mut Row, value: f64) {
     (row.ios, row.elapsed_s) = ((value * 1000.0) as u64, 1000.0);
 }
 
-/// What a run of an arm gives: a row to fill, or a reason to leave the arm out.
+/// Fills the row of a run, or returns a reason to leave the arm out.
 type Fill<'a> = &'a dyn Fn(&mut Row) -> Result<(), &'static str>;
 
 fn results(study: &Study, repeats: u32, fill: Fill<'_>) -> Results {
@@ -65,7 +68,7 @@ fn results(study: &Study, repeats: u32, fill: Fill<'_>) -> Results {
     results
 }
 
-/// The one claim of a study, measured so often.
+/// The decision on the only claim of a study with this number of repeats.
 fn decided(study: &Study, repeats: u32, fill: Fill<'_>) -> Decision {
     let results = results(study, repeats, fill);
     let [decision] = <[Decision; 1]>::try_from(decide(study, &results)).unwrap();
@@ -77,7 +80,7 @@ fn shared_noise(repeat: u32) -> f64 {
     [1.0, 0.9, 1.1, 0.8, 1.05][repeat as usize % 5]
 }
 
-/// Noise of an arm's own.
+/// Independent noise of each arm.
 fn own_noise(row: &Row, size: f64) -> f64 {
     let place = row.arm.name.as_bytes()[0] as u32 * 3 + row.repeat * 7;
     1.0 + size * (f64::from(place % 11) / 5.0 - 1.0)
@@ -96,11 +99,11 @@ fn plain(row: &mut Row) -> Result<(), &'static str> {
 }
 
 #[test]
-fn a_ratio_within_its_bounds_holds_and_says_figures_that_can_be_checked() {
+fn a_ratio_within_its_bounds_holds_and_shows_the_figures_behind_it() {
     let study = check(&format!("{A_OVER_B_AT_16} at_least = 1.5\n published = 1.8"));
     let decision = decided(&study, 5, &plain);
     assert_eq!(decision.verdict, Verdict::Holds);
-    assert_eq!(decision.why, "2x (95 %: 2x to 2x) where at least 1.5x was asked; published 1.8x");
+    assert_eq!(decision.why, "2x (95 %: 2x to 2x), required at least 1.5x; published 1.8x");
     assert_eq!(decision.measured.as_deref(), Some("3.2 k IOPS (a) against 1.6 k IOPS (b)"));
     assert_eq!((decision.published.as_str(), decision.differs.as_str()), ("a 20, b 10", "drives differ"));
     let [check] = &decision.checks[..] else { panic!("{decision:?}") };
@@ -146,7 +149,7 @@ fn repeats_are_paired_by_their_numbers() {
 #[test]
 fn fewer_than_three_common_repeats_decide_nothing() {
     let study = check(&format!("{A_OVER_B_AT_16} at_least = 1.5"));
-    for (repeats, words) in [(1, "from 1 repeat: it takes 3"), (2, "from 2 repeats: it takes 3")] {
+    for (repeats, words) in [(1, "from 1 repeat; a verdict needs 3"), (2, "from 2 repeats; a verdict needs 3")] {
         let decision = decided(&study, repeats, &plain);
         assert_eq!(decision.verdict, Verdict::Inconclusive);
         assert!(decision.why.contains(words), "{}", decision.why);
@@ -159,14 +162,14 @@ fn fewer_than_three_common_repeats_decide_nothing() {
     }
     let decision = &decide(&study, &apart)[0];
     assert_eq!((decision.verdict, &decision.measured), (Verdict::Inconclusive, &None));
-    assert_eq!(decision.why, "no repeat is common to all arms that it is about");
+    assert_eq!(decision.why, "no repeat is common to all arms of the check");
 }
 
 #[test]
-fn what_is_divided_by_nothing_is_inconclusive() {
+fn a_ratio_to_zero_is_inconclusive() {
     let study = check(&format!("{} at_most = 1.0", A_OVER_B_AT_16.replace("iops", "syscalls_per_io")));
     let decision = decided(&study, 5, &|row| {
-        row.syscalls_per_io = Some(0.0);
+        row.figures.set(RunFigure::SyscallsPerIo, Ok(Sourced::new(0.0, "test")));
         Ok(())
     });
     assert_eq!(decision.verdict, Verdict::Inconclusive);
@@ -175,7 +178,7 @@ fn what_is_divided_by_nothing_is_inconclusive() {
 }
 
 #[test]
-fn what_is_no_number_is_a_repeat_that_was_not_measured() {
+fn a_value_that_is_not_a_number_counts_as_a_missing_repeat() {
     let study = check(&format!("{} at_least = 0.9\nat_most = 1.1", A_OVER_B_AT_16.replace("iops", "mean_ns")));
     let some_broken = |broken: u32| {
         move |row: &mut Row| {
@@ -216,7 +219,7 @@ fn the_largest_and_the_smallest_are_chosen_in_each_repeat() {
 }
 
 #[test]
-fn what_was_chosen_of_several_is_named_with_what_tells_it_apart() {
+fn the_chosen_arm_of_several_is_named_with_the_factors_that_distinguish_it() {
     let study = check(
         r#"
         rule = "value"
@@ -229,19 +232,20 @@ fn what_was_chosen_of_several_is_named_with_what_tells_it_apart() {
     let decision = decided(&study, 5, &plain);
     assert_eq!(decision.measured.as_deref(), Some("3.2 k IOPS (a at depth 16)"));
     assert_eq!(decision.verdict, Verdict::Inconclusive);
-    let words = "3.2 k IOPS (95 %: 2.56 to 3.52 k IOPS) where at least 3 k IOPS was asked; published 3.5 k IOPS";
+    let words = "3.2 k IOPS (95 %: 2.56 to 3.52 k IOPS), required at least 3 k IOPS; published 3.5 k IOPS";
     assert_eq!(decision.why, words);
 }
 
 #[test]
-fn several_arms_where_one_is_meant_are_a_fault_of_the_file() {
+fn several_arms_where_one_is_required_are_an_error_in_the_file() {
     let study = check(&format!("{} at_least = 1.5", A_OVER_B_AT_16.replace(", depth = 16", "")));
     let decision = decided(&study, 5, &plain);
     assert_eq!(decision.verdict, Verdict::NotTestable);
-    assert!(decision.why.starts_with("the study's file selects 3 arms where one is meant: a "), "{}", decision.why);
+    assert!(decision.why.starts_with("the study file selects 3 arms where `take` expects one: a "), "{}", decision.why);
     let wrong = lint(&study);
-    assert_eq!(wrong.len(), 4, "both sides, at both scales: {wrong:?}");
-    assert!(wrong[0].starts_with("scaled: claim X1: check `a over b`: 3 arms are selected"), "{}", wrong[0]);
+    let [error] = &wrong.errors[..] else { panic!("one error, for both scales: {wrong:?}") };
+    assert!(error.starts_with("claim X1: check `a over b`: `of` selects 3 arms (a randread 4k depth 1; "), "{error}");
+    assert!(error.ends_with("narrow `where` to one, or set `take` to \"largest\" or \"smallest\""), "{error}");
 }
 
 #[test]
@@ -249,9 +253,19 @@ fn arms_that_the_study_does_not_have_are_not_testable() {
     let study = check(&format!("{} at_least = 1.5", A_OVER_B_AT_16.replace("depth = 16", "depth = 17")));
     let decision = decided(&study, 5, &plain);
     assert_eq!((decision.verdict, decision.measured), (Verdict::NotTestable, None));
-    assert_eq!(decision.why, "the study as it was run has no such arm");
-    assert!(lint(&study)[0].ends_with("no arm is selected by `of`"), "{:?}", lint(&study));
-    assert!(lint(&check(&format!("{A_OVER_B_AT_16} at_least = 1.5"))).is_empty());
+    assert_eq!(decision.why, "the study has no such arm at this scale");
+    assert_eq!(lint(&study).errors, ["claim X1: check `a over b`: `of` selects no arm"]);
+    assert_eq!(lint(&check(&format!("{A_OVER_B_AT_16} at_least = 1.5"))), Lint::default());
+}
+
+#[test]
+fn a_check_that_only_one_scale_can_decide_is_noted_and_is_no_error() {
+    let text = A_OVER_B_AT_16.replace("16", "64");
+    let study = check(&format!("{text} at_least = 1.5"));
+    let only_full = study.text.replace("depth = [1, 4, 16]", "depth = { scaled = [1], full = [1, 64] }");
+    let lint = lint(&Study::parse(&only_full, "small").unwrap());
+    let note = "claim X1: check `a over b`: `of` selects no arm at scale `scaled`";
+    assert_eq!((lint.errors, lint.notes), (Vec::new(), vec![note.to_owned()]));
 }
 
 #[test]
@@ -268,7 +282,7 @@ fn peers_take_no_part() {
 }
 
 #[test]
-fn a_path_that_cannot_be_had_makes_its_checks_not_testable_with_the_reason() {
+fn an_unavailable_path_makes_its_checks_not_testable_with_the_reason() {
     let study = check(&format!("{A_OVER_B_AT_16} at_least = 1.5"));
     let without_b = |row: &mut Row| if row.arm.name == "b" { Err("no such drive") } else { plain(row) };
     let decision = decided(&study, 5, &without_b);
@@ -277,7 +291,7 @@ fn a_path_that_cannot_be_had_makes_its_checks_not_testable_with_the_reason() {
 }
 
 #[test]
-fn the_largest_of_the_plan_is_meant_and_not_the_largest_that_was_measured() {
+fn max_is_the_largest_value_of_the_plan_and_not_of_the_measured_arms() {
     let study = check(&format!("{} at_least = 1.5", A_OVER_B_AT_16.replace("16", "\"max\"")));
     let without_16 = |row: &mut Row| if row.arm.depth == 16 { Err("too deep") } else { plain(row) };
     let decision = decided(&study, 5, &without_16);
@@ -286,11 +300,11 @@ fn the_largest_of_the_plan_is_meant_and_not_the_largest_that_was_measured() {
 }
 
 #[test]
-fn a_metric_that_could_not_be_had_is_named_with_what_the_runs_say_of_it() {
+fn an_unavailable_metric_is_named_with_the_reason_from_the_runs() {
     let energy = A_OVER_B_AT_16.replace("iops", "ios_per_joule");
     let decision = decided(&check(&format!("{energy} at_least = 1.5")), 5, &|row| {
-        row.warnings = vec!["no joules: the disk is slow".into()];
-        row.sources.insert("joules".into(), "unavailable: no RAPL".into());
+        row.warnings = vec![Warning::note("no joules: the disk is slow")];
+        row.figures.set::<f64>(RunFigure::Joules, Err(Unavailable::new("no RAPL")));
         plain(row)
     });
     assert_eq!(decision.verdict, Verdict::NotTestable);
@@ -302,7 +316,7 @@ fn a_metric_that_could_not_be_had_is_named_with_what_the_runs_say_of_it() {
     }
 }
 
-/// One of two operands' arms missing: what it could do to the ratio decides what is left of it.
+/// With an arm missing, the verdict depends on whether that arm could have changed the ratio.
 #[test]
 fn a_verdict_of_a_largest_or_smallest_stands_only_if_the_missing_could_not_change_it() {
     let best_over_b = |take: &str, bounds: &str| {
@@ -367,7 +381,7 @@ fn a_value_is_judged_in_its_own_unit() {
     };
     let decision = decided(&check(rule), 5, &takes(90_000.0));
     assert_eq!(decision.verdict, Verdict::Holds);
-    assert_eq!(decision.why, "90.2 us (95 %: 90 to 90.4 us) where at most 100 us was asked");
+    assert_eq!(decision.why, "90.2 us (95 %: 90 to 90.4 us), required at most 100 us");
     assert_eq!(decided(&check(rule), 5, &takes(100_001.0)).verdict, Verdict::DoesNotHold);
     assert_eq!(decided(&check(rule), 5, &takes(99_800.0)).verdict, Verdict::Inconclusive);
 }
@@ -406,7 +420,7 @@ fn a_check_of_each_value_has_to_hold_at_all_of_them_and_shows_the_nearest_to_fai
     let decision = decided(&each_depth(""), 5, &ratios(3.0, 1.6, 2.0));
     assert_eq!(decision.verdict, Verdict::Holds);
     assert_eq!(decision.checks[0].measured.unwrap().value, 1.6);
-    let why = "holds at all 3; closest to failing at depth 4: 1.6x (95 %: 1.6x to 1.6x) where at least 1.5x was asked";
+    let why = "holds at all 3; closest to failing at depth 4: 1.6x (95 %: 1.6x to 1.6x), required at least 1.5x";
     assert_eq!(decision.why, why);
     assert_eq!(decision.measured.as_deref(), Some("at depth 4 160 IOPS (a) against 100 IOPS (b)"));
     let decision = decided(&each_depth(""), 5, &ratios(3.0, 1.6, 1.2));
@@ -420,7 +434,7 @@ fn a_share_of_the_values_is_enough_where_the_study_says_so() {
     let two_thirds = each_depth("share = 0.66");
     assert_eq!(decided(&two_thirds, 5, &ratios(3.0, 1.6, 1.2)).verdict, Verdict::Holds);
     assert_eq!(decided(&two_thirds, 5, &ratios(3.0, 1.1, 1.2)).verdict, Verdict::DoesNotHold);
-    // 0.9 of 10 is 9: no last bit may decide it.
+    // Rounding of the product must not decide.
     assert_eq!(decided(&each_depth("share = 0.3333333333333333"), 5, &ratios(1.0, 1.0, 2.0)).verdict, Verdict::Holds);
 }
 
@@ -435,7 +449,7 @@ fn values_that_are_not_clear_count_for_neither_side() {
     };
     let decision = decided(&each_depth(""), 5, &noisy_at_16);
     assert_eq!(decision.verdict, Verdict::Inconclusive, "{}", decision.why);
-    assert!(decision.why.starts_with("holds at 2 of 3, not clear at depth 16"), "{}", decision.why);
+    assert!(decision.why.starts_with("holds at 2 of 3, inconclusive at depth 16"), "{}", decision.why);
     assert_eq!(decided(&each_depth("share = 0.66"), 5, &noisy_at_16).verdict, Verdict::Holds);
 }
 
@@ -449,7 +463,7 @@ fn where_a_check_fails_a_value_that_fails_is_shown_and_not_one_that_is_not_clear
         Ok(())
     });
     assert_eq!(decision.verdict, Verdict::DoesNotHold);
-    let why = "holds at 1 of 3, fails at depth 1, not clear at depth 16; worst at depth 1: 1.4x";
+    let why = "holds at 1 of 3, fails at depth 1, inconclusive at depth 16; worst at depth 1: 1.4x";
     assert!(decision.why.starts_with(why), "{}", decision.why);
 }
 
@@ -495,9 +509,9 @@ fn an_order_holds_if_it_correlates_with_the_published_one() {
     let decision = decided(&check(ORDER), 5, &takes(5e3, 7e3, 9e3));
     assert_eq!(decision.verdict, Verdict::Holds);
     assert_eq!(decision.measured.as_deref(), Some("a 5 us, b 7 us, c 9 us"));
-    assert_eq!(decision.why, "1 (95 %: 1 to 1) where at least 0.8 was asked");
+    assert_eq!(decision.why, "1 (95 %: 1 to 1), required at least 0.8");
     assert_eq!(decided(&check(ORDER), 5, &takes(9e3, 7e3, 5e3)).verdict, Verdict::DoesNotHold);
-    assert!(lint(&check(ORDER)).is_empty());
+    assert_eq!(lint(&check(ORDER)), Lint::default());
 }
 
 #[test]
@@ -522,7 +536,7 @@ fn an_order_is_decided_on_what_there_is_while_that_is_more_than_half_of_its_pair
         r#"
         name = "small"
         title = "five paths"
-        paths = {{ a = "libaio", b = "psync", c = "io_uring", d = "io_uring+cpoll", e = "io_uring+spoll" }}
+        paths = {{ a = "libaio", b = "psync", c = "io_uring", d = "io_uring+iopoll", e = "io_uring+sqpoll" }}
         [[group]]
         path = ["a", "b", "c", "d", "e"]
         [[claim]]
@@ -548,7 +562,7 @@ fn an_order_is_decided_on_what_there_is_while_that_is_more_than_half_of_its_pair
     };
     let decision = decided(&study, 5, &without(&["d"]));
     assert_eq!(decision.verdict, Verdict::Holds, "6 of 10 pairs");
-    assert!(decision.why.ends_with("was asked, without d (1 arm: not here)"), "{}", decision.why);
+    assert!(decision.why.ends_with(", required at least 0.8, without d (1 arm: not here)"), "{}", decision.why);
     let decision = decided(&study, 5, &without(&["d", "e"]));
     assert_eq!(decision.verdict, Verdict::NotTestable, "3 of 10 pairs");
     assert_eq!(decision.why, "not measured: d, e (2 arms: not here)");
@@ -559,8 +573,9 @@ fn an_order_needs_one_arm_for_each_path() {
     let study = check(&ORDER.replace("depth = 1 ", ""));
     let decision = decided(&study, 5, &takes(1.0, 2.0, 3.0));
     assert_eq!(decision.verdict, Verdict::NotTestable);
-    assert_eq!(decision.why, "the study's file has 3 arms of a to order where one is meant");
-    assert_eq!(lint(&study).len(), 6, "three paths, two scales");
+    assert_eq!(decision.why, "the study file selects 3 arms of a where an order needs one");
+    let fault = "`of` selects 3 arms of a where an order needs one";
+    assert_eq!(lint(&study).errors, [format!("claim X1: check `a over b`: {fault}")]);
 }
 
 fn crossing_of(bounds: &str) -> Study {
@@ -581,13 +596,13 @@ fn a_crossing_within_its_bounds_holds_and_elsewhere_does_not() {
     let decision = decided(&crossing_of("at_least = 4\nat_most = 16\npublished = 12"), 5, &ratios(2.0, 2.0, 0.5));
     assert_eq!(decision.verdict, Verdict::Holds);
     assert_eq!(decision.checks[0].measured.unwrap().value.round(), 8.0);
-    let why = "falls below at a depth of 8 (95 %: 8 to 8) where 4 to 16 was asked; published 12";
+    let why = "falls below at a depth of 8 (95 %: 8 to 8), required 4 to 16; published 12";
     assert_eq!(decision.why, why);
     for bounds in ["at_least = 9", "at_most = 7"] {
         assert_eq!(decided(&crossing_of(bounds), 5, &ratios(2.0, 2.0, 0.5)).verdict, Verdict::DoesNotHold);
     }
     assert_eq!(decided(&crossing_of("at_most = 16"), 2, &ratios(2.0, 2.0, 0.5)).verdict, Verdict::Inconclusive);
-    assert!(lint(&crossing_of("at_most = 16")).is_empty());
+    assert_eq!(lint(&crossing_of("at_most = 16")), Lint::default());
 }
 
 #[test]
@@ -606,7 +621,7 @@ fn a_curve_that_is_not_above_at_first_does_not_cross() {
     assert_eq!(decided(&crossing_of("at_most = 16"), 5, &ratios(0.5, 0.5, 0.5)).verdict, Verdict::DoesNotHold);
     let decision = decided(&crossing_of("at_most = 16"), 5, &ratios(0.5, 2.0, 2.0));
     assert_eq!(decision.verdict, Verdict::DoesNotHold);
-    assert_eq!(decision.why, "is not above at first: at depth 1 it is 0.5x");
+    assert_eq!(decision.why, "does not start above: at depth 1 it is 0.5x");
     let decision = decided(&crossing_of("at_most = 16"), 2, &ratios(0.5, 0.5, 0.5));
     assert_eq!(decision.verdict, Verdict::Inconclusive, "{}", decision.why);
 }
@@ -633,14 +648,18 @@ fn a_gap_before_a_crossing_leaves_it_open_and_one_beyond_does_not() {
     assert_eq!(decided(&study, 5, &without(16, (2.0, 0.5, 0.5))).verdict, Verdict::Holds);
     let decision = decided(&study, 5, &without(4, (2.0, 0.5, 0.5)));
     assert_eq!(decision.verdict, Verdict::NotTestable);
-    assert!(decision.why.ends_with("without a, b (2 arms: not here), which could change that"), "{}", decision.why);
+    assert!(
+        decision.why.ends_with("without a, b (2 arms: not here), which could change the verdict"),
+        "{}",
+        decision.why
+    );
     assert_eq!(decided(&study, 5, &without(16, (2.0, 2.0, 0.5))).verdict, Verdict::NotTestable);
     let only_one_left = |row: &mut Row| if row.arm.depth > 1 { Err("not here") } else { plain(row) };
     assert_eq!(decided(&study, 5, &only_one_left).verdict, Verdict::NotTestable);
 }
 
 #[test]
-fn a_crossing_along_what_is_no_number_is_a_fault_of_the_file() {
+fn a_crossing_along_what_is_no_number_is_an_error_in_the_file() {
     let study = crossing_of("at_most = 16");
     let text = r#"
         rule = "crossing"
@@ -652,12 +671,12 @@ fn a_crossing_along_what_is_no_number_is_a_fault_of_the_file() {
     "#;
     let decision = decided(&check(text), 5, &plain);
     assert_eq!(decision.verdict, Verdict::NotTestable);
-    assert!(decision.why.contains("along what is no number, such as randread"), "{}", decision.why);
-    assert!(lint(&check(text))[0].ends_with("a crossing needs two numbers or more to lie between"));
-    assert!(lint(&study).is_empty());
+    assert!(decision.why.contains("along values that are not numbers, such as randread"), "{}", decision.why);
+    assert!(lint(&check(text)).errors[0].ends_with("a crossing needs a factor whose values are numbers"));
+    assert_eq!(lint(&study), Lint::default());
 }
 
-/// A claim of two checks: a over b at depth 1 and at depth 16, at least 1.5 each.
+/// A claim with two checks: a over b at depth 1 and at depth 16, each at least 1.5.
 fn two_checks() -> Study {
     let check = |depth: u32| {
         let rule = A_OVER_B_AT_16.replace("16", &depth.to_string());
@@ -684,7 +703,7 @@ fn a_claim_needs_all_its_checks_and_one_failure_outweighs_what_is_not_known() {
     assert!(decision.why.starts_with("1 of 2 checks failed; worst: at 16: 1x"), "{}", decision.why);
     let decision = decided(&two_checks(), 5, &without(None, Some(2.0)));
     assert_eq!(decision.verdict, Verdict::NotTestable);
-    let why = "1 of 2 checks not testable: not measured: a, b (2 arms: not here); what does hold so far: at 16";
+    let why = "1 of 2 checks not testable: not measured: a, b (2 arms: not here); checks that hold: at 16";
     assert_eq!(decision.why, why);
     assert_eq!(
         decision.checks.iter().map(|check| check.verdict).collect::<Vec<_>>(),
@@ -708,10 +727,10 @@ fn a_claim_with_an_unclear_check_is_inconclusive_unless_another_fails() {
 }
 
 #[test]
-fn a_figure_without_arms_is_a_fault_of_the_file() {
+fn a_figure_without_arms_is_an_error_in_the_file() {
     let figure = "[[figure]]\nid = \"1\"\ntitle = \"t\"\nwhere = { depth = 17 }\nx = \"depth\"\ny = \"iops\"";
     let study = study(&format!("[[claim.check]]\nsays = \"s\"\n{A_OVER_B_AT_16} at_least = 1\n{figure}"));
-    assert_eq!(lint(&study), ["figure 1: no arm is selected at either scale"]);
+    assert_eq!(lint(&study).errors, ["figure 1: `where` selects no arm at either scale"]);
 }
 
 #[test]
@@ -728,22 +747,21 @@ fn a_decision_is_written_with_the_words_of_its_verdict() {
 }
 
 #[test]
-fn a_claim_of_energy_says_who_told_the_joules() {
+fn a_claim_about_energy_names_the_source_of_the_joules() {
     let energy = check(&format!("{} at_least = 1.5", A_OVER_B_AT_16.replace("iops", "ios_per_joule")));
-    let by = |source: &str| {
+    let by = |joules: Sourced<f64>| {
         decided(&energy, 5, &|row| {
             plain(row)?;
-            row.joules = Some(10.0);
-            row.sources.insert("joules".into(), source.into());
+            row.figures.set(RunFigure::Joules, Ok(joules.clone()));
             Ok(())
         })
     };
-    let measured = by("RAPL, processor packages only");
+    let measured = by(Sourced::new(10.0, "RAPL, processor packages only"));
     assert_eq!(measured.verdict, Verdict::Holds);
-    let why = "2x (95 %: 2x to 2x) where at least 1.5x was asked; joules by RAPL, processor packages only";
+    let why = "2x (95 %: 2x to 2x), required at least 1.5x; joules by RAPL, processor packages only";
     assert_eq!((measured.why.as_str(), measured.checks[0].why.as_str()), (why, why));
-    let modelled = by("modelled: idle=40,core=8").why;
-    assert!(modelled.ends_with("asked; joules modelled: idle=40,core=8"), "{modelled}");
+    let modelled = by(Sourced::new(10.0, "idle=40,core=8").modelled()).why;
+    assert!(modelled.ends_with("required at least 1.5x; joules modelled: idle=40,core=8"), "{modelled}");
     let iops = decided(&check(&format!("{A_OVER_B_AT_16} at_least = 1.5")), 5, &plain);
     assert!(!iops.why.contains("joules"), "{}", iops.why);
 }

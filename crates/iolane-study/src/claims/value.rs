@@ -1,15 +1,14 @@
-//! The rule `value`: a metric itself.
+//! The rule `value`: the metric of one operand.
 
-use super::Finding;
-use super::evidence::{Candidate, Standing};
-use super::finding::Measured;
+use super::evidence::ArmEvidence;
+use super::finding::{Computed, Finding};
+use super::operand::OperandValues;
+use crate::format::quantity;
 use crate::plan::{Check, Metric, Operand};
-use crate::quantity::quantity;
 use crate::stats::estimate_median;
 
-/// The metric of an operand with its arms.
-pub(super) fn find<'a>(check: &Check, metric: Metric, of: &Operand, arms: &[Candidate<'a>]) -> Finding<'a> {
-    let of = match Standing::of(of, metric, arms, arms) {
+pub(super) fn find<'a>(check: &Check, metric: Metric, of: &Operand, arms: &[ArmEvidence<'a>]) -> Finding<'a> {
+    let of = match OperandValues::of(of, metric, arms, arms) {
         Ok(of) => of,
         Err(finding) => return finding,
     };
@@ -19,7 +18,7 @@ pub(super) fn find<'a>(check: &Check, metric: Metric, of: &Operand, arms: &[Cand
     }
     let estimate = estimate_median(&sample);
     let (may_be_larger, may_be_smaller) = (of.may_be_larger(), of.may_be_smaller());
-    let measured = Measured {
+    let computed = Computed {
         estimate: Some(estimate),
         figures: format!("{} ({})", quantity(metric, estimate.value), of.label),
         repeats: sample.len(),
@@ -27,5 +26,5 @@ pub(super) fn find<'a>(check: &Check, metric: Metric, of: &Operand, arms: &[Cand
         may_be_smaller,
         missing: of.missing,
     };
-    Finding::judge(check, measured, |value| quantity(metric, value))
+    Finding::compare(check, computed, |value| quantity(metric, value))
 }

@@ -1,171 +1,220 @@
-//! What differs between the machines and the settings of results: every fact that `study.json` tells of them, in words.
+//! The differences between the machines and the settings of results: every fact in `study.json`, in words.
 
+use iolane::units::Bytes;
+use iolane_measure::host::{DeviceHost, FileSystem, Host, HugePages, Limit, Mitigations};
 use serde::Serialize;
-use serde_json::Value;
 
-use crate::report::Loaded;
+use crate::results::{Loaded, StudyReport};
+use crate::run_record::TargetRecord;
 
-/// A fact of the machine or of the settings, where folders differ in it.
+/// A fact about the machine or the settings that differs between folders.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// What it is of.
+    /// The name of the fact.
     pub what: &'static str,
-    /// How it is in each folder; `not told` where its kernel or its version of iolane did not say.
+    /// Its value in each folder; `not told` where the kernel or that version of iolane did not report it.
     pub values: Vec<String>,
 }
 
-/// The facts that are not the same in all folders, settings first.
+/// The facts that differ between folders, settings first.
 pub(super) fn differences(folders: &[Loaded]) -> Vec<Difference> {
-    let facts = FACTS.iter().map(|fact| Difference {
-        what: fact.what,
-        values: folders.iter().map(|folder| fact.shown(&folder.json)).collect(),
-    });
-    facts.filter(|difference| difference.values.iter().any(|value| *value != difference.values[0])).collect()
+    let of_each: Vec<Vec<Fact>> = folders.iter().map(|folder| facts(&folder.document)).collect();
+    let Some(first) = of_each.first() else { return Vec::new() };
+    let difference = |(index, (what, _)): (usize, &Fact)| Difference {
+        what,
+        values: of_each.iter().map(|facts| facts[index].1.clone().unwrap_or_else(|| "not told".into())).collect(),
+    };
+    let all = first.iter().enumerate().map(difference);
+    all.filter(|difference| difference.values.iter().any(|value| *value != difference.values[0])).collect()
 }
 
-/// A fact, and where `study.json` has it.
-struct Fact {
-    what: &'static str,
-    pointer: &'static str,
-    show: fn(&Value) -> Option<String>,
+/// A fact and its value in words; `None` where the kernel or that version of iolane did not report it.
+type Fact = (&'static str, Option<String>);
+
+/// The facts of a folder, in the same order for each folder.
+fn facts(report: &StudyReport) -> Vec<Fact> {
+    let mut facts = settings(report);
+    facts.extend(host(&report.host.host));
+    facts.extend(device(report.host.device.clone().unwrap_or_default()));
+    facts
 }
 
-impl Fact {
-    fn shown(&self, json: &Value) -> String {
-        json.pointer(self.pointer).and_then(self.show).unwrap_or_else(|| "not told".into())
+fn settings(report: &StudyReport) -> Vec<Fact> {
+    let seconds = |seconds: f64| Some(format!("{seconds:.2} s"));
+    vec![
+        ("study", Some(report.name.clone())),
+        ("scale", Some(report.scale.name().into())),
+        ("targets", Some(report.targets.iter().map(target).collect::<Vec<_>>().join(", "))),
+        ("repeats", plain(Some(report.repeats))),
+        ("runtime", seconds(report.runtime_s)),
+        ("warm-up", seconds(report.warmup_s)),
+        ("pinned to CPUs", report.cpus.clone()),
+        ("submission threads", report.sqpoll_cpus.clone()),
+        ("seed", plain(Some(report.seed))),
+    ]
+}
+
+/// Names every field, so that the compiler demands a fact for each new one.
+fn host(host: &Host) -> Vec<Fact> {
+    let Host {
+        iolane_version,
+        command_line: _,
+        arch,
+        kernel_release,
+        kernel_version,
+        cpu_model,
+        cpus_online,
+        governor,
+        smt,
+        hypervisor,
+        mitigations: of_mitigations,
+        memory_bytes,
+        huge_pages,
+        io_uring_disabled,
+        memlock_bytes,
+        nofile,
+        iommu_groups,
+    } = host;
+    let HugePages { count, page_bytes } = huge_pages.unwrap_or(HugePages { count: 0, page_bytes: 0 });
+    vec![
+        ("iolane", text(iolane_version)),
+        ("kernel", text(kernel_release)),
+        ("kernel build", text(kernel_version)),
+        ("architecture", text(arch)),
+        ("processor", cpu_model.clone()),
+        ("CPUs online", cpus_online.clone()),
+        ("governor", governor.clone()),
+        ("SMT", yes_no(*smt)),
+        ("virtual machine", yes_no(*hypervisor)),
+        ("mitigations", of_mitigations.as_ref().map(mitigations)),
+        ("memory", memory_bytes.map(gibibytes)),
+        ("huge pages", plain(huge_pages.map(|_| count))),
+        ("huge page bytes", plain(huge_pages.map(|_| page_bytes))),
+        ("io_uring_disabled", plain(*io_uring_disabled)),
+        ("locked memory", memlock_bytes.map(|limit| of_limit(limit, gibibytes))),
+        ("descriptors", nofile.map(|limit| of_limit(limit, |count| count.to_string()))),
+        ("IOMMU groups", plain(*iommu_groups)),
+    ]
+}
+
+fn device(device: DeviceHost) -> Vec<Fact> {
+    let DeviceHost {
+        name,
+        model,
+        scheduler,
+        io_poll,
+        nr_requests,
+        logical_block_bytes,
+        rotational,
+        numa_node,
+        poll_queues,
+        file_system,
+    } = device;
+    let (kind, mount_point) = match file_system {
+        Some(FileSystem { kind, mount_point }) => (Some(kind), Some(mount_point)),
+        None => (None, None),
+    };
+    vec![
+        ("device", name),
+        ("device model", model),
+        ("scheduler", scheduler),
+        ("can be polled", yes_no(io_poll)),
+        ("poll queues", plain(poll_queues)),
+        ("nr_requests", plain(nr_requests)),
+        ("logical block", plain(logical_block_bytes)),
+        ("rotational", yes_no(rotational)),
+        ("NUMA node", plain(numa_node)),
+        ("file system", kind),
+        ("mounted at", mount_point),
+    ]
+}
+
+fn text(text: &str) -> Option<String> {
+    Some(text.to_owned()).filter(|text| !text.is_empty())
+}
+
+fn plain(value: Option<impl ToString>) -> Option<String> {
+    value.map(|value| value.to_string())
+}
+
+fn yes_no(value: Option<bool>) -> Option<String> {
+    value.map(|yes| if yes { "yes" } else { "no" }.into())
+}
+
+/// Rounded: how much memory a kernel reserves differs, and such a difference is irrelevant.
+fn gibibytes(bytes: u64) -> String {
+    format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64)
+}
+
+fn of_limit(limit: Limit, value: impl Fn(u64) -> String) -> String {
+    match limit {
+        Limit::AtMost(most) => value(most),
+        Limit::Unlimited => "unlimited".into(),
     }
 }
 
-const fn fact(what: &'static str, pointer: &'static str, show: fn(&Value) -> Option<String>) -> Fact {
-    Fact { what, pointer, show }
-}
-
-const FACTS: &[Fact] = &[
-    fact("study", "/name", plain),
-    fact("scale", "/scale", plain),
-    fact("targets", "/targets", targets),
-    fact("repeats", "/repeats", plain),
-    fact("runtime", "/runtime_s", seconds),
-    fact("warm-up", "/warmup_s", seconds),
-    fact("pinned to cpus", "/cpus", plain),
-    fact("submission threads", "/spoll_cpus", plain),
-    fact("seed", "/seed", plain),
-    fact("iolane", "/host/iolane_version", plain),
-    fact("kernel", "/host/kernel_release", plain),
-    fact("kernel build", "/host/kernel_version", plain),
-    fact("architecture", "/host/arch", plain),
-    fact("processor", "/host/cpu_model", plain),
-    fact("cpus online", "/host/cpus_online", plain),
-    fact("governor", "/host/governor", plain),
-    fact("SMT", "/host/smt", plain),
-    fact("virtual machine", "/host/hypervisor", plain),
-    fact("mitigations", "/host/mitigations", mitigations),
-    fact("memory", "/host/memory_bytes", gibibytes),
-    fact("huge pages", "/host/huge_pages/count", plain),
-    fact("huge page bytes", "/host/huge_pages/page_bytes", plain),
-    fact("io_uring_disabled", "/host/io_uring_disabled", plain),
-    fact("locked memory", "/host/memlock_bytes", gibibytes),
-    fact("descriptors", "/host/nofile", plain),
-    fact("IOMMU groups", "/host/iommu_groups", plain),
-    fact("device", "/host/device/name", plain),
-    fact("device model", "/host/device/model", plain),
-    fact("scheduler", "/host/device/scheduler", plain),
-    fact("can be polled", "/host/device/io_poll", plain),
-    fact("poll queues", "/host/device/poll_queues", plain),
-    fact("nr_requests", "/host/device/nr_requests", plain),
-    fact("logical block", "/host/device/logical_block_bytes", plain),
-    fact("rotational", "/host/device/rotational", plain),
-    fact("NUMA node", "/host/device/numa_node", plain),
-    fact("file system", "/host/device/file_system/kind", plain),
-    fact("mounted at", "/host/device/file_system/mount_point", plain),
-];
-
-fn plain(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Number(number) => Some(number.to_string()),
-        Value::Bool(yes) => Some(if *yes { "yes" } else { "no" }.into()),
-        Value::Null | Value::Array(_) | Value::Object(_) => None,
-    }
-}
-
-fn seconds(value: &Value) -> Option<String> {
-    Some(format!("{:.2} s", value.as_f64()?))
-}
-
-/// Kernels keep some of a machine's memory for themselves, each another part: no difference that matters.
-fn gibibytes(value: &Value) -> Option<String> {
-    match value.as_f64() {
-        Some(bytes) => Some(format!("{:.1} GiB", bytes / (1u64 << 30) as f64)),
-        None => plain(value),
-    }
-}
-
-fn mitigations(value: &Value) -> Option<String> {
-    let count = |state: &str| value[state].as_u64();
-    let mut text = format!("{} mitigated, {} vulnerable", count("mitigated")?, count("vulnerable")?);
-    if let Some(option) = value["boot_option"].as_str() {
+fn mitigations(of: &Mitigations) -> String {
+    let mut text = format!("{} mitigated, {} vulnerable", of.mitigated, of.vulnerable);
+    if let Some(option) = &of.boot_option {
         text.push_str(&format!(", mitigations={option}"));
     }
-    Some(text)
+    text
 }
 
-fn targets(value: &Value) -> Option<String> {
-    let target = |target: &Value| {
-        let (name, kind) = (target["name"].as_str()?, target["kind"].as_str()?);
-        let bytes = iolane::units::Bytes(target["bytes"].as_u64()?);
-        let cached = if target["direct"].as_bool()? { "" } else { ", through the page cache" };
-        Some(format!("{name} ({bytes} {kind}, blocks of {}{cached})", target["block_bytes"].as_u64()?))
-    };
-    Some(value.as_array()?.iter().map(target).collect::<Option<Vec<_>>>()?.join(", "))
+fn target(target: &TargetRecord) -> String {
+    let TargetRecord { kind, name, bytes, block_bytes, direct } = target;
+    let cached = if *direct { "" } else { ", through the page cache" };
+    format!("{name} ({} {kind}, blocks of {block_bytes}{cached})", Bytes(*bytes))
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
-    use crate::telemetry::{DeviceHost, Host};
+    use crate::run_record::HostRecord;
 
-    fn shown(what: &str, json: &Value) -> String {
-        FACTS.iter().find(|fact| fact.what == what).unwrap().shown(json)
-    }
-
-    /// What is in the record of a host and in no fact would differ in silence.
-    #[test]
-    fn every_fact_of_the_host_and_its_device_is_compared_but_the_command_line() {
-        let host = serde_json::to_value(Host::gather()).unwrap();
-        let device = serde_json::to_value(DeviceHost::default()).unwrap();
-        let keys = |place: &str, value: &Value| -> Vec<String> {
-            value.as_object().unwrap().keys().map(|key| format!("{place}/{key}")).collect()
-        };
-        let all = [keys("/host", &host), keys("/host/device", &device)].concat();
-        let is_compared = |key: &&String| {
-            FACTS.iter().any(|fact| fact.pointer == key.as_str() || fact.pointer.starts_with(&format!("{key}/")))
-        };
-        let left_out: Vec<&String> = all.iter().filter(|key| !is_compared(key)).collect();
-        assert_eq!(left_out, ["/host/command_line"]);
+    fn value(facts: &[Fact], what: &str) -> String {
+        facts.iter().find(|(name, _)| *name == what).unwrap().1.clone().unwrap_or_else(|| "not told".into())
     }
 
     #[test]
-    fn facts_are_told_in_words() {
-        let json = json!({
-            "runtime_s": 0.2,
-            "targets": [
-                {"kind": "block", "name": "nvme0", "bytes": 1u64 << 30, "block_bytes": 512, "direct": true},
-                {"kind": "file", "name": "f", "bytes": 4096, "block_bytes": 512, "direct": false},
-            ],
-            "host": {
-                "smt": false, "memory_bytes": 2_092_000_000u64, "memlock_bytes": "unlimited",
-                "mitigations": {"mitigated": 3, "vulnerable": 2, "boot_option": "off"},
-            },
+    fn facts_are_in_words() {
+        let of = |kind: &str, name: &str, bytes, direct| TargetRecord {
+            kind: kind.into(),
+            name: name.into(),
+            bytes,
+            block_bytes: 512,
+            direct,
+        };
+        assert_eq!(target(&of("block", "nvme0", 1 << 30, true)), "nvme0 (1g block, blocks of 512)");
+        assert_eq!(target(&of("file", "f", 4096, false)), "f (4k file, blocks of 512, through the page cache)");
+        let facts = host(&Host {
+            smt: Some(false),
+            memory_bytes: Some(2_092_000_000),
+            memlock_bytes: Some(Limit::Unlimited),
+            mitigations: Some(Mitigations {
+                mitigated: 3,
+                vulnerable: 2,
+                boot_option: Some("off".into()),
+                ..Mitigations::default()
+            }),
+            ..Host::default()
         });
-        assert_eq!(shown("runtime", &json), "0.20 s");
-        let targets = "nvme0 (1g block, blocks of 512), f (4k file, blocks of 512, through the page cache)";
-        assert_eq!(shown("targets", &json), targets);
-        assert_eq!((shown("SMT", &json), shown("memory", &json)), ("no".into(), "1.9 GiB".into()));
-        assert_eq!(shown("locked memory", &json), "unlimited");
-        assert_eq!(shown("mitigations", &json), "3 mitigated, 2 vulnerable, mitigations=off");
-        assert_eq!(shown("governor", &json), "not told");
+        assert_eq!((value(&facts, "SMT"), value(&facts, "memory")), ("no".into(), "1.9 GiB".into()));
+        assert_eq!(value(&facts, "locked memory"), "unlimited");
+        assert_eq!(value(&facts, "mitigations"), "3 mitigated, 2 vulnerable, mitigations=off");
+        assert_eq!(value(&facts, "governor"), "not told");
+    }
+
+    #[test]
+    fn a_machine_without_a_device_has_the_same_facts_in_the_same_order() {
+        let of = |device: Option<DeviceHost>| -> Vec<&'static str> {
+            let host = HostRecord { device, ..HostRecord::default() };
+            device_facts(&host)
+        };
+        assert_eq!(of(None), of(Some(DeviceHost { name: Some("nvme0n1".into()), ..DeviceHost::default() })));
+    }
+
+    fn device_facts(host: &HostRecord) -> Vec<&'static str> {
+        device(host.device.clone().unwrap_or_default()).into_iter().map(|(what, _)| what).collect()
     }
 }

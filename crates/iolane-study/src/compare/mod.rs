@@ -1,5 +1,5 @@
-//! Results of several folders beside each other: what differs between their machines, each arm's change, each claim's
-//! verdicts. The first folder is what the others are compared with. Made from the runs alone; it reads and prints nothing.
+//! Compares the results of several folders: differences between their machines, the change of each arm, and the
+//! verdicts of each claim. The first folder is the baseline. It is given loaded results; it reads and prints nothing.
 
 mod differences;
 
@@ -8,62 +8,59 @@ use std::collections::HashSet;
 use iolane::{Error, Result};
 use serde::Serialize;
 
+use crate::claims::Verdict;
 use crate::plan::{Arm, Metric};
-use crate::records::{ArmResults, Results};
-use crate::report::{Loaded, REPEATS_FOR_ADVICE, Skipped, load_of};
+use crate::results::{Loaded, REPEATS_FOR_ADVICE, Skipped, load_of};
+use crate::rows::{ArmResults, Results};
 use crate::stats::{Estimate, estimate_unpaired_ratio, median};
 
 pub use differences::Difference;
 
-/// Folders of results compared: schema `iolane.compare/1`, described in `docs/schema/compare.json`.
+/// A comparison of folders: schema `iolane.compare/1`, described in `docs/schema/compare.json`.
 #[derive(Debug, Clone, Serialize)]
 pub struct Comparison {
     schema: &'static str,
-    /// The folders, in the order they were named.
     pub folders: Vec<Folder>,
-    /// What differs between their machines and settings.
+    /// Differences between their machines and settings.
     pub differences: Vec<Difference>,
-    /// Every arm that a folder has, by load, depth, and path.
+    /// Every arm of any folder, by load, depth, and path.
     pub arms: Vec<ArmComparison>,
-    /// Arms that some folders have and others do not.
+    /// Arms that some folders lack.
     pub not_compared: Vec<Missing>,
-    /// The verdicts of every claim that a folder has.
+    /// The verdicts of every claim of any folder.
     pub claims: Vec<ClaimComparison>,
-    /// What a reader should know before believing the figures.
+    /// What to know before trusting the figures.
     pub warnings: Vec<String>,
 }
 
-/// A folder, and how it stands to the first.
+/// A folder, and its comparison with the first.
 #[derive(Debug, Clone, Serialize)]
 pub struct Folder {
-    /// The folder, as it was named.
+    /// The folder as the user named it.
     pub folder: String,
-    /// The end of it, where that tells the folders apart.
+    /// A short name that distinguishes the folder from the others.
     pub label: String,
-    /// The study.
     pub name: String,
-    /// Arms that were measured.
+    /// The number of arms that were measured.
     pub arms: usize,
-    /// Runs of each.
+    /// Repeats of each arm.
     pub repeats: usize,
-    /// Seconds of each run.
     pub runtime_s: f64,
-    /// How its IOPS are to the first folder's; `None` for that one.
+    /// Its IOPS compared with the first folder; `None` for the first.
     pub changes: Option<Changes>,
-    /// The same in a sentence.
+    /// The comparison as a sentence.
     pub summary: Option<String>,
 }
 
-/// How many arms changed, by IOPS.
+/// The number of arms that changed in IOPS.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Changes {
     /// Arms that both folders have.
     pub compared: usize,
-    /// Of those, shown to be faster.
+    /// Arms that are shown to be faster.
     pub faster: usize,
-    /// Shown to be slower.
+    /// Arms that are shown to be slower.
     pub slower: usize,
-    /// Neither.
     pub no_difference_shown: usize,
     /// The largest gain that is shown.
     pub largest_gain: Option<Extreme>,
@@ -71,51 +68,49 @@ pub struct Changes {
     pub largest_loss: Option<Extreme>,
 }
 
-/// The arm that changed most.
+/// The arm with the largest change.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Extreme {
-    /// The arm, in words.
+    /// The arm in words.
     pub arm: String,
-    /// Its IOPS to those in the first folder.
+    /// Its IOPS as a ratio to those in the first folder.
     pub ratio: f64,
 }
 
-/// An arm in each folder.
 #[derive(Debug, Clone, Serialize)]
 pub struct ArmComparison {
-    /// The arm.
     #[serde(flatten)]
     pub arm: Arm,
-    /// What it is in each folder, in their order; `None` where it was not measured.
+    /// The arm's figures by folder; `None` where it was not measured.
     pub folders: Vec<Option<Cell>>,
 }
 
-/// An arm in a folder; the ratios are to the first folder's figures, and `None` in that one and where it has no such arm.
+/// An arm in one folder. Ratios are relative to the first folder; `None` in the first, and where it lacks the arm.
 #[derive(Debug, Clone, Serialize)]
 pub struct Cell {
     /// I/Os per second, the median of the repeats.
     pub iops: f64,
-    /// 99th percentile of latency in nanoseconds, the median of the repeats'; `None` where a peer does not tell.
+    /// 99th percentile of latency in nanoseconds, the median of the repeats; `None` where a peer does not report it.
     pub p99_ns: Option<f64>,
-    /// IOPS to the first folder's.
+    /// IOPS relative to the first folder.
     pub iops_ratio: Option<Ratio>,
-    /// 99th percentile to the first folder's.
+    /// 99th percentile relative to the first folder.
     pub p99_ratio: Option<Ratio>,
-    /// What the IOPS show.
+    /// The change that the IOPS show.
     pub change: Option<Change>,
 }
 
-/// A ratio to the first folder's figure, of the medians of the repeats.
+/// A ratio to the first folder's figure, between the medians of the repeats.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Ratio {
     /// The ratio, with its 95 % interval.
     #[serde(flatten)]
     pub estimate: Estimate,
-    /// Whether a difference is shown: the interval leaves 1 out, and there are three repeats or more on both sides.
+    /// Whether a difference is shown: the interval excludes 1, and both sides have at least three repeats.
     pub shown: bool,
 }
 
-/// What a ratio of IOPS shows.
+/// The change that a ratio of IOPS shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum Change {
     /// The whole 95 % interval is above 1.
@@ -124,38 +119,35 @@ pub enum Change {
     /// The whole interval is below 1.
     #[serde(rename = "slower")]
     Slower,
-    /// The interval holds 1, or there are too few repeats for one.
+    /// The interval includes 1, or there are too few repeats for an interval.
     #[serde(rename = "no difference shown")]
     NoDifferenceShown,
 }
 
-/// Arms of one path that a folder does not have, for one reason, though another folder has them.
+/// Arms of one path that one folder lacks, for one reason, and another folder has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Missing {
-    /// The path, as the study calls it.
+    /// The path's name in the study.
     pub path: String,
-    /// How many arms of it.
+    /// The number of arms.
     pub arms: usize,
-    /// The first of them.
+    /// The first of the arms.
     pub which: String,
-    /// The label of the folder that does not have them.
+    /// The label of the folder that lacks them.
     pub folder: String,
-    /// Why.
     pub reason: String,
-    /// What to do about it; empty if nothing is known to help.
+    /// How to fix it; empty if no remedy is known.
     pub remedy: String,
 }
 
-/// A claim in each folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ClaimComparison {
-    /// The claim's name.
     pub id: String,
-    /// The claim, in a line.
+    /// The claim as a sentence.
     pub says: String,
-    /// The verdict of each folder; `None` where its study does not have the claim.
-    pub verdicts: Vec<Option<String>>,
-    /// Whether they differ.
+    /// The verdict by folder; `None` where its study does not have the claim.
+    pub verdicts: Vec<Option<Verdict>>,
+    /// Whether the verdicts differ.
     pub changed: bool,
 }
 
@@ -163,7 +155,7 @@ impl Comparison {
     /// Compares each folder with the first.
     ///
     /// # Errors
-    /// `Usage` with fewer than two folders, and for one of another study that has no arm in common with the first.
+    /// `Usage` with fewer than two folders, and for a folder of another study that has no arm in common with the first.
     pub fn new(loaded: &[Loaded]) -> Result<Self> {
         if loaded.len() < 2 {
             return Err(Error::usage("comparing", "there is one folder").remedy("name two or more"));
@@ -194,8 +186,8 @@ impl Comparison {
     }
 }
 
-/// The ends of the folders' names; where those are not all different what is left of the whole names without what they
-/// begin and end with in common: `linux-6.1` and `linux-7.2` of `linux-6.1/results/x` and `linux-7.2/results/x`.
+/// Short names of the folders: the last part of each name, or, where those are not unique, the whole names without
+/// their common beginning and end: `linux-6.1` and `linux-7.2` for `linux-6.1/results/x` and `linux-7.2/results/x`.
 fn labels(loaded: &[Loaded]) -> Vec<String> {
     let parts = |loaded: &Loaded| -> Vec<String> {
         loaded.folder.components().map(|part| part.as_os_str().to_string_lossy().into()).collect()
@@ -216,22 +208,22 @@ fn labels(loaded: &[Loaded]) -> Vec<String> {
     }
 }
 
-/// How many of their first parts all names have in common.
+/// The number of leading parts that all names share.
 fn in_common(names: &[Vec<String>]) -> usize {
     let is_common =
         |at: &usize| names.iter().all(|parts| parts.get(*at).is_some_and(|part| names[0].get(*at) == Some(part)));
     (0..).take_while(is_common).count()
 }
 
-/// Whether two arms are one.
+/// Whether two arms are the same one.
 type IsSame = fn(&Arm, &Arm) -> bool;
 
-/// Studies have names of their own for paths.
+/// Ignores the name: each study names its paths.
 fn does_the_same(a: &Arm, b: &Arm) -> bool {
     *a == Arm { name: a.name.clone(), ..b.clone() }
 }
 
-/// The arms of all folders, each once.
+/// The arms of all folders, without duplicates.
 fn arms(results: &[Results], is_same: IsSame) -> Vec<ArmComparison> {
     let mut all: Vec<&Arm> = Vec::new();
     for arm in results.iter().flat_map(|results| &results.arms) {
@@ -275,7 +267,7 @@ impl Cell {
 }
 
 impl Ratio {
-    /// `None` without a repeat, and where one has 0 or none of the figure.
+    /// `None` without repeats, or where a repeat lacks the figure or has 0.
     fn new(here: &[f64], first: &[f64]) -> Option<Self> {
         let repeats = here.len().min(first.len());
         if repeats == 0 || !here.iter().chain(first).all(|value| *value > 0.0) {
@@ -350,7 +342,7 @@ impl Changes {
     }
 }
 
-/// What folders do not have of what another has.
+/// What a folder lacks and another has.
 fn missing(arms: &[ArmComparison], loaded: &[Loaded], labels: &[String]) -> Vec<Missing> {
     let mut all: Vec<Missing> = Vec::new();
     for (index, folder) in loaded.iter().enumerate() {
@@ -369,12 +361,12 @@ fn missing(arms: &[ArmComparison], loaded: &[Loaded], labels: &[String]) -> Vec<
             }
         }
     }
-    // Stable: those of one path stay in the order of the folders.
+    // A stable sort: arms of one path stay in the order of the folders.
     all.sort_by(|a, b| a.path.cmp(&b.path));
     all
 }
 
-/// Why a folder does not have an arm, and what would help. A study tells reasons by path, and names one arm of each.
+/// Why a folder lacks an arm, and how to fix it. A study groups reasons by path, and names one arm of each.
 fn why_missing(arm: &Arm, folder: &Loaded) -> (String, String) {
     let skipped = &folder.document.skipped;
     let of_path: Vec<&Skipped> = skipped.iter().filter(|skipped| skipped.path == arm.label()).collect();
@@ -398,7 +390,7 @@ fn claims(loaded: &[Loaded]) -> Vec<ClaimComparison> {
                 all.push(ClaimComparison { id: claim.id.clone(), says: claim.says.clone(), verdicts, changed: false });
                 all.len() - 1
             });
-            all[at].verdicts[index] = Some(claim.verdict.clone());
+            all[at].verdicts[index] = Some(claim.verdict);
         }
     }
     for claim in &mut all {
@@ -407,8 +399,8 @@ fn claims(loaded: &[Loaded]) -> Vec<ClaimComparison> {
     all
 }
 
-/// With so many repeats a side every tenth arm that is the same shows a difference (two of the 20 ways to deal six
-/// values), with five every thirtieth.
+/// With this many repeats on each side, one in ten arms that are equal shows a difference (two of the 20 ways to split
+/// six values); with five repeats, about one in thirty.
 const REPEATS_FEW: usize = 3;
 
 fn warnings(loaded: &[Loaded], labels: &[String]) -> Vec<String> {
@@ -416,15 +408,16 @@ fn warnings(loaded: &[Loaded], labels: &[String]) -> Vec<String> {
     for (folder, label) in loaded.iter().zip(labels) {
         if !folder.document.complete {
             let repeats = folder.document.repeats;
-            warnings.push(format!("{label} was interrupted: {repeats} repeats of it are whole"));
+            warnings.push(format!("{label} was interrupted: {repeats} of its repeats are complete"));
         }
     }
     match loaded.iter().map(|folder| folder.document.repeats).min() {
         Some(repeats) if repeats < REPEATS_FOR_ADVICE => warnings.push(format!(
-            "with fewer than {REPEATS_FOR_ADVICE} repeats chance cannot be told from difference: no difference is shown"
+            "with fewer than {REPEATS_FOR_ADVICE} repeats a difference cannot be distinguished from chance: \
+             none is shown"
         )),
         Some(REPEATS_FEW) => warnings.push(format!(
-            "with {REPEATS_FEW} repeats every tenth arm shows a difference by chance alone, with 5 every thirtieth"
+            "with {REPEATS_FEW} repeats one in ten arms shows a difference by chance, with 5 one in thirty"
         )),
         _ => {}
     }

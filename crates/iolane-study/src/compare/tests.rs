@@ -1,10 +1,10 @@
-//! Comparisons of results made up by hand.
+//! Comparisons of simulated results.
 
 use serde_json::{Value, json};
 
 use super::*;
-use crate::records::Row;
-use crate::workload::Access;
+use crate::rows::Row;
+use iolane_measure::workload::Access;
 
 fn arm(name: &str) -> Arm {
     Arm {
@@ -20,7 +20,7 @@ fn arm(name: &str) -> Arm {
     }
 }
 
-/// Results in a folder: arms with the IOPS of their repeats; latencies are the inverse.
+/// Results in a folder: arms with the IOPS of each repeat; latencies are the inverse.
 fn results(folder: &str, arms: &[(Arm, &[u64])]) -> Loaded {
     let row = |arm: &Arm, (repeat, iops): (usize, &u64)| {
         let mut row = Row { ios: *iops, elapsed_s: 1.0, ..Row::new(arm.clone(), repeat as u32) };
@@ -31,22 +31,19 @@ fn results(folder: &str, arms: &[(Arm, &[u64])]) -> Loaded {
     let json = json!({
         "schema": "iolane.study/1", "name": "survey", "title": "", "complete": true,
         "repeats": arms.iter().map(|(_, iops)| iops.len()).max().unwrap_or(0), "runtime_s": 1.0,
-        "skipped": [], "claims": [], "records": {"crc32": 0},
+        "skipped": [], "claims": [], "scale": "scaled", "records": {"file": "records.parquet", "rows": 0, "crc32": 0},
     });
-    let loaded = Loaded {
-        folder: folder.into(),
-        document: serde_json::from_value(json.clone()).unwrap(),
-        rows: rows.collect(),
-        json,
-    };
+    let loaded =
+        Loaded { folder: folder.into(), document: serde_json::from_value(json).unwrap(), rows: rows.collect() };
     assert!(loaded.document.complete);
     loaded
 }
 
-/// As if its study.json had this in it.
+/// The results with this value in their study.json.
 fn with(mut loaded: Loaded, key: &str, value: Value) -> Loaded {
-    loaded.json[key] = value;
-    loaded.document = serde_json::from_value(loaded.json.clone()).unwrap();
+    let mut json = serde_json::to_value(&loaded.document).unwrap();
+    json[key] = value;
+    loaded.document = serde_json::from_value(json).unwrap();
     loaded
 }
 
@@ -126,7 +123,7 @@ fn two_repeats_show_no_difference_and_three_come_with_a_warning() {
     assert!(two.warnings[0].contains("fewer than 3 repeats"), "{:?}", two.warnings);
     let three = pair(3);
     assert_eq!(changes(&three).faster, 1);
-    assert!(three.warnings[0].contains("every tenth arm"), "{:?}", three.warnings);
+    assert!(three.warnings[0].contains("one in ten arms"), "{:?}", three.warnings);
     assert!(pair(5).warnings.is_empty());
 }
 
@@ -192,7 +189,7 @@ fn claims_show_the_verdict_of_each_folder_and_whether_it_changed() {
     };
     let two = Comparison::new(&[a.clone(), b.clone()]).unwrap();
     assert_eq!(verdicts(&two), [("S1".into(), true), ("S2".into(), false)]);
-    assert_eq!(two.claims[0].verdicts, [Some("holds".into()), Some("does not hold".into())]);
+    assert_eq!(two.claims[0].verdicts, [Some(Verdict::Holds), Some(Verdict::DoesNotHold)]);
     let three = Comparison::new(&[a, b, c]).unwrap();
     assert_eq!(verdicts(&three), [("S1".into(), true), ("S2".into(), true)]);
     assert_eq!(three.claims[1].verdicts[2], None);
@@ -207,5 +204,5 @@ fn an_arm_without_a_single_request_has_no_ratio_and_an_interruption_is_told() {
     let null = comparison.arms.iter().find(|arm| arm.arm.name == "null").unwrap();
     assert_eq!(null.folders[1].as_ref().unwrap().change, None);
     assert_eq!(changes(&comparison).compared, 1);
-    assert_eq!(comparison.warnings, ["b was interrupted: 5 repeats of it are whole"]);
+    assert_eq!(comparison.warnings, ["b was interrupted: 5 of its repeats are complete"]);
 }

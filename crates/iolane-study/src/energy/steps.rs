@@ -1,36 +1,34 @@
-//! Load steps that a study makes for an external meter: every cpu busy and idle by turns, in a pattern that looks like
-//! nothing else. By them the meter's trace is laid over the study afterwards. Sessions make them between runs.
+//! Load steps for an external meter: all CPUs alternate between busy and idle in a distinctive pattern, by which `align`
+//! finds the study in the meter's trace. Sessions make them between runs.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-/// Barker's code of length 13, which is like itself at no other place, between pauses that show the idle machine.
+/// The Barker code of length 13, which has minimal autocorrelation, between pauses that show idle power.
 const CODE: &str = "00111110011010100";
-/// Seconds of each digit: three samples of a meter that tells one a second.
+/// Seconds per digit: three samples of a meter with one sample per second.
 const CHIP_S: f64 = 3.0;
-/// How often a stop is looked for.
+/// Interval at which `stop` is checked.
 const TICK: Duration = Duration::from_millis(50);
 
-/// One pattern of load, as it was made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LoadSteps {
-    /// When it began, in seconds since 1970.
+    /// Unix time of its start, in seconds.
     pub started_unix_s: f64,
-    /// Seconds of each digit of the code.
+    /// Seconds per digit of the code.
     pub chip_s: f64,
-    /// `1`: every cpu was busy; `0`: none was.
+    /// `1`: all CPUs busy; `0`: all idle.
     pub code: String,
 }
 
 impl LoadSteps {
-    /// One that begins then.
     pub fn at(started_unix_s: f64) -> Self {
         Self { started_unix_s, chip_s: CHIP_S, code: CODE.into() }
     }
 
-    /// Whether it can be: what a file says need not.
+    /// Whether the values are plausible; a file may contain any.
     pub(super) fn is_sound(&self) -> bool {
         let is_code = self.code.len() <= 1000 && self.code.bytes().all(|digit| [b'0', b'1'].contains(&digit));
         is_code
@@ -40,27 +38,26 @@ impl LoadSteps {
             && self.ended_unix_s().is_finite()
     }
 
-    /// Whether both are of one pattern.
+    /// Whether both have the same pattern.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         self.chip_s == other.chip_s && self.code == other.code
     }
 
-    /// Its length.
     pub fn seconds(&self) -> f64 {
         self.chip_s * self.code.len() as f64
     }
 
-    /// When it ended, in seconds since 1970.
+    /// Unix time of its end, in seconds.
     pub fn ended_unix_s(&self) -> f64 {
         self.started_unix_s + self.seconds()
     }
 
-    /// The digits as load.
+    /// The digits as load, 0 or 1.
     pub(super) fn load(&self) -> impl Iterator<Item = f64> + '_ {
         self.code.bytes().map(|digit| f64::from(u8::from(digit == b'1')))
     }
 
-    /// Which share of a time, in seconds from its start, it was busy; 0 outside of it.
+    /// The busy share of an interval, in seconds from its start; 0 outside the pattern.
     pub(super) fn busy_share(&self, from_s: f64, to_s: f64) -> f64 {
         let chip = |at_s: f64| {
             let index = (at_s / self.chip_s).floor();
@@ -77,12 +74,12 @@ impl LoadSteps {
     }
 }
 
-/// How long making them takes.
+/// How long [`make`] takes.
 pub fn duration() -> Duration {
     Duration::from_secs_f64(CHIP_S * CODE.len() as f64)
 }
 
-/// Makes them; `None` if it was stopped.
+/// Makes the load steps; `None` if stopped.
 pub fn make(stop: &AtomicBool) -> Option<LoadSteps> {
     let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let (steps, begun) = (LoadSteps::at(since_1970.as_secs_f64()), Instant::now());
@@ -96,7 +93,7 @@ pub fn make(stop: &AtomicBool) -> Option<LoadSteps> {
     (!stop.load(Ordering::Relaxed)).then_some(steps)
 }
 
-/// Keeps every cpu busy.
+/// Keeps all CPUs busy until `end`.
 fn burn(end: Instant, stop: &AtomicBool) {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let busy = || {
@@ -106,7 +103,7 @@ fn burn(end: Instant, stop: &AtomicBool) {
     };
     std::thread::scope(|scope| {
         let threads = (1..cpus).map(|_| std::thread::Builder::new().spawn_scoped(scope, busy));
-        // One that cannot be made leaves a lower step.
+        // A thread that cannot be created only makes the step lower.
         let _threads: Vec<_> = threads.collect();
         busy();
     });
@@ -127,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pattern_is_like_itself_at_no_other_place() {
+    fn the_pattern_does_not_correlate_with_its_shifts() {
         let signs: Vec<i32> = CODE.trim_matches('0').bytes().map(|digit| if digit == b'1' { 1 } else { -1 }).collect();
         for shift in 1..signs.len() {
             let likeness: i32 = signs.iter().zip(&signs[shift..]).map(|(a, b)| a * b).sum();

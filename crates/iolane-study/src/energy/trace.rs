@@ -1,27 +1,30 @@
-//! An external meter's file: what Onset's HOBOware exports of a HOBO logger, and a plain `time,watts`. Read into moments of
-//! the meter's own clock and watts; whatever it is off by, `align` finds out. No text makes it panic.
+//! Reads an external meter's file: exports of Onset's HOBOware from a HOBO logger, and plain `time,watts`. Times are those of
+//! the meter's clock; `align` corrects them. No input panics.
 
 use std::io::Read;
 use std::path::Path;
 
 use iolane::{Error, Result};
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
 
-/// A file's larger than this is none: a day at ten samples a second is 30 MiB.
+/// A day at ten samples per second takes 30 MiB.
 const BYTES_MAX: u64 = 256 << 20;
-/// A heading is among the first lines.
+/// The heading must be among the first lines.
 const HEADING_LINES: usize = 20;
 
-/// Moments, in seconds of the meter's clock, and watts; the moments ascend.
+/// Times in seconds of the meter's clock, ascending, with watts.
 pub type Samples = Vec<(f64, f64)>;
 
 /// Reads a meter's file.
 ///
 /// # Errors
-/// `Usage` if it is none; as [`parse`].
+/// `Usage` if it cannot be read, and as [`parse`].
 pub fn read(file: &Path) -> Result<Samples> {
     let shown = file.display().to_string();
-    let cannot =
-        |error: std::io::Error| Error::usage(&shown, iolane::error::describe(&error)).remedy("name the meter's CSV");
+    let cannot = |error: std::io::Error| {
+        Error::usage(&shown, iolane::error::describe(&error)).remedy("name the CSV file of the meter")
+    };
     let opened = std::fs::File::open(file).map_err(cannot)?;
     let metadata = opened.metadata().map_err(cannot)?;
     if !metadata.is_file() || metadata.len() > BYTES_MAX {
@@ -32,17 +35,17 @@ pub fn read(file: &Path) -> Result<Samples> {
     parse(&String::from_utf8_lossy(&bytes), &shown)
 }
 
-/// The samples of a meter's file; `file` is what messages call it.
+/// Parses the content of a file; `file` is its name in error messages.
 ///
 /// # Errors
-/// `Usage`, with the line, for what is no such file, and for time that does not go on.
+/// `Usage`, with the line, for another format, and for times that do not ascend.
 pub fn parse(text: &str, file: &str) -> Result<Samples> {
     let text = text.trim_start_matches('\u{feff}');
     let lines: Vec<(usize, &str)> =
         text.lines().enumerate().map(|(at, line)| (at + 1, line)).filter(|(_, line)| !line.trim().is_empty()).collect();
     let Some((columns, heading)) = columns(&lines) else {
-        return Err(Error::usage(file, "no line of it names a column of time and one of power")
-            .remedy("export it from HOBOware as CSV with active power, or write `time,watts`"));
+        return Err(Error::usage(file, "no heading names a time column and a power column")
+            .remedy("export CSV with active power from HOBOware, or write `time,watts`"));
     };
     let mut rows = Vec::new();
     for (number, line) in &lines[heading..] {
@@ -52,15 +55,15 @@ pub fn parse(text: &str, file: &str) -> Result<Samples> {
     }
     let Some((first, _)) = rows.first() else { return Err(Error::usage(file, "it has no samples")) };
     let Some(time) = Time::of(&rows[0].1.0) else {
-        return Err(at_line(file, *first, &format!("`{}` is no time", shown(&rows[0].1.0))));
+        return Err(at_line(file, *first, &format!("`{}` is not a time", shown(&rows[0].1.0))));
     };
     let read = |form: &Time| -> Result<Samples> {
         let mut samples: Samples = Vec::with_capacity(rows.len());
         for (number, (moment, watts)) in &rows {
             let at_s = form.seconds(moment);
-            let at_s = at_s.ok_or_else(|| at_line(file, *number, &format!("`{}` is no time", shown(moment))))?;
+            let at_s = at_s.ok_or_else(|| at_line(file, *number, &format!("`{}` is not a time", shown(moment))))?;
             if samples.last().is_some_and(|(last_s, _)| at_s <= *last_s) {
-                let cause = format!("time does not go on: `{}` is not after the line before", shown(moment));
+                let cause = format!("times must ascend: `{}` is not after the line before", shown(moment));
                 return Err(
                     at_line(file, *number, &cause).remedy("export it with seconds, sorted, and of one recording")
                 );
@@ -69,7 +72,7 @@ pub fn parse(text: &str, file: &str) -> Result<Samples> {
         }
         Ok(samples)
     };
-    // Of days and months that can be read in two ways, the way that leaves no month between two samples is right.
+    // If the date order is ambiguous, the reading with the shortest time span is the right one.
     let mut readings: Vec<Result<Samples>> = time.forms().iter().map(read).collect();
     let span = |samples: &Samples| samples.last().map_or(0.0, |(at_s, _)| *at_s) - samples[0].0;
     let best = (0..readings.len())
@@ -84,21 +87,21 @@ fn at_line(file: &str, number: usize, cause: &str) -> Error {
 }
 
 fn shown(text: &str) -> String {
-    crate::peers::shown(text, 40)
+    iolane_measure::process::shown(text, 40)
 }
 
-/// Where a file has what.
+/// The layout of a file.
 struct Columns {
     delimiter: char,
-    /// One column, or one of the date and one of the time of day.
+    /// One column, or date and time of day.
     time: Vec<usize>,
     watts: usize,
-    /// Watts of the unit it is in.
+    /// Watts per unit of the column.
     unit: f64,
 }
 
 impl Columns {
-    /// The moment and the watts of a line; `None` for one without watts, which a logger writes for its other events.
+    /// Time and watts of a line; `None` without watts, as loggers write for other events.
     fn row(&self, line: &str) -> std::result::Result<Option<(String, f64)>, String> {
         let cells = cells(line, self.delimiter);
         let text = |column: &usize| cells.get(*column).map_or("", |cell| cell.trim());
@@ -108,18 +111,18 @@ impl Columns {
         }
         let moment: Vec<&str> = self.time.iter().map(text).collect();
         let number = number(watts, self.delimiter).filter(|watts| (0.0..=1e6).contains(&(watts * self.unit)));
-        let number = number.ok_or_else(|| format!("`{}` is no power of a machine", shown(watts)))?;
+        let number = number.ok_or_else(|| format!("`{}` is not a plausible power", shown(watts)))?;
         Ok(Some((moment.join(" "), number * self.unit)))
     }
 }
 
-/// A number; a comma in it is the decimal one where it does not separate columns.
+/// A comma is the decimal separator unless it separates columns.
 fn number(text: &str, delimiter: char) -> Option<f64> {
     let text = if delimiter == ',' { text.replace(',', "") } else { text.replace(',', ".") };
     text.parse().ok().filter(|number: &f64| number.is_finite())
 }
 
-/// The columns, and at which line the samples begin.
+/// The layout, and the index of the first line with samples.
 fn columns(lines: &[(usize, &str)]) -> Option<(Columns, usize)> {
     for (index, (_, line)) in lines.iter().take(HEADING_LINES).enumerate() {
         for delimiter in ['\t', ';', ','] {
@@ -156,7 +159,7 @@ fn time_columns(names: &[String]) -> Option<Vec<usize>> {
     }
 }
 
-/// The column of active power, and the watts of its unit.
+/// The column of active power, and the watts per unit.
 fn power_column(names: &[String]) -> Option<(usize, f64)> {
     let lower: Vec<String> = names.iter().map(|name| name.to_lowercase()).collect();
     let active = lower.iter().position(|name| name.contains("active power") && !name.contains("reactive"));
@@ -178,7 +181,7 @@ fn power_column(names: &[String]) -> Option<(usize, f64)> {
     Some((column, unit.unwrap_or(1.0)))
 }
 
-/// The cells of a line; quotes keep a delimiter, and stand for themselves when doubled.
+/// The cells of a line; quoted cells may contain the delimiter, and doubled quotes are literal.
 fn cells(line: &str, delimiter: char) -> Vec<String> {
     let (mut cells, mut cell, mut quoted) = (Vec::new(), String::new(), false);
     let mut characters = line.chars().peekable();
@@ -197,12 +200,12 @@ fn cells(line: &str, delimiter: char) -> Vec<String> {
     cells
 }
 
-/// How moments are written.
+/// The format of times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Time {
-    /// Seconds from anywhere, or milliseconds since 1970.
+    /// Seconds from any origin, or milliseconds since 1970.
     Number,
-    /// A date in this order, and a time of day.
+    /// A date with its fields in this order, and a time of day.
     Date(Order),
 }
 
@@ -219,7 +222,7 @@ impl Time {
         [Self::Number].into_iter().chain(date).find(|form| form.seconds(text).is_some())
     }
 
-    /// The ways in which such a moment can be meant.
+    /// All formats that such a text may have.
     fn forms(self) -> Vec<Self> {
         match self {
             Self::Number => vec![self],
@@ -239,7 +242,7 @@ impl Time {
     }
 }
 
-/// `10/07/15 02:00:00 PM`, `2026-03-01T14:00:00.5+01:00`: seconds since 1970, local time taken for UTC where no zone is told.
+/// `10/07/15 02:00:00 PM`, `2026-03-01T14:00:00.5+01:00`: seconds since 1970; UTC without a zone.
 fn date_time(text: &str, order: Order) -> Option<f64> {
     let text = text.trim();
     let end = text.find(|c: char| c.is_whitespace() || c == 'T')?;
@@ -252,22 +255,20 @@ fn date_time(text: &str, order: Order) -> Option<f64> {
         Order::DayMonthYear => [c, b, a],
     };
     let year = match (year.len(), digits(year)?) {
-        (4, year) => i64::from(year),
-        (2, year) => 2000 + i64::from(year),
+        (4, year) => i16::try_from(year).ok()?,
+        (2, year) => 2000 + i16::try_from(year).ok()?,
         _ => return None,
     };
-    let (month, day) = (digits(month)?, digits(day)?);
-    if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
-        return None;
-    }
-    Some(days_since_1970(year, month, day) as f64 * 86_400.0 + time_of_day(time)?)
+    let [month, day] = [month, day].map(|text| digits(text).and_then(|number| i8::try_from(number).ok()));
+    let midnight = Date::new(year, month?, day?).ok()?.to_zoned(TimeZone::UTC).ok()?;
+    Some(midnight.timestamp().as_second() as f64 + time_of_day(time)?)
 }
 
 fn digits(text: &str) -> Option<u32> {
     (text.len() <= 4 && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok())?
 }
 
-/// Seconds of the day, in UTC where a zone is told.
+/// Seconds of the day, converted to UTC if there is a zone.
 fn time_of_day(text: &str) -> Option<f64> {
     let upper = text.trim().to_ascii_uppercase();
     let (clock, half_day) = match (upper.strip_suffix("AM"), upper.strip_suffix("PM")) {
@@ -297,7 +298,7 @@ fn time_of_day(text: &str) -> Option<f64> {
     fits.then_some(hours * 3600.0 + minutes * 60.0 + seconds - zone_s)
 }
 
-/// `Z`, `+01:00`, `-0500`, `+02`, in seconds.
+/// The offset of `Z`, `+01:00`, `-0500` or `+02` in seconds.
 fn zone(text: &str) -> Option<f64> {
     if text == "Z" {
         return Some(0.0);
@@ -310,15 +311,6 @@ fn zone(text: &str) -> Option<f64> {
         _ => return None,
     };
     Some(sign * (f64::from(hours) * 3600.0 + f64::from(minutes) * 60.0))
-}
-
-/// Days of the Gregorian calendar.
-fn days_since_1970(year: i64, month: u32, day: u32) -> i64 {
-    // The year begins in March, so that a leap day is its last.
-    let year = if month > 2 { year } else { year - 1 };
-    let of_year = (153 * ((i64::from(month) + 9) % 12) + 2) / 5 + i64::from(day) - 1;
-    let (era, in_era) = (year.div_euclid(400), year.rem_euclid(400));
-    era * 146_097 + in_era * 365 + in_era / 4 - in_era / 100 + of_year - 719_468
 }
 
 #[cfg(test)]
@@ -382,21 +374,21 @@ mod tests {
 
     #[test]
     fn time_that_does_not_go_on_is_refused_by_its_line() {
-        refused("time,watts\n1,50\n2,50\n2,50", "meter.csv line 4: time does not go on: `2`");
+        refused("time,watts\n1,50\n2,50\n2,50", "meter.csv line 4: times must ascend: `2`");
         refused("time,watts\n3,50\n2,50", "line 3");
         refused("Date Time,Power W\n10/07/15 01:00,5\n10/07/15 01:00,5", "with seconds");
     }
 
     #[test]
-    fn what_is_no_trace_is_refused_with_what_is_wrong() {
-        refused("", "no line of it names a column of time and one of power");
-        refused("Date Time,\"Power Factor, PF\"\n", "one of power");
+    fn a_file_that_is_not_a_trace_is_refused_with_the_reason() {
+        refused("", "no heading names a time column and a power column");
+        refused("Date Time,\"Power Factor, PF\"\n", "a power column");
         refused("time,watts\n", "it has no samples");
-        refused("time,watts\n1,many", "line 2: `many` is no power of a machine");
-        refused("time,watts\n1,-4", "`-4` is no power");
-        refused("time,watts\nsoon,4", "line 2: `soon` is no time");
-        refused("time,watts\n1,4\nlater,4", "line 3: `later` is no time");
-        assert!(read(Path::new("/nowhere.csv")).unwrap_err().to_string().contains("name the meter's CSV"));
+        refused("time,watts\n1,many", "line 2: `many` is not a plausible power");
+        refused("time,watts\n1,-4", "`-4` is not a plausible power");
+        refused("time,watts\nsoon,4", "line 2: `soon` is not a time");
+        refused("time,watts\n1,4\nlater,4", "line 3: `later` is not a time");
+        assert!(read(Path::new("/nowhere.csv")).unwrap_err().to_string().contains("name the CSV file of the meter"));
         assert!(read(Path::new("/dev")).unwrap_err().to_string().contains("not a file"));
     }
 
@@ -410,18 +402,12 @@ mod tests {
 
         #[test]
         fn every_moment_comes_back_in_each_order(seconds in 946_684_800..4_102_444_800_i64, order in 0..3_usize) {
-            let days = seconds.div_euclid(86_400);
-            let (mut year, mut month) = (2000, 1);
-            while days_since_1970(year + 1, 1, 1) <= days { year += 1; }
-            while month < 12 && days_since_1970(year, month + 1, 1) <= days { month += 1; }
-            let day = days - days_since_1970(year, month, 1) + 1;
-            let of_day = seconds.rem_euclid(86_400);
-            let time = format!("{:02}:{:02}:{:02}", of_day / 3600, of_day / 60 % 60, of_day % 60);
-            let (text, order) = match order {
-                0 => (format!("{year}-{month:02}-{day:02}T{time}"), Order::YearMonthDay),
-                1 => (format!("{month:02}/{day:02}/{year} {time}"), Order::MonthDayYear),
-                _ => (format!("{day:02}.{month:02}.{year} {time}"), Order::DayMonthYear),
-            };
+            let (format, order) = [
+                ("%Y-%m-%dT%H:%M:%S", Order::YearMonthDay),
+                ("%m/%d/%Y %H:%M:%S", Order::MonthDayYear),
+                ("%d.%m.%Y %H:%M:%S", Order::DayMonthYear),
+            ][order];
+            let text = jiff::Timestamp::from_second(seconds).unwrap().strftime(format).to_string();
             prop_assert_eq!(Time::Date(order).seconds(&text), Some(seconds as f64), "{}", text);
         }
     }

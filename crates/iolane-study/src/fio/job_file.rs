@@ -1,5 +1,5 @@
-//! The form of fio's job files: sections of `key=value` lines, read into sections of entries that know their line.
-//! What the keys mean, `translate` says; nothing here knows one, and no bytes make it panic.
+//! The syntax of fio's job files: sections of `key=value` lines, parsed into entries with line numbers. `options` knows
+//! the keys. No input panics.
 
 use std::fs::File;
 use std::io::Read;
@@ -8,45 +8,40 @@ use std::path::Path;
 use iolane::units::Bytes;
 use iolane::{Error, Result};
 
-/// The largest file read, 1 MiB: far more than the 4096 jobs that fio takes need.
+/// 1 MiB: far more than the 4096 jobs that fio accepts.
 const FILE_BYTES_MAX: usize = 1 << 20;
 
-/// The longest line, which is fio's own limit (`OPT_LEN_MAX` in its `parse.h`, less the end of the string).
+/// fio's own limit (`OPT_LEN_MAX` in its `parse.h`, minus the terminator).
 const LINE_BYTES_MAX: usize = 4095;
 
-/// A job file, in parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobFile {
-    /// What it is called in messages, in printable characters.
+    /// Its name in error messages, with control characters replaced.
     pub name: String,
-    /// Its sections, in the order they stand; `[global]` may occur more than once.
+    /// In the order of the file; `[global]` may occur more than once.
     pub sections: Vec<Section>,
 }
 
-/// A section and what stands under it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {
-    /// What stands between the brackets.
     pub name: String,
-    /// The line of its name, from 1.
+    /// The line of its header, from 1.
     pub line: u32,
-    /// Its entries, in order.
     pub entries: Vec<Entry>,
 }
 
-/// One `key=value`, or a key alone.
+/// One `key=value`, or a key without a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// In fio's letters, which are small ones.
     pub key: String,
-    /// What stands behind the `=`, without blanks around it; `None` if there is no `=`.
+    /// Trimmed; `None` without `=`.
     pub value: Option<String>,
-    /// Its line, from 1.
+    /// From 1.
     pub line: u32,
 }
 
 impl Section {
-    /// Whether it holds for the jobs that follow, and is none itself. As in fio, a name that begins so is enough.
+    /// Whether it applies to the jobs that follow instead of being one. fio too checks only the start of the name.
     pub fn is_global(&self) -> bool {
         self.name.starts_with("global")
     }
@@ -63,24 +58,24 @@ impl JobFile {
         let read = File::open(file).and_then(|file| file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes));
         read.map_err(|error| {
             Error::usage(format!("job file {}", shown(&name)), iolane::error::describe(&error))
-                .remedy("check the name; what is to be measured is named with --target")
+                .remedy("check the name of the job file; targets are named with --target")
         })?;
         Self::parse(&name, &bytes)
     }
 
-    /// Takes the bytes of a file apart; `name` is what messages call it.
+    /// Parses the content of a file; `name` is its name in error messages.
     ///
-    /// The form is fio's (fio(1), "JOB FILE FORMAT"): `[NAME]` begins a section, blanks around a line, a key and a
-    /// value do not count, and `;` or `#` begin a comment wherever they stand. Of what fio puts in while it reads, nothing is
-    /// known: neither `include`, nor `${VARIABLE}`, nor `$pagesize`, `$mb_memory` and `$ncpus`.
+    /// The syntax is fio's (fio(1), "JOB FILE FORMAT"): `[NAME]` starts a section, whitespace around lines, keys and values
+    /// is ignored, and `;` and `#` start a comment anywhere. fio's substitutions are not supported: `include`,
+    /// `${VARIABLE}`, `$pagesize`, `$mb_memory` and `$ncpus`.
     ///
     /// # Errors
-    /// `Usage` naming the first line that is not of this form, and `Usage` if there is no job at all.
+    /// `Usage` for the first invalid line, and if there is no job.
     pub fn parse(name: &str, bytes: &[u8]) -> Result<Self> {
         let name = shown(name);
         if bytes.len() > FILE_BYTES_MAX {
             let cause = format!("it is larger than {}", Bytes(FILE_BYTES_MAX as u64));
-            return Err(Error::usage(format!("job file {name}"), cause).remedy("name a job file of fio's"));
+            return Err(Error::usage(format!("job file {name}"), cause).remedy("name a fio job file"));
         }
         let mut sections: Vec<Section> = Vec::new();
         for (line, text) in (1u32..).zip(bytes.split(|byte| *byte == b'\n')) {
@@ -91,21 +86,21 @@ impl JobFile {
                 Line::Entry(key, value) => match sections.last_mut() {
                     Some(section) => section.entries.push(Entry { key, value, line }),
                     None => {
-                        let cause = format!("`{key}` stands before the first section");
-                        return Err(refused((cause, "put [global] or the name of a job in brackets above it")));
+                        let cause = format!("`{key}` comes before the first section");
+                        return Err(refused((cause, "put [global] or [NAME] above it")));
                     }
                 },
             }
         }
         if sections.iter().all(Section::is_global) {
-            return Err(Error::usage(format!("job file {name}"), "there is no job in it")
-                .remedy("give it a section with a name of its own, such as [job]"));
+            return Err(Error::usage(format!("job file {name}"), "it contains no job")
+                .remedy("add a section other than [global], such as [job]"));
         }
         Ok(Self { name, sections })
     }
 }
 
-/// Why a line is not taken, and what to do.
+/// Why a line is refused, and the remedy.
 type Refusal = (String, &'static str);
 
 enum Line {
@@ -116,42 +111,39 @@ enum Line {
 
 fn parse_line(bytes: &[u8]) -> Result<Line, Refusal> {
     if bytes.len() > LINE_BYTES_MAX {
-        return Err((
-            format!("it is longer than {LINE_BYTES_MAX} bytes"),
-            "break it up; fio takes no longer ones either",
-        ));
+        return Err((format!("it is longer than {LINE_BYTES_MAX} bytes"), "shorten it; fio has the same limit"));
     }
-    let text = std::str::from_utf8(bytes).map_err(|_| ("it is not UTF-8".to_owned(), "name a job file of fio's"))?;
+    let text = std::str::from_utf8(bytes).map_err(|_| ("it is not UTF-8".to_owned(), "name a fio job file"))?;
     let text = text.split([';', '#']).next().unwrap_or_default().trim();
     if text.is_empty() {
         return Ok(Line::Nothing);
     }
     if text.contains(char::is_control) {
-        return Err(("there is a control character in it".into(), "name a job file of fio's"));
+        return Err(("it contains a control character".into(), "name a fio job file"));
     }
     if let Some(name) = text.strip_prefix('[') {
-        let name = name.strip_suffix(']').ok_or(("the bracket is not closed".into(), "write it like [job]"))?;
+        let name = name.strip_suffix(']').ok_or(("the bracket is not closed".into(), "write, for example, [job]"))?;
         return Ok(Line::Section(name.into()));
     }
     if text.split_whitespace().next() == Some("include") {
-        return Err(("`include` is not supported".into(), "copy what that file holds to this place"));
+        return Err(("`include` is not supported".into(), "copy the content of that file here"));
     }
     let variables = ["${", "$pagesize", "$mb_memory", "$ncpus"];
     if let Some(variable) = variables.into_iter().find(|variable| text.contains(variable)) {
-        let cause = format!("`{variable}` stands for something that fio would put there, which is not supported");
-        return Err((cause, "write what it stands for"));
+        let cause = format!("fio's substitution of `{variable}` is not supported");
+        return Err((cause, "write the value instead"));
     }
     let (key, value) = match text.split_once('=') {
         Some((key, value)) => (key.trim_end(), Some(value.trim_start().to_owned())),
         None => (text, None),
     };
     if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
-        return Err((format!("`{key}` is no option"), "write it like bs=4k"));
+        return Err((format!("`{key}` is not a valid key"), "write, for example, bs=4k"));
     }
     Ok(Line::Entry(key.into(), value))
 }
 
-/// A name fit for one line of a message.
+/// A name without control characters, for messages.
 fn shown(name: &str) -> String {
     name.replace(char::is_control, "?")
 }
@@ -188,13 +180,13 @@ mod tests {
             ("[a\n", &["line 1: ", "not closed"]),
             ("[a]\ninclude b.fio", &["line 2: ", "`include`", "copy"]),
             ("include b.fio\n[a]", &["line 1: ", "`include`"]),
-            ("[a]\n\nsize=${SIZE}", &["line 3: ", "`${`", "write what it stands for"]),
+            ("[a]\n\nsize=${SIZE}", &["line 3: ", "`${`", "write the value instead"]),
             ("[a]\nbs=$pagesize", &["line 2: ", "`$pagesize`"]),
-            ("[a]\n=4k", &["line 2: ", "`` is no option"]),
-            ("[a]\nb s=4k", &["line 2: ", "`b s` is no option"]),
+            ("[a]\n=4k", &["line 2: ", "`` is not a valid key"]),
+            ("[a]\nb s=4k", &["line 2: ", "`b s` is not a valid key"]),
             ("[a]\nname=\u{1b}[31m", &["line 2: ", "control character"]),
-            ("", &["job file job.fio: ", "no job"]),
-            ("[global]\nbs=4k", &["job file job.fio: ", "no job"]),
+            ("", &["job file job.fio: ", "contains no job"]),
+            ("[global]\nbs=4k", &["job file job.fio: ", "contains no job"]),
         ] {
             let error = parse(text).unwrap_err().to_string();
             assert!(parts.iter().all(|part| error.contains(part)), "{text:?}: {error}");

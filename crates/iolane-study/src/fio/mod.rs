@@ -1,12 +1,15 @@
-//! fio's job files: `job_file` reads their sections, `translate` makes jobs of them that can be run here, `write` puts
-//! arms of a study down as a file that fio can run. Nothing here opens a target.
+//! fio's job files: `job_file` parses the syntax, `translate` turns sections into jobs that iolane can run, `write` writes
+//! arms of a study as a job file. Nothing here opens a target.
 
-mod given;
+pub(crate) mod engine;
+mod job;
 mod job_file;
 mod numbers;
+mod options;
 mod translate;
 mod write;
 
+pub use job::{Amount, Job, Place};
 pub use job_file::{Entry, JobFile, Section};
-pub use translate::{Amount, Job, Place, jobs};
+pub use translate::jobs;
 pub use write::{JobSpec, job_text, sections};

@@ -1,10 +1,10 @@
-//! Numbers and times as fio's job files write them (fio(1), "PARAMETER TYPES"), which is not quite as `iolane::units`
-//! does. Called by `given` alone.
+//! Numbers and times in the notation of fio's job files (fio(1), "PARAMETER TYPES"), which differs from `iolane::units`.
+//! Called by `options`.
 
-/// What fio's `kb_base` says that `k` and `kib` are; the others follow.
+/// fio's `kb_base`: the meaning of `k` and `kib`, and of the larger units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum KbBase {
-    /// `k` and `kb` are 1024, and `kib`, strange as it is, 1000.
+    /// `k` and `kb` are 1024; `kib` is 1000, for compatibility with old job files.
     Compatible,
     /// `k` and `kb` are 1000, `kib` is 1024.
     Si,
@@ -14,9 +14,9 @@ impl KbBase {
     /// A whole number with a unit, such as `512`, `4k`, `1MiB` or `0x1000`.
     pub(super) fn number(self, text: &str) -> Result<u64, String> {
         let lower = text.to_ascii_lowercase();
-        let no_number = || format!("`{text}` is not a whole number with a unit of k, m, g, t or p");
+        let invalid = || format!("`{text}` is not a whole number with a unit of k, m, g, t or p");
         let (number, unit) = match lower.strip_prefix("0x") {
-            // A `b` would be a digit.
+            // A `b` is a digit here, so no unit is possible.
             Some(digits) => (hexadecimal(digits), ""),
             None => {
                 let (digits, unit) = split(&lower);
@@ -31,20 +31,20 @@ impl KbBase {
             Some(prefix) if !prefix.is_empty() => (binary, prefix),
             _ => (plain, unit.strip_suffix('b').unwrap_or(unit)),
         };
-        let power = ["", "k", "m", "g", "t", "p"].iter().position(|known| *known == prefix).ok_or_else(no_number)?;
-        let number = number.ok_or_else(no_number)?;
+        let power = ["", "k", "m", "g", "t", "p"].iter().position(|known| *known == prefix).ok_or_else(invalid)?;
+        let number = number.ok_or_else(invalid)?;
         number.checked_mul(base.pow(power as u32)).ok_or_else(|| format!("`{text}` is larger than 2^64 - 1"))
     }
 }
 
-/// The longest time taken, a year: what `iolane::units::parse_duration` takes.
+/// A year, as in `iolane::units::parse_duration`.
 const TIME_US_MAX: u64 = 366 * 86_400 * 1_000_000;
 
-/// A time in microseconds, such as `500ms`, `30s`, `1m` or `2h`; `bare_us` is what a number without a unit counts.
+/// A time in microseconds, such as `500ms`, `30s`, `1m` or `2h`; `bare_us` is the unit of a number without one.
 pub(super) fn time_us(text: &str, bare_us: u64) -> Result<u64, String> {
     let lower = text.to_ascii_lowercase();
     let (digits, unit) = split(&lower);
-    let no_time = || format!("`{text}` is not a whole number with a unit of us, ms, s, m, h or d");
+    let invalid = || format!("`{text}` is not a whole number with a unit of us, ms, s, m, h or d");
     let unit_us = match unit {
         "" => bare_us,
         "us" | "usec" => 1,
@@ -53,19 +53,19 @@ pub(super) fn time_us(text: &str, bare_us: u64) -> Result<u64, String> {
         "m" => 60_000_000,
         "h" => 3_600_000_000,
         "d" => 86_400_000_000,
-        _ => return Err(no_time()),
+        _ => return Err(invalid()),
     };
-    let number = digits.parse::<u64>().map_err(|_| no_time())?;
+    let number = digits.parse::<u64>().map_err(|_| invalid())?;
     let time_us = number.checked_mul(unit_us).filter(|time_us| *time_us <= TIME_US_MAX);
     time_us.ok_or_else(|| format!("`{text}` is longer than a year"))
 }
 
-/// The digits a text begins with, and the rest.
+/// The leading digits, and the rest.
 fn split(text: &str) -> (&str, &str) {
     text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()))
 }
 
-/// Digits alone: what parses numbers takes a sign as well.
+/// `from_str_radix` would also accept a sign.
 fn hexadecimal(digits: &str) -> Option<u64> {
     digits.bytes().all(|digit| digit.is_ascii_hexdigit()).then(|| u64::from_str_radix(digits, 16).ok()).flatten()
 }

@@ -1,50 +1,47 @@
-//! Puts arms of a study down as a job file that fio can run, so that anyone can repeat them without iolane. The inverse
-//! of `translate`, as far as there is one; writes text, not files.
+//! Writes arms of a study as a fio job file, so that anyone can repeat them without iolane. The inverse of `translate`
+//! where there is one. Returns text; writes no files.
 
 use std::time::Duration;
 
+use iolane::IoPath;
 use iolane::units::{Bytes, CpuList};
-use iolane::{CompletionMode, IoPath};
 
-use crate::workload::{Access, BlockSizes};
+use super::engine::engine;
+use iolane_measure::workload::{Access, BlockSizes};
 
-/// One arm, in the words of a job file.
+/// One arm to be written as a job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobSpec {
-    /// The name of its section; what fio could not read in it is replaced.
+    /// The name of its section; characters that fio cannot read are replaced.
     pub name: String,
-    /// The path.
     pub path: IoPath,
-    /// Reads, writes or both.
     pub access: Access,
-    /// Sizes of the blocks.
     pub block_sizes: BlockSizes,
     /// Requests in flight on each queue.
     pub depth: u32,
-    /// Threads, which take the targets in turn; at least one for each.
+    /// Threads, assigned to the targets in turn; at least one per target.
     pub threads: usize,
-    /// Targets by name; none for a scratch file, which fio makes itself, one for each thread.
+    /// Targets by name; empty for scratch files, which fio creates, one per thread.
     pub targets: Vec<String>,
     /// Bytes of each target, or of the scratch file.
     pub size: Option<u64>,
-    /// Length of the measured phase.
+    /// The measured phase.
     pub runtime: Duration,
-    /// Load before it.
+    /// Load before the measured phase.
     pub warmup: Duration,
-    /// Seed of the random choices; fio draws others from it.
+    /// Seed of random choices; fio generates other numbers from it.
     pub seed: u64,
-    /// Whether the page cache is passed by.
+    /// Bypass the page cache.
     pub direct: bool,
-    /// Cpus for the threads, in turn.
+    /// CPUs of the threads, in turn.
     pub cpus: Option<CpuList>,
-    /// Cpus for the kernel's submission threads, in turn.
-    pub spoll_cpus: Option<CpuList>,
+    /// CPUs of the kernel's submission threads, in turn.
+    pub sqpoll_cpus: Option<CpuList>,
 }
 
-/// The text of a job file with these arms, one after the other; an arm that fio cannot run stands there as a comment
-/// with the reason.
+/// A job file that runs these arms in sequence. An arm that fio cannot run is a comment with the reason.
 pub fn job_text(jobs: &[JobSpec]) -> String {
-    let mut text = String::from("; Each job waits for those before it. Run one alone with: fio --section=NAME FILE\n");
+    let mut text = String::from("; Jobs run in sequence. Run a single one with: fio --section=NAME FILE\n");
     for job in jobs {
         text.push('\n');
         match sections(job) {
@@ -55,19 +52,19 @@ pub fn job_text(jobs: &[JobSpec]) -> String {
     text
 }
 
-/// The sections of one arm, or why fio cannot run it: one for each target, which run at the same time.
+/// The sections of one arm: one per target, run concurrently.
 ///
 /// # Errors
-/// A sentence with the reason.
+/// Why fio cannot run it, in one sentence.
 pub fn sections(job: &JobSpec) -> Result<String, String> {
-    let engine = engine(&job.path)?;
+    let engine = engine_options(&job.path)?;
     let places = places(job)?;
     let mut text = String::new();
     for (index, place) in places.iter().enumerate() {
-        // Thread i has target i modulo their number.
+        // Thread i uses target i modulo the number of targets.
         let threads = (job.threads.saturating_sub(index)).div_ceil(places.len());
         if threads == 0 {
-            return Err(format!("{} targets need a thread each", places.len()));
+            return Err(format!("{} targets need at least as many threads", places.len()));
         }
         let number = if index == 0 { String::new() } else { format!("-{}", index + 1) };
         text.push_str(&format!("[{}{number}]\n", section_name(&job.name)));
@@ -76,56 +73,33 @@ pub fn sections(job: &JobSpec) -> Result<String, String> {
         }
         text.push_str(&engine);
         text.push_str(place);
-        text.push_str(&options(job, threads)?);
+        text.push_str(&common_options(job, threads)?);
         text.push_str(&submission_cpu(job, index, threads));
     }
     Ok(text)
 }
 
-/// The engine with its options.
-fn engine(path: &IoPath) -> Result<String, String> {
-    let polls = path.completion == CompletionMode::Cpoll;
-    if path.completion == CompletionMode::Hybrid {
-        return Err(format!("fio has no option for the hybrid polling of {path}"));
+fn engine_options(path: &IoPath) -> Result<String, String> {
+    let engine = engine(path)?;
+    let mut text = format!("ioengine={}\n", engine.name);
+    engine.options.iter().for_each(|(key, value)| text.push_str(&format!("{key}={value}\n")));
+    if path.polls_submissions() && !path.options.fixed_files {
+        text.push_str("registerfiles=0 ; fio registers the file with sqthread_poll regardless\n");
     }
-    let engine = match path.interface() {
-        "psync" if polls => "pvsync2",
-        "posix_aio" => "posixaio",
-        same @ ("psync" | "libaio" | "io_uring" | "io_uring_cmd" | "null") => same,
-        other => return Err(format!("fio has no engine for {other}")),
-    };
-    let options = &path.options;
-    // `plain` is what fio does: it chooses the ring's other flags itself.
-    let without = ["defer", "coop", "share"].into_iter().zip([options.defer, options.coop, options.share]);
-    if let Some((option, _)) = without.chain([("sqidle", options.sq_idle_ms.is_some())]).find(|(_, given)| *given) {
-        return Err(format!("fio has no option for {option}"));
-    }
-    let mut text = format!("ioengine={engine}\n");
-    let mut add = |line: &str, wanted: bool| {
-        if wanted {
-            text.push_str(line);
-        }
-    };
-    add("cmd_type=nvme\n", engine == "io_uring_cmd");
-    add("hipri\n", polls);
-    add("fixedbufs\n", options.fixed_buffers);
-    add("registerfiles\n", options.fixed_files);
-    add("sqthread_poll\n", path.polls_submissions());
-    add("registerfiles=0 ; fio registers it all the same\n", path.polls_submissions() && !options.fixed_files);
     Ok(text)
 }
 
-/// What names each target.
+/// The lines that name each target.
 fn places(job: &JobSpec) -> Result<Vec<String>, String> {
     let size = job.size.map_or(String::new(), |size| format!("size={}\n", Bytes(size)));
     if job.targets.is_empty() || job.path.interface() == "null" {
-        return if size.is_empty() { Err("there is no size to make a file of".into()) } else { Ok(vec![size]) };
+        return if size.is_empty() { Err("there is no size for a scratch file".into()) } else { Ok(vec![size]) };
     }
     let place = |name: &String| Ok(format!("filename={}\n{size}", file_name(name)?));
     job.targets.iter().map(place).collect()
 }
 
-/// A target's name as fio reads it, whose own characters cannot all be put in.
+/// A target's name with colons escaped; fio cannot read every character.
 fn file_name(name: &str) -> Result<String, String> {
     let unreadable = [";", "#", "\\", "${", "$pagesize", "$mb_memory", "$ncpus"];
     if name.is_empty()
@@ -138,10 +112,10 @@ fn file_name(name: &str) -> Result<String, String> {
     Ok(name.replace(':', "\\:"))
 }
 
-/// What is the same for all targets.
-fn options(job: &JobSpec, threads: usize) -> Result<String, String> {
+/// The options that are the same for all targets.
+fn common_options(job: &JobSpec, threads: usize) -> Result<String, String> {
     if job.seed > i64::MAX as u64 {
-        return Err(format!("fio takes no seed larger than 2^63 - 1, and this one is {}", job.seed));
+        return Err(format!("fio accepts no seed larger than 2^63 - 1; this one is {}", job.seed));
     }
     let sizes = job.block_sizes.to_string();
     let sizes = match sizes.contains(['/', ':']) {
@@ -168,19 +142,19 @@ fn options(job: &JobSpec, threads: usize) -> Result<String, String> {
     Ok(text)
 }
 
-/// Where the submission thread of a section runs. fio binds those of all its threads to one cpu.
+/// The CPU of a section's submission threads; fio has one option for all of them.
 fn submission_cpu(job: &JobSpec, section: usize, threads: usize) -> String {
-    let cpus = job.spoll_cpus.as_ref().map_or(&[][..], CpuList::cpus);
+    let cpus = job.sqpoll_cpus.as_ref().map_or(&[][..], CpuList::cpus);
     match (cpus, threads) {
         _ if !job.path.polls_submissions() => String::new(),
         ([], _) => String::new(),
         ([only], _) => format!("sqthread_poll_cpu={only}\n"),
         (several, 1) => format!("sqthread_poll_cpu={}\n", several[section % several.len()]),
-        _ => "; fio has no option for a cpu of its own for each submission thread\n".into(),
+        _ => "; fio has no option for one CPU per submission thread\n".into(),
     }
 }
 
-/// A time in the largest unit that is exact; fio knows no smaller one than the microsecond.
+/// A time in the largest exact unit; fio has none below the microsecond.
 fn time(time: Duration) -> String {
     match time.as_micros() {
         us if us.is_multiple_of(1_000_000) => format!("{}s", us / 1_000_000),
@@ -189,7 +163,7 @@ fn time(time: Duration) -> String {
     }
 }
 
-/// A name that fio reads as that of a job.
+/// A name that fio accepts for a job.
 fn section_name(name: &str) -> String {
     let name: String = name.chars().map(|c| if c.is_control() || ";#[]$".contains(c) { '-' } else { c }).collect();
     match name.trim() {
@@ -206,7 +180,7 @@ mod tests {
 
     use super::*;
     use crate::fio::{Amount, Job, JobFile, Place, jobs};
-    use crate::placement::Placement;
+    use iolane_measure::placement::Placement;
     use proptest::prelude::*;
 
     fn spec() -> JobSpec {
@@ -224,7 +198,7 @@ mod tests {
             seed: 1,
             direct: true,
             cpus: Some("0-1".parse().unwrap()),
-            spoll_cpus: None,
+            sqpoll_cpus: None,
         }
     }
 
@@ -233,8 +207,8 @@ mod tests {
     }
 
     #[test]
-    fn an_arm_is_a_section_that_says_all_of_it() {
-        let expected = "; Each job waits for those before it. Run one alone with: fio --section=NAME FILE\n\n\
+    fn an_arm_is_written_as_one_complete_section() {
+        let expected = "; Jobs run in sequence. Run a single one with: fio --section=NAME FILE\n\n\
             [io_uring at 32]\nstonewall\nioengine=io_uring\nfilename=/dev/nvme0n1\nrw=randread\nbs=4k\niodepth=32\nnumjobs=2\n\
             group_reporting\nthread\ndirect=1\ntime_based\nruntime=5s\nramp_time=500ms\nrandseed=1\nnorandommap\n\
             cpus_allowed=0-1\ncpus_allowed_policy=split\n";
@@ -253,38 +227,38 @@ mod tests {
 
     #[test]
     fn a_submission_thread_has_its_cpu_where_fio_can_say_so() {
-        let spoll = |threads, cpus: &str| JobSpec {
-            path: "io_uring+spoll".parse().unwrap(),
+        let sqpoll = |threads, cpus: &str| JobSpec {
+            path: "io_uring+sqpoll".parse().unwrap(),
             threads,
-            spoll_cpus: Some(cpus.parse().unwrap()),
+            sqpoll_cpus: Some(cpus.parse().unwrap()),
             ..spec()
         };
-        assert!(job_text(&[spoll(1, "3")]).contains("\nsqthread_poll_cpu=3\n"));
-        let two = JobSpec { targets: vec!["a".into(), "b".into()], ..spoll(2, "2-3") };
-        let placed: Vec<_> = parse(&job_text(&[two])).into_iter().map(|job| job.placement.spoll_cpus).collect();
+        assert!(job_text(&[sqpoll(1, "3")]).contains("\nsqthread_poll_cpu=3\n"));
+        let two = JobSpec { targets: vec!["a".into(), "b".into()], ..sqpoll(2, "2-3") };
+        let placed: Vec<_> = parse(&job_text(&[two])).into_iter().map(|job| job.placement.sqpoll_cpus).collect();
         assert_eq!(placed, [Some("2".parse().unwrap()), Some("3".parse().unwrap())]);
-        let text = job_text(&[spoll(2, "2-3")]);
-        assert!(!text.contains("sqthread_poll_cpu") && text.contains("; fio has no option for a cpu"), "{text}");
+        let text = job_text(&[sqpoll(2, "2-3")]);
+        assert!(!text.contains("sqthread_poll_cpu") && text.contains("; fio has no option for one CPU"), "{text}");
         assert!(
-            !job_text(&[JobSpec { spoll_cpus: Some("3".parse().unwrap()), ..spec() }]).contains("sqthread_poll_cpu")
+            !job_text(&[JobSpec { sqpoll_cpus: Some("3".parse().unwrap()), ..spec() }]).contains("sqthread_poll_cpu")
         );
     }
 
     #[test]
-    fn what_fio_cannot_run_is_a_comment_with_the_reason() {
+    fn an_arm_that_fio_cannot_run_is_a_comment_with_the_reason() {
         let path = |path: &str| JobSpec { path: path.parse().unwrap(), ..spec() };
         let target = |name: &str| JobSpec { targets: vec![name.into()], ..spec() };
         for (job, reason) in [
             (path("nvme"), "no engine for nvme"),
             (path("io_uring+hybrid"), "hybrid polling"),
-            (path("io_uring,defer"), "no option for defer"),
-            (path("io_uring+spoll,sqidle=5"), "no option for sqidle"),
+            (path("io_uring,defer"), "no option for `defer`"),
+            (path("io_uring+sqpoll,sqidle=5"), "no option for `sqidle`"),
             (target("a;b"), "cannot read the name \"a;b\""),
             (target(" a"), "cannot read the name"),
             (target("${HOME}"), "cannot read the name"),
             (target("a\n"), "cannot read the name"),
             (JobSpec { targets: vec![], ..spec() }, "no size"),
-            (JobSpec { threads: 0, ..spec() }, "a thread each"),
+            (JobSpec { threads: 0, ..spec() }, "as many threads"),
             (JobSpec { seed: u64::MAX, ..spec() }, "no seed larger"),
         ] {
             let refused = sections(&job).expect_err(reason);
@@ -304,8 +278,8 @@ mod tests {
     prop_compose! {
         fn any_spec()(
             path in prop::sample::select(vec![
-                "psync", "psync+cpoll", "libaio", "io_uring", "io_uring+cpoll", "io_uring,fixedbufs,fixedfiles",
-                "io_uring+spoll", "io_uring+spoll+cpoll,fixedfiles", "io_uring_cmd", "io_uring_cmd+cpoll,fixedbufs",
+                "psync", "psync+iopoll", "libaio", "io_uring", "io_uring+iopoll", "io_uring,fixedbufs,fixedfiles",
+                "io_uring+sqpoll", "io_uring+sqpoll+iopoll,fixedfiles", "io_uring_cmd", "io_uring_cmd+iopoll,fixedbufs",
             ]),
             access in prop::sample::select(Access::ALL.to_vec()),
             block_sizes in prop::sample::select(vec!["512", "4k", "3000", "1m", "4k-64k", "4k/70:64k/30", "4k/50:8k:16k"]),
@@ -315,10 +289,10 @@ mod tests {
             (runtime_us, warmup_us) in (1u64..10_000_000_000, 0u64..10_000_000_000),
             (seed, direct) in (0..i64::MAX as u64, any::<bool>()),
             cpus in prop::option::of(prop::collection::btree_set(0u32..300, 1..8)),
-            spoll_cpu in prop::option::of(0u32..300),
+            sqpoll_cpu in prop::option::of(0u32..300),
         ) -> JobSpec {
             let path: IoPath = path.parse().unwrap();
-            let spoll_cpu = spoll_cpu.filter(|_| path.polls_submissions());
+            let sqpoll_cpu = sqpoll_cpu.filter(|_| path.polls_submissions());
             JobSpec {
                 name: "arm 1".into(),
                 depth: if path.interface() == "psync" { 1 } else { depth },
@@ -333,15 +307,15 @@ mod tests {
                 seed,
                 direct,
                 cpus: cpus.map(|cpus| cpus.into_iter().collect()),
-                spoll_cpus: spoll_cpu.map(|cpu| [cpu].into_iter().collect()),
+                sqpoll_cpus: sqpoll_cpu.map(|cpu| [cpu].into_iter().collect()),
             }
         }
     }
 
-    /// What is read back, as it was put down.
+    /// A job that was read back, as the arm it was written from.
     fn spec_of(job: Job) -> JobSpec {
         assert!(job.stonewall && job.amount == Amount::Unlimited, "{job:?}");
-        let Placement { cpus, spoll_cpus } = job.placement;
+        let Placement { cpus, sqpoll_cpus } = job.placement;
         JobSpec {
             name: job.name,
             path: job.path,
@@ -356,33 +330,33 @@ mod tests {
             seed: job.workload.seed,
             direct: job.direct,
             cpus,
-            spoll_cpus,
+            sqpoll_cpus,
         }
     }
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back_as_it_was(spec in any_spec()) {
+        fn a_written_job_file_is_read_back_unchanged(spec in any_spec()) {
             let read: Vec<JobSpec> = parse(&job_text(std::slice::from_ref(&spec))).into_iter().map(spec_of).collect();
             prop_assert_eq!(read, [spec]);
         }
     }
 
     #[test]
-    fn fio_takes_what_is_written() {
+    fn fio_accepts_a_written_job_file() {
         if Command::new("fio").arg("--version").stdout(Stdio::null()).status().is_err() {
-            return eprintln!("SKIPPED fio_takes_what_is_written: fio is not installed");
+            return eprintln!("SKIPPED fio_accepts_a_written_job_file: fio is not installed");
         }
         let path = |path: &str| JobSpec { path: path.parse().unwrap(), size: Some(1 << 20), ..spec() };
         let sizes =
             |sizes: &str| JobSpec { block_sizes: sizes.parse().unwrap(), name: sizes.replace(':', " "), ..spec() };
         let paths = [
             "psync",
-            "psync+cpoll",
+            "psync+iopoll",
             "libaio",
             "posix_aio",
-            "io_uring+spoll",
-            "io_uring+cpoll,fixedbufs,fixedfiles",
+            "io_uring+sqpoll",
+            "io_uring+iopoll,fixedbufs,fixedfiles",
             "io_uring_cmd",
             "null",
         ];

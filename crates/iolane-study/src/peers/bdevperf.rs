@@ -1,16 +1,17 @@
 //! SPDK's `bdevperf`, as of v24.01 (`examples/bdev/bdevperf`): SPDK's block layer over the kernel's io_uring or libaio, the
-//! arms of "SPDK bdev performance over io_uring and AIO" (IJRASET 2024). Registered in `peers`.
-//! It prints rates with two decimals and no number of I/Os, which is reckoned from rate and time here.
+//! arms of "SPDK bdev performance over io_uring and AIO" (IJRASET 2024). Registered in `registry`.
+//! It prints rates with two decimals but no number of I/Os, which is computed from rate and time.
 
 use std::path::Path;
 use std::process::Command;
 
-use iolane::path::CompletionMode;
-use iolane::{Error, Result};
+use iolane::path::{CompletionMode, PathOptions};
+use iolane::{Error, Result, TargetKind};
 use serde_json::{Value, json};
 
+use super::output::unexpected_output;
+use super::peer::{Load, LoadTarget, Peer, PeerMeasurement};
 use super::spdk::{self, row};
-use super::{Load, Measured, Peer, is_file_name, not_understood};
 
 pub(super) struct Bdevperf;
 
@@ -33,18 +34,18 @@ impl Peer for Bdevperf {
         let path = load.path;
         let is_plain = !path.polls_submissions()
             && matches!(path.completion, CompletionMode::Default | CompletionMode::Interrupt)
-            && path.options.names().iter().all(|name| name == "plain");
+            && PathOptions { plain: false, ..path.options } == PathOptions::default();
         if !is_plain || method(load).is_none() {
-            return Some(format!("its paths are io_uring and libaio as they are, not {path}"));
+            return Some(format!("its only paths are io_uring and libaio without options, not {path}"));
         }
-        if let Some(target) = load.targets.iter().find(|target| !is_file_name(target)) {
-            return Some(format!("its bdevs are made of files and block devices, and {target} is neither"));
+        if let Some(target) = load.targets.iter().find(|target| !is_bdev(target.kind)) {
+            return Some(format!("its bdevs are files and block devices; {} is neither", target.name));
         }
         if !load.block_bytes.is_multiple_of(512) {
-            return Some("it takes blocks of 512 bytes and multiples".into());
+            return Some("its block size must be a multiple of 512 bytes".into());
         }
         if load.targets.len() > 1 && load.threads != load.targets.len() {
-            return Some("with more than one target it has one thread for each".into());
+            return Some("with several targets it runs exactly one thread per target".into());
         }
         spdk::cannot(load)
     }
@@ -55,7 +56,7 @@ impl Peer for Bdevperf {
             lines.push("it has no warm-up".into());
         }
         if !load.access.writes() {
-            lines.push("it opens targets for writing even to read".into());
+            lines.push("it opens targets for writing even if it only reads".into());
         }
         lines
     }
@@ -72,22 +73,22 @@ impl Peer for Bdevperf {
         }
         bdevperf.args(["-t", &spdk::whole_seconds(load.runtime).to_string()]);
         if load.threads > load.targets.len() {
-            // Every core sends to every bdev, of which there is one.
+            // All cores share the one bdev.
             bdevperf.arg("-C");
         }
         Ok(bdevperf)
     }
 
-    fn parse(&self, output: &str, load: &Load<'_>) -> Result<Measured> {
-        let Table { elapsed_s, rows, total: [iops, _, failed_per_s, overdue_per_s, mean_us, min_us, max_us] } =
+    fn parse(&self, output: &str, load: &Load<'_>) -> Result<PeerMeasurement> {
+        let JobTable { elapsed_s, rows, total: [iops, _, failed_per_s, overdue_per_s, mean_us, min_us, max_us] } =
             table(output)?;
         if rows != load.threads {
             let expected = format!("a row for each of {} threads", load.threads);
-            return Err(not_understood(NAME, &expected, Some(&format!("{rows} rows"))));
+            return Err(unexpected_output(NAME, &expected, Some(&format!("{rows} rows"))));
         }
         let ios = (iops * elapsed_s).round() as u64;
         let bytes = ios.saturating_mul(load.block_bytes.into());
-        Ok(Measured {
+        Ok(PeerMeasurement {
             ios,
             errors: ((failed_per_s + overdue_per_s) * elapsed_s).round() as u64,
             bytes,
@@ -104,7 +105,11 @@ impl Peer for Bdevperf {
     }
 }
 
-/// The call of SPDK's that makes a bdev of a file, for the load's path.
+fn is_bdev(kind: TargetKind) -> bool {
+    matches!(kind, TargetKind::File | TargetKind::Block)
+}
+
+/// The SPDK RPC that creates a bdev for the path of the load.
 fn method(load: &Load<'_>) -> Option<&'static str> {
     match load.path.interface() {
         "io_uring" => Some("bdev_uring_create"),
@@ -113,12 +118,12 @@ fn method(load: &Load<'_>) -> Option<&'static str> {
     }
 }
 
-/// SPDK's configuration: a bdev for each target.
+/// SPDK's configuration: one bdev per target.
 fn configuration(load: &Load<'_>) -> Value {
-    // A bdev's blocks may be larger than the device's, not smaller, and requests are whole ones. A file has none of its own.
+    // The block size of a bdev must not be below that of the device, and requests are multiples of it. A file has none.
     let block_bytes = if load.block_bytes.is_multiple_of(4096) { 4096 } else { 512 };
-    let bdev = |(index, target): (usize, &String)| {
-        let params = json!({ "name": format!("b{index}"), "filename": target, "block_size": block_bytes });
+    let bdev = |(index, target): (usize, &LoadTarget)| {
+        let params = json!({ "name": format!("b{index}"), "filename": target.name, "block_size": block_bytes });
         json!({ "method": method(load), "params": params })
     };
     let bdevs: Vec<Value> = load.targets.iter().enumerate().map(bdev).collect();
@@ -126,39 +131,39 @@ fn configuration(load: &Load<'_>) -> Value {
 }
 
 /// The table at the end of the output.
-struct Table {
-    /// The longest of the jobs.
+struct JobTable {
+    /// Of the longest job.
     elapsed_s: f64,
-    /// How many jobs it has.
+    /// The number of jobs.
     rows: usize,
-    /// IOPS, MiB/s, failures and timeouts per second, and the mean, least and greatest latency in microseconds.
+    /// IOPS, MiB/s, failures and timeouts per second, and the mean, minimum and maximum latency in microseconds.
     total: [f64; 7],
 }
 
-fn table(output: &str) -> Result<Table> {
+fn table(output: &str) -> Result<JobTable> {
     let output = spdk::whole_lines(output);
     let first = output.lines().find(|line| !line.trim().is_empty());
     let mut lines = output.lines().map(str::trim);
     if !lines.any(|line| line.starts_with("Device Information")) {
-        return Err(not_understood(NAME, "the table `Device Information : runtime(s) IOPS ...`", first));
+        return Err(unexpected_output(NAME, "the table `Device Information : runtime(s) IOPS ...`", first));
     }
     let mut rows: Vec<[f64; 8]> = Vec::new();
     for line in lines.filter(|line| !line.starts_with("====") && !line.starts_with("Job:")) {
         if !line.starts_with("Total ") {
             let numbers = row(line);
-            rows.push(numbers.ok_or_else(|| not_understood(NAME, "eight numbers of a job", Some(line)))?);
+            rows.push(numbers.ok_or_else(|| unexpected_output(NAME, "eight numbers of a job", Some(line)))?);
             continue;
         }
         let total: [f64; 7] =
-            row(line).ok_or_else(|| not_understood(NAME, "seven numbers of the total", Some(line)))?;
+            row(line).ok_or_else(|| unexpected_output(NAME, "seven numbers of the total", Some(line)))?;
         let elapsed_s = rows.iter().map(|[elapsed_s, ..]| *elapsed_s).fold(0.0, f64::max);
         let [iops, ..] = total;
         if elapsed_s <= 0.0 || iops <= 0.0 || !spdk::is_sum(iops, rows.iter().map(|[_, iops, ..]| *iops)) {
-            return Err(not_understood(NAME, "the sum of the jobs above", Some(line)));
+            return Err(unexpected_output(NAME, "the sum of the jobs above", Some(line)));
         }
-        return Ok(Table { elapsed_s, rows: rows.len(), total });
+        return Ok(JobTable { elapsed_s, rows: rows.len(), total });
     }
-    Err(not_understood(NAME, "a row of totals", None))
+    Err(unexpected_output(NAME, "a row of totals", None))
 }
 
 #[cfg(test)]

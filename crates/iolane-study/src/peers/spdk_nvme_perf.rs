@@ -1,16 +1,17 @@
 //! SPDK's `spdk_nvme_perf`, as of v24.01 (`app/spdk_nvme_perf`): its user-space NVMe driver, on controllers bound to vfio-pci.
-//! Registered in `peers`. It counts from a request's submission to its completion seen, as iolane does.
+//! Registered in `registry`. Latency is from submission to reaped completion, as in iolane.
 
 use std::path::Path;
 use std::process::Command;
 use std::str::Lines;
 
-use iolane::path::CompletionMode;
-use iolane::{Error, Result};
+use iolane::path::{CompletionMode, PathOptions};
+use iolane::{Error, Result, TargetKind};
 
+use super::output::unexpected_output;
+use super::peer::{Load, LoadTarget, Peer, PeerMeasurement};
 use super::spdk::{self, number, row};
-use super::{Load, Measured, Peer, not_understood};
-use crate::latencies::new_histogram;
+use iolane_measure::latencies::new_histogram;
 
 pub(super) struct SpdkNvmePerf;
 
@@ -31,10 +32,10 @@ impl Peer for SpdkNvmePerf {
 
     fn cannot(&self, load: &Load<'_>) -> Option<String> {
         let path = load.path;
-        if path.interface() != "nvme" || path.polls_submissions() || !path.options.names().is_empty() {
+        if path.interface() != "nvme" || path.polls_submissions() || path.options != PathOptions::default() {
             return Some(format!("its only path is nvme, not {path}"));
         }
-        if !matches!(path.completion, CompletionMode::Default | CompletionMode::Cpoll) {
+        if !matches!(path.completion, CompletionMode::Default | CompletionMode::Iopoll) {
             return Some("it always polls".into());
         }
         load.targets.iter().find_map(|target| transport(target).err()).or_else(|| spdk::cannot(load))
@@ -42,12 +43,12 @@ impl Peer for SpdkNvmePerf {
 
     fn differences(&self, load: &Load<'_>) -> Vec<String> {
         let mut lines = spdk::differences(load);
-        if load.targets.iter().any(|target| !target.contains("ns=")) {
-            lines.push("of a controller it uses every namespace unless one is named (ns=1)".into());
+        if load.targets.iter().any(|target| !target.name.contains("ns=")) {
+            lines.push("it uses every namespace of a controller unless one is named (ns=1)".into());
         }
         let warmup_s = spdk::whole_seconds(load.warmup);
         if u128::from(warmup_s) * 1_000_000_000 != load.warmup.as_nanos() {
-            lines.push(format!("it warmed up for {warmup_s} s, for it takes whole seconds"));
+            lines.push(format!("it warmed up for {warmup_s} s: it accepts only whole seconds"));
         }
         lines
     }
@@ -65,17 +66,17 @@ impl Peer for SpdkNvmePerf {
         if !load.warmup.is_zero() {
             perf.args(["-a", &spdk::whole_seconds(load.warmup).to_string()]);
         }
-        // The histogram with every bucket: the table alone has no number of I/Os.
+        // The full histogram, because the table does not contain the number of I/Os.
         perf.args(["-LL", "-c", &spdk::core_mask(load, load.threads)]);
         Ok(perf)
     }
 
-    fn parse(&self, output: &str, load: &Load<'_>) -> Result<Measured> {
+    fn parse(&self, output: &str, load: &Load<'_>) -> Result<PeerMeasurement> {
         let mut lines = spdk::whole_lines(output).lines();
-        let Table { rows, total: [iops, _, mean_us, min_us, max_us] } = table(&mut lines)?;
+        let DeviceTable { rows, total: [iops, _, mean_us, min_us, max_us] } = table(&mut lines)?;
         if rows != load.threads {
             let expected = format!("a row for each of {} threads", load.threads);
-            return Err(not_understood(NAME, &expected, Some(&format!("{rows} rows"))));
+            return Err(unexpected_output(NAME, &expected, Some(&format!("{rows} rows"))));
         }
         let mut latency = new_histogram();
         let mut ios = 0u64;
@@ -87,13 +88,13 @@ impl Peer for SpdkNvmePerf {
         }
         let elapsed_s = ios as f64 / iops;
         let asked_s = spdk::whole_seconds(load.runtime) as f64;
-        // Printed is the rate of the time that was measured.
+        // The printed rate is that of the measured phase, without the warm-up.
         if (elapsed_s - asked_s).abs() > 0.1 * asked_s {
             let expected = format!("{:.0} I/Os in {asked_s} s at {iops} IOPS", iops * asked_s);
-            return Err(not_understood(NAME, &expected, Some(&format!("{ios} in the histogram"))));
+            return Err(unexpected_output(NAME, &expected, Some(&format!("{ios} in the histogram"))));
         }
         let bytes = ios.saturating_mul(load.block_bytes.into());
-        Ok(Measured {
+        Ok(PeerMeasurement {
             ios,
             errors: 0,
             bytes,
@@ -110,10 +111,11 @@ impl Peer for SpdkNvmePerf {
     }
 }
 
-/// What SPDK calls a target of iolane's: of `pci:0000:00:04.0,ns=2` the transport, the address and the namespace.
-fn transport(target: &str) -> Result<String, String> {
-    let rest =
-        target.strip_prefix("pci:").ok_or_else(|| format!("it drives NVMe controllers, and {target} is none"))?;
+/// A target in SPDK's notation: transport, address and namespace of `pci:0000:00:04.0,ns=2`.
+fn transport(target: &LoadTarget) -> Result<String, String> {
+    let is_controller = target.kind == TargetKind::NvmeController;
+    let rest = target.name.strip_prefix("pci:").filter(|_| is_controller);
+    let rest = rest.ok_or_else(|| format!("it drives NVMe controllers; {} is not one", target.name))?;
     let (address, settings) = rest.split_once(',').unwrap_or((rest, ""));
     let bdf: iolane::nvme::Bdf = address.parse().map_err(|error: Error| error.to_string())?;
     let mut words = format!("trtype:PCIe traddr:{bdf}");
@@ -124,18 +126,18 @@ fn transport(target: &str) -> Result<String, String> {
     Ok(words)
 }
 
-/// The table of rates: how many rows it has, and the columns of its total.
-struct Table {
+/// The table of rates, one row per thread and device.
+struct DeviceTable {
     rows: usize,
-    /// IOPS, MiB/s, and the mean, least and greatest latency in microseconds.
+    /// IOPS, MiB/s, and the mean, minimum and maximum latency in microseconds.
     total: [f64; 5],
 }
 
-fn table(lines: &mut Lines<'_>) -> Result<Table> {
+fn table(lines: &mut Lines<'_>) -> Result<DeviceTable> {
     let expected = "the table `Device Information : IOPS ...`";
     let first = lines.clone().find(|line| !line.trim().is_empty());
     if !lines.any(|line| line.starts_with("Device Information")) {
-        return Err(not_understood(NAME, expected, first));
+        return Err(unexpected_output(NAME, expected, first));
     }
     let mut rows: Vec<[f64; 5]> = Vec::new();
     for line in lines {
@@ -144,7 +146,7 @@ fn table(lines: &mut Lines<'_>) -> Result<Table> {
         }
         let is_total = line.starts_with("Total ");
         let Some(numbers) = row::<5>(line) else {
-            return Err(not_understood(NAME, "five numbers of a device or of the total", Some(line)));
+            return Err(unexpected_output(NAME, "five numbers of a device or of the total", Some(line)));
         };
         if !is_total {
             rows.push(numbers);
@@ -152,41 +154,40 @@ fn table(lines: &mut Lines<'_>) -> Result<Table> {
         }
         let [iops, ..] = numbers;
         if iops <= 0.0 || !spdk::is_sum(iops, rows.iter().map(|[iops, ..]| *iops)) {
-            return Err(not_understood(NAME, "the sum of the rows above", Some(line)));
+            return Err(unexpected_output(NAME, "the sum of the rows above", Some(line)));
         }
-        return Ok(Table { rows: rows.len(), total: numbers });
+        return Ok(DeviceTable { rows: rows.len(), total: numbers });
     }
-    Err(not_understood(NAME, "a row of totals", None))
+    Err(unexpected_output(NAME, "a row of totals", None))
 }
 
-/// One line of a histogram.
 struct Bucket {
     middle_ns: u64,
     count: u64,
-    /// Percentage of the I/Os up to here.
+    /// Percentage of all I/Os up to and including this bucket.
     cumulative: f64,
 }
 
-/// The next histogram: a thread's on a namespace.
+/// The next histogram, that of one thread on one namespace.
 fn histogram(lines: &mut Lines<'_>) -> Result<Vec<Bucket>> {
     if !lines.any(|line| line.starts_with("Latency histogram for")) {
-        return Err(not_understood(NAME, "a latency histogram (-LL) for each row of the table", None));
+        return Err(unexpected_output(NAME, "a latency histogram (-LL) for each row of the table", None));
     }
     let body = lines.skip_while(|line| line.starts_with("====") || line.trim_start().starts_with("Range in us"));
     let mut buckets = Vec::new();
     for line in body.take_while(|line| !line.trim().is_empty()) {
         let parsed = bucket(line);
-        buckets.push(parsed.ok_or_else(|| not_understood(NAME, "a bucket `1.0 - 2.0: 3.0% (4)`", Some(line)))?);
+        buckets.push(parsed.ok_or_else(|| unexpected_output(NAME, "a bucket `1.0 - 2.0: 3.0% (4)`", Some(line)))?);
     }
     let total = buckets.iter().try_fold(0u64, |sum, bucket| sum.checked_add(bucket.count)).unwrap_or(u64::MAX);
     let mut so_far = 0u64;
     for bucket in &buckets {
         so_far = so_far.saturating_add(bucket.count);
         let percent = so_far as f64 * 100.0 / total as f64;
-        // It is printed with four decimals.
+        // Percentages are printed with four decimals.
         if (percent - bucket.cumulative).abs() > 0.000_051 {
             let found = format!("{:.4}% ({})", bucket.cumulative, bucket.count);
-            return Err(not_understood(NAME, &format!("a histogram's line at {percent:.4}%"), Some(&found)));
+            return Err(unexpected_output(NAME, &format!("a histogram's line at {percent:.4}%"), Some(&found)));
         }
     }
     Ok(buckets)

@@ -1,23 +1,37 @@
-use std::os::fd::AsRawFd;
-use std::sync::Arc;
+//! Parsers take the samples in `tests/fixtures` and nothing damaged; a peer is found, run, stopped and cleaned up.
 
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use iolane::units::CpuList;
+use iolane::{IoPath, Result, TargetKind};
+use iolane_measure::process::Limits;
+use iolane_measure::workload::Access;
 use proptest::prelude::*;
 use rustix::fs::{Mode, OFlags};
 
+use super::find::find_in;
+use super::run::{Folder, run_within};
 use super::*;
 
-/// What a [`Load`] borrows, and the values that tests do not care about.
+/// Owns what a [`Load`] borrows, with values for the fields that tests do not depend on.
 pub(super) struct Arm {
     path: IoPath,
-    pub(super) targets: Vec<String>,
+    targets: Vec<LoadTarget>,
     pub(super) cpus: Option<CpuList>,
-    pub(super) spoll_cpus: Option<CpuList>,
+    pub(super) sqpoll_cpus: Option<CpuList>,
 }
 
 impl Arm {
     pub(super) fn new(path: &str, targets: &[&str]) -> Self {
-        let targets = targets.iter().map(ToString::to_string).collect();
-        Self { path: path.parse().unwrap(), targets, cpus: None, spoll_cpus: None }
+        let target = |name: &&str| LoadTarget { name: (*name).into(), kind: kind(name) };
+        let targets = targets.iter().map(target).collect();
+        Self { path: path.parse().unwrap(), targets, cpus: None, sqpoll_cpus: None }
     }
 
     /// Random reads of 4 KiB, a thread for each target, 2 s.
@@ -31,13 +45,24 @@ impl Arm {
             threads: self.targets.len(),
             targets: &self.targets,
             cpus: self.cpus.as_ref(),
-            spoll_cpus: self.spoll_cpus.as_ref(),
+            sqpoll_cpus: self.sqpoll_cpus.as_ref(),
             runtime: Duration::from_secs(2),
             warmup: Duration::ZERO,
             seed: 1,
             direct: true,
             size: None,
         }
+    }
+}
+
+/// The kind that iolane gives a target of this name.
+fn kind(name: &str) -> TargetKind {
+    match name {
+        _ if name.starts_with("pci:") => TargetKind::NvmeController,
+        _ if name.starts_with("/dev/ng") => TargetKind::NvmeGeneric,
+        _ if name.starts_with("/dev/") => TargetKind::Block,
+        _ if name.starts_with("null:") => TargetKind::Null,
+        _ => TargetKind::File,
     }
 }
 
@@ -49,7 +74,7 @@ pub(super) fn arguments(peer: &dyn Peer, load: &Load<'_>) -> String {
     words.join(" ").replace(&folder.0.display().to_string(), "FOLDER")
 }
 
-/// What the tools printed, with the peer whose output it is.
+/// Recorded output, with the peer that printed it.
 macro_rules! sample {
     ($peer:expr, $name:literal) => {
         ($peer as &dyn Peer, include_str!(concat!("../../tests/fixtures/peers/", $name)))
@@ -60,14 +85,14 @@ pub(super) const SAMPLES: [(&dyn Peer, &str); 8] = [
     sample!(&fio::Fio, "fio-libaio-randwrite.json"),
     sample!(&fio::Fio, "fio-io_uring-randrw-2-threads.json"),
     sample!(&fio::Fio, "fio-posixaio-read.json"),
-    sample!(&fio::Fio, "fio-spoll.json"),
+    sample!(&fio::Fio, "fio-sqpoll.json"),
     sample!(&spdk_nvme_perf::SpdkNvmePerf, "spdk_nvme_perf-LL.txt"),
     sample!(&bdevperf::Bdevperf, "bdevperf-aio.txt"),
     sample!(&bdevperf::Bdevperf, "bdevperf-uring.txt"),
 ];
 
-/// What must be so of all figures that a parser lets pass.
-fn check_sums(measured: &Measured) {
+/// Properties of every result that a parser accepts.
+fn check_sums(measured: &PeerMeasurement) {
     assert!(measured.ios > 0 && measured.elapsed_s > 0.0);
     for number in [measured.iops, measured.bytes_per_s, measured.min_ns, measured.mean_ns, measured.max_ns] {
         assert!(number.is_finite() && number >= 0.0, "{number}");
@@ -179,16 +204,16 @@ impl Peer for Script {
     }
     fn command(&self, program: &Path, load: &Load<'_>, folder: &Path) -> Result<Command> {
         let mut shell = Command::new(program);
-        shell.args(["-c", self.0, "sh"]).args(load.targets).current_dir(folder);
+        shell.args(["-c", self.0, "sh"]).args(load.targets.iter().map(|target| &target.name)).current_dir(folder);
         Ok(shell)
     }
-    fn parse(&self, output: &str, load: &Load<'_>) -> Result<Measured> {
+    fn parse(&self, output: &str, load: &Load<'_>) -> Result<PeerMeasurement> {
         bdevperf::Bdevperf.parse(output, load)
     }
 }
 
 /// Runs a script that is given the name of a file.
-fn run_script(script: &'static str, file: &Path, time: Duration, stop: &AtomicBool) -> Result<Measured> {
+fn run_script(script: &'static str, file: &Path, time: Duration, stop: &AtomicBool) -> Result<PeerMeasurement> {
     let arm = Arm::new("psync", &[file.to_str().unwrap()]);
     let installed = Installed { program: "/bin/sh".into(), version: None };
     let limits = Limits { time, patience: Duration::from_millis(100) };
@@ -202,38 +227,38 @@ fn error_of(script: &'static str) -> String {
 }
 
 #[test]
-fn what_a_peer_prints_is_parsed() {
+fn the_output_of_a_peer_is_parsed() {
     let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/peers/bdevperf-aio.txt");
     let measured = run_script("cat $1", Path::new(sample), LONG, &AtomicBool::new(false)).unwrap();
     assert_eq!(measured.iops, 15618.90);
 }
 
 #[test]
-fn a_peer_that_fails_is_told_with_its_last_complaints() {
+fn a_failed_peer_is_reported_with_its_last_lines() {
     let error = error_of("echo progress; for i in 1 2 3 4; do echo complaint $i >&2; done; exit 7");
     assert_eq!(error, "peer script on psync: it failed (exit status: 7): complaint 2 | complaint 3 | complaint 4");
     assert_eq!(error_of("echo on stdout; exit 1"), "peer script on psync: it failed (exit status: 1): on stdout");
-    assert_eq!(error_of("exit 1"), "peer script on psync: it failed (exit status: 1), and said nothing");
+    assert_eq!(error_of("exit 1"), "peer script on psync: it failed (exit status: 1), and printed nothing");
 }
 
 #[test]
-fn a_peer_that_dies_of_a_signal_is_told_with_the_signal() {
+fn a_peer_killed_by_a_signal_is_reported_with_the_signal() {
     let error = error_of("kill -SEGV $$");
     assert!(error.starts_with("peer script on psync: it failed (signal: 11 (SIGSEGV)"), "{error}");
 }
 
 #[test]
-fn a_peer_that_prints_rubbish_is_not_believed() {
+fn unexpected_output_of_a_peer_is_an_error() {
     let error = error_of("echo; echo 'All is \u{1b}[31mwell'");
     assert_eq!(
         error,
         "output of bdevperf: expected the table `Device Information : runtime(s) IOPS ...`, but found `All is  [31mwell`; \
-         it may be of a version that prints otherwise"
+         its version may print another format"
     );
 }
 
 #[test]
-fn a_peer_that_floods_stderr_is_neither_held_up_nor_kept_whole() {
+fn a_peer_that_floods_stderr_is_not_blocked_and_only_its_end_is_kept() {
     let error = error_of("head -c 20000000 /dev/zero | tr '\\0' '\\n' >&2; echo the end >&2; exit 1");
     assert_eq!(error, "peer script on psync: it failed (exit status: 1): the end");
 }
@@ -241,11 +266,11 @@ fn a_peer_that_floods_stderr_is_neither_held_up_nor_kept_whole() {
 #[test]
 fn a_peer_that_never_stops_printing_is_ended() {
     let error = error_of("while :; do head -c 9000000 /dev/zero; done");
-    assert!(error.starts_with("peer script on psync: it printed far more than figures"), "{error}");
+    assert!(error.starts_with("peer script on psync: it printed far more output than a result"), "{error}");
 }
 
 #[test]
-fn a_peer_that_is_not_there_is_told() {
+fn a_missing_program_is_reported() {
     let arm = Arm::new("psync", &["/x"]);
     let installed = Installed { program: "/nowhere/peer".into(), version: None };
     let error = run(&Script(""), &installed, &arm.load(), &AtomicBool::new(false)).unwrap_err().to_string();
@@ -258,21 +283,21 @@ fn a_load_that_a_peer_cannot_do_is_not_begun() {
     let installed = Installed { program: "/nowhere/peer".into(), version: None };
     for (load, cause) in [
         (Load { depth: 17, ..arm.load() }, "it cannot count further than 16"),
-        (Load { threads: 0, ..arm.load() }, "its threads is 0"),
-        (Load { targets: &[], ..arm.load() }, "its targets is 0"),
+        (Load { threads: 0, ..arm.load() }, "the load has 0 threads"),
+        (Load { targets: &[], ..arm.load() }, "the load has 0 targets"),
     ] {
         let error = run(&Script(""), &installed, &load, &AtomicBool::new(false)).unwrap_err();
         assert_eq!((error.kind(), error.cause()), (iolane::error::ErrorKind::Usage, cause));
     }
 }
 
-/// Whether a process is there and not merely waiting to be waited for.
+/// Whether a process exists and is not a zombie.
 fn lives(id: &str) -> bool {
     std::fs::read_to_string(format!("/proc/{id}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
 }
 
 /// Runs a script that writes the id of a process into the file it is given, sets `stop` once it has, and waits until that
-/// process is gone. One that stays would let the test hang, which is its failure.
+/// process is gone. One that stays would let the test hang, which fails it.
 fn stop_script(name: &str, script: &'static str) -> String {
     let file = std::env::temp_dir().join(format!("iolane-peer-test-{name}-{}", std::process::id()));
     std::fs::write(&file, "").unwrap();
@@ -300,19 +325,18 @@ fn stop_script(name: &str, script: &'static str) -> String {
 #[test]
 fn a_peer_that_hangs_is_stopped_with_all_it_has_started() {
     let error = stop_script("children", "sleep 1000 & echo $! > $1; wait");
-    assert_eq!(error, "peer script on psync: it was stopped before its end, and said nothing");
+    assert_eq!(error, "peer script on psync: stopped before it ended, and printed nothing");
 }
 
 #[test]
 fn a_peer_that_will_not_end_is_killed() {
-    let error = stop_script("stubborn", "trap 'echo no >&2' TERM; echo $$ > $1; while :; do sleep 0.01; done");
-    // The shell has a word of its own to say of the sleep that was ended.
-    assert!(error.starts_with("peer script on psync: it was stopped before its end: "), "{error}");
+    let error = stop_script("stubborn", "trap '' TERM; echo no >&2; echo $$ > $1; while :; do sleep 0.01; done");
+    assert!(error.starts_with("peer script on psync: stopped before it ended: "), "{error}");
     assert!(error.ends_with("no"), "{error}");
 }
 
 #[test]
-fn what_a_peer_leaves_running_is_killed_when_it_ends() {
+fn processes_that_a_peer_leaves_running_are_killed_when_it_ends() {
     let file = std::env::temp_dir().join(format!("iolane-peer-test-left-{}", std::process::id()));
     let error = run_script("sleep 1000 & echo $! > $1; exit 3", &file, LONG, &AtomicBool::new(false)).unwrap_err();
     let id = std::fs::read_to_string(&file).unwrap();
@@ -327,7 +351,7 @@ fn what_a_peer_leaves_running_is_killed_when_it_ends() {
 fn a_peer_that_takes_too_long_is_ended() {
     let overdue = run_script("sleep 1000", Path::new("/dev/null"), Duration::ZERO, &AtomicBool::new(false));
     let error = overdue.unwrap_err().to_string();
-    assert_eq!(error, "peer script on psync: it had not ended after 0 s, and said nothing");
+    assert_eq!(error, "peer script on psync: still running after 0 s, and printed nothing");
 }
 
 #[test]
@@ -354,27 +378,30 @@ fn a_program_is_found_by_its_variable_before_path() {
     shell("printf '#!/bin/sh\\necho\\necho script 1.2 $1\\n' > script");
     let path = std::env::join_paths([Path::new("/nowhere"), &folder.0]).unwrap();
     let missing = find_in(&Script(""), None, Some(path.clone())).unwrap_err().to_string();
-    // It cannot be executed yet.
-    let remedy = "write it, or set IOLANE_PEER_SCRIPT to the program's path";
-    assert_eq!(missing, format!("peer script: it is not on PATH; {remedy}"));
+    // It is not executable yet.
+    let remedy = "write it, or set IOLANE_PEER_SCRIPT to the path of the program";
+    assert_eq!(missing, format!("peer script: not found on PATH; {remedy}"));
     shell("chmod 755 script");
     let program = folder.0.join("script");
     let found = find_in(&Script(""), None, Some(path)).unwrap();
     assert_eq!(found, Installed { program, version: Some("script 1.2 --version".into()) });
     let error = find_in(&Script(""), Some("/etc/passwd".into()), None).unwrap_err().to_string();
-    assert_eq!(error, format!("peer script: IOLANE_PEER_SCRIPT names /etc/passwd, which is no program; {remedy}"));
+    assert_eq!(
+        error,
+        format!("peer script: IOLANE_PEER_SCRIPT is set to /etc/passwd, which is not an executable file; {remedy}")
+    );
 }
 
 #[test]
-fn every_peer_that_is_missing_says_how_to_get_it() {
+fn every_missing_peer_is_reported_with_its_installation() {
     for peer in PEERS {
         let error = find_in(*peer, None, None).unwrap_err().to_string();
-        assert!(error.starts_with(&format!("peer {}: it is not on PATH; ", peer.name())), "{error}");
+        assert!(error.starts_with(&format!("peer {}: not found on PATH; ", peer.name())), "{error}");
         assert!(error.contains(peer.remedy()) && error.contains("IOLANE_PEER_"), "{error}");
     }
 }
 
-/// A file without a name, as a scratch file is, and the name that another process can open it by.
+/// An unnamed file, like a scratch file, and a name by which another process can open it.
 fn nameless_file(bytes: usize) -> (std::fs::File, String) {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     let fd = rustix::fs::open(std::env::temp_dir(), flags, Mode::RUSR | Mode::WUSR).unwrap();
@@ -395,7 +422,7 @@ fn the_installed_fio_measures_every_access() {
     for (access, path) in accesses.into_iter().chain([(Access::RandRw, "libaio"), (Access::RandRw, "posix_aio")]) {
         let arm = Arm::new(path, &[&name]);
         let short = Duration::from_millis(30);
-        // Through the page cache, which every file system has.
+        // Buffered, because not every file system supports O_DIRECT.
         let load = Load {
             access,
             threads: 2,
@@ -429,7 +456,7 @@ fn the_installed_fio_makes_no_file_that_is_not_there() {
     let error = run(&fio::Fio, &installed, &load, &AtomicBool::new(false)).unwrap_err().to_string();
     assert!(error.starts_with("peer fio on psync: it failed (exit status: 1): "), "{error}");
     assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 0);
-    // And writes one that is there, whatever its name.
+    // It does write an existing file with such a name.
     std::fs::write(&target, vec![7; 1 << 20]).unwrap();
     run(&fio::Fio, &installed, &load, &AtomicBool::new(false)).unwrap();
     assert!(std::fs::read(&target).unwrap().iter().any(|byte| *byte != 7));

@@ -1,4 +1,4 @@
-//! Which arms a figure shows, or a claim is about: conditions on factors, as a study's file writes them.
+//! Selects the arms that a figure shows or a claim uses, by conditions on factors as a study file has them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,40 +8,38 @@ use iolane::{Error, Result};
 use serde::Deserialize;
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 
-use super::arm::{Arm, Cores};
-use crate::text::Text;
-use crate::workload::Access;
+use super::arm::Arm;
+use super::group::Cores;
+use super::values::one_or_more;
+use iolane_measure::serde_text::Text;
+use iolane_measure::workload::Access;
 
-/// Conditions on the factors of an arm; one that is not given is met by every arm.
+/// Conditions on the factors of an arm; every arm meets a condition that is not given.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Selection {
-    /// The path's name is one of these.
-    #[serde(deserialize_with = "names")]
+    /// Names of paths; empty is any path.
+    #[serde(deserialize_with = "one_or_more")]
     pub path: Vec<String>,
-    /// What requests do.
     pub rw: Option<Text<Access>>,
-    /// The block size in bytes.
+    /// In bytes; of mixed block sizes the largest counts.
     pub bs: Condition,
     /// Requests in flight on each queue.
     pub depth: Condition,
-    /// Threads.
     pub threads: Condition,
-    /// Drives.
     pub drives: Condition,
-    /// Processors, as the study's file writes them.
     pub cores: Option<Cores>,
 }
 
 impl Selection {
-    /// Those of the arms that meet the conditions. `max` and `min` are of what meets all the others.
+    /// The arms that meet the conditions. `max` and `min` refer to the arms that meet all other conditions.
     pub fn of<'a, T>(&self, arms: &'a [T], arm: impl Fn(&T) -> &Arm) -> Vec<&'a T> {
         let plain = |item: &&T| {
             let arm = arm(item);
             let named = self.path.is_empty() || self.path.contains(&arm.name);
             let cores = self.cores.is_none_or(|cores| cores.count(arm.threads) == arm.cores);
             let access = self.rw.as_ref().is_none_or(|rw| rw.0 == arm.rw);
-            named && cores && access && self.numbers(arm).iter().all(|(condition, value)| condition.takes(*value))
+            named && cores && access && self.numbers(arm).iter().all(|(condition, value)| condition.allows(*value))
         };
         let mut chosen: Vec<&T> = arms.iter().filter(plain).collect();
         for index in 0..NUMBERS {
@@ -68,30 +66,24 @@ impl Selection {
     }
 }
 
-/// Factors that are numbers.
+/// The number of factors with a [`Condition`].
 const NUMBERS: usize = 4;
 
 /// A condition on a number: `16`, `"4k"`, `[1, 16]`, `"<=16"`, `">=14"`, `"max"`, `"min"`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Condition {
-    /// Any number.
     #[default]
     Any,
-    /// One of these.
     OneOf(Vec<u64>),
-    /// This or less.
     AtMost(u64),
-    /// This or more.
     AtLeast(u64),
-    /// The largest there is.
     Largest,
-    /// The smallest there is.
     Smallest,
 }
 
 impl Condition {
-    /// Whether a number meets it; the largest and the smallest have to be found among all.
-    fn takes(&self, value: u64) -> bool {
+    /// Whether a number meets it by itself; the largest and smallest are found among all arms.
+    fn allows(&self, value: u64) -> bool {
         match self {
             Self::Any | Self::Largest | Self::Smallest => true,
             Self::OneOf(values) => values.contains(&value),
@@ -130,7 +122,7 @@ impl<'de> Deserialize<'de> for Condition {
             }
 
             fn visit_i64<E: de::Error>(self, value: i64) -> Result<Condition, E> {
-                let value = value.try_into().map_err(|_| E::custom("a factor is not below 0"))?;
+                let value = value.try_into().map_err(|_| E::custom("a factor cannot be negative"))?;
                 Ok(Condition::OneOf(vec![value]))
             }
 
@@ -143,7 +135,7 @@ impl<'de> Deserialize<'de> for Condition {
                 while let Some(item) = items.next_element::<Condition>()? {
                     match item {
                         Condition::OneOf(one) => values.extend(one),
-                        _ => return Err(de::Error::custom("a list holds numbers alone")),
+                        _ => return Err(de::Error::custom("a list can contain only numbers")),
                     }
                 }
                 Ok(Condition::OneOf(values))
@@ -152,18 +144,4 @@ impl<'de> Deserialize<'de> for Condition {
 
         deserializer.deserialize_any(Numbers)
     }
-}
-
-/// One name or a list of them.
-fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "a path's name, or a list of them")]
-    enum Names {
-        One(String),
-        More(Vec<String>),
-    }
-    Ok(match Names::deserialize(deserializer)? {
-        Names::One(name) => vec![name],
-        Names::More(names) => names,
-    })
 }

@@ -1,28 +1,28 @@
-//! The survey: the study of whoever names none. Every path that a target can be reached by, at a few depths.
+//! The survey: the study that runs when none is named. It covers every path that reaches a target, at a few depths.
 
 use std::time::Duration;
 
 use iolane::{IoPath, Target};
 
-use super::{Cores, Drives, Group, Lengths, NamedPath, PerScale, Study};
-use crate::workload::Workload;
+use super::group::{Cores, Drives, Group, NamedPath};
+use super::scale::PerScale;
+use super::study::{Lengths, Study};
+use iolane_measure::workload::Workload;
 
-/// What to survey.
 #[derive(Debug, Clone)]
 pub struct Survey {
-    /// The paths to take; all there are for the targets if empty.
+    /// Empty for all paths that are meant for one of the targets.
     pub paths: Vec<IoPath>,
-    /// Depths to take each of them at.
     pub depths: Vec<u32>,
-    /// What to ask for; its depth is replaced.
+    /// Its depth is replaced.
     pub workload: Workload,
 }
 
-/// What a survey takes, all runs together.
+/// The time budget of all runs together.
 const TIME: Duration = Duration::from_secs(75);
 
 impl Survey {
-    /// The lengths of a survey whose user gives none.
+    /// The default lengths.
     pub const LENGTHS: Lengths = Lengths {
         runtime: None,
         warmup: Duration::from_millis(100),
@@ -31,12 +31,12 @@ impl Survey {
         runtime_max: Lengths::RUNTIME_MAX,
     };
 
-    /// The survey of these targets, a thread each.
+    /// The survey of these targets, one thread each.
     pub fn study(self, targets: &[Target]) -> Study {
         let paths = if self.paths.is_empty() { all_paths(targets) } else { self.paths };
         let mut named: Vec<NamedPath> = Vec::new();
         for path in paths {
-            // Named twice, an arm would be compared with itself.
+            // A path that is named twice would be compared with itself.
             if named.iter().all(|known| known.path != path) {
                 named.push(NamedPath { name: path.to_string(), path });
             }
@@ -44,7 +44,7 @@ impl Survey {
         let drives = drives(targets, &named);
         Study {
             name: "survey".into(),
-            title: "Every path there is".into(),
+            title: "Every available path".into(),
             source: String::new(),
             published_on: String::new(),
             lengths: PerScale::same(Self::LENGTHS),
@@ -65,7 +65,7 @@ impl Survey {
     }
 }
 
-/// Every path of every interface that is meant for one of the targets.
+/// Every path of every interface that reaches the kind of one of the targets.
 pub fn all_paths(targets: &[Target]) -> Vec<IoPath> {
     iolane::interfaces()
         .filter(|interface| targets.iter().any(|target| interface.reaches(target.kind())))
@@ -73,7 +73,7 @@ pub fn all_paths(targets: &[Target]) -> Vec<IoPath> {
         .collect()
 }
 
-/// As many drives as each of the paths can reach, so that all are compared on the same number of them.
+/// The largest number of drives that every path can reach, so that all paths are compared on the same number.
 fn drives(targets: &[Target], paths: &[NamedPath]) -> usize {
     let reached = paths.iter().filter_map(|named| {
         let count = targets.iter().filter(|target| iolane::probe(&named.path, target).is_ok()).count();

@@ -1,24 +1,28 @@
-//! Which arms of a study can be run on these targets, and why the others cannot.
+//! Decides which arms of a study can run on these targets, and why the others cannot. Sessions call it before they
+//! start.
 
 use iolane::units::CpuList;
 use iolane::{Error, IoPath, Pages, Result, Target};
 
-use super::{Conditions, Planned, peers};
-use crate::placement::Placement;
+use super::conditions::Conditions;
+use super::peers;
+use super::planned::Planned;
 use crate::plan::{Arm, Study};
-use crate::records::LeftOut;
-use crate::run::RunPlan;
-use crate::workload::Workload;
+use crate::rows::LeftOut;
+use iolane_measure::placement::Placement;
+use iolane_measure::run::{CheckedPlan, Probes, RunPlan};
+use iolane_measure::workload::Workload;
 
-/// The arms that can be run, and those that cannot.
+/// The arms that can run, and those that cannot.
 ///
 /// # Errors
-/// `Usage` for a workload that makes no sense on any target.
+/// `Usage` for a workload that is invalid on every target.
 pub(super) fn plan(study: &Study, conditions: &Conditions) -> Result<(Vec<Planned>, Vec<LeftOut>)> {
     study.workload.validate()?;
     let (mut planned, mut left_out) = (Vec::new(), Vec::new());
+    let mut probes = Probes::default();
     for arm in study.arms(conditions.scale)? {
-        match run_plan(study, conditions, &arm) {
+        match run_plan(study, conditions, &arm, &mut probes) {
             Ok(plan) => planned.push(Planned { arm, plan, peer: None }),
             Err(error) => {
                 let (reason, remedy) = (error.cause().into(), error.remedy_text().into());
@@ -35,19 +39,20 @@ pub(super) fn plan(study: &Study, conditions: &Conditions) -> Result<(Vec<Planne
     Ok((planned, left_out))
 }
 
-fn run_plan(study: &Study, conditions: &Conditions, arm: &Arm) -> Result<RunPlan> {
-    let (mut drives, trouble) = reached(&arm.path, &conditions.targets)?;
+fn run_plan(study: &Study, conditions: &Conditions, arm: &Arm, probes: &mut Probes) -> Result<CheckedPlan> {
+    let (mut drives, trouble) = reached(&arm.path, &conditions.targets, probes)?;
     if drives.len() < arm.drives {
-        let cause = format!("it takes {} drives, and this path can reach {} here", arm.drives, drives.len());
-        let too_few = || Error::unavailable("study", cause).remedy("name more by --target");
+        let plural = if arm.drives == 1 { "drive" } else { "drives" };
+        let cause = format!("needs {} {plural}; this path reaches {} of the targets given", arm.drives, drives.len());
+        let too_few = || Error::unavailable("study", cause).remedy("add --target");
         return Err(trouble.filter(|_| drives.is_empty()).unwrap_or_else(too_few));
     }
     drives.truncate(arm.drives);
     if arm.rw.writes()
         && let Some(target) = drives.iter().find(|target| !target.writable())
     {
-        return Err(Error::unavailable("study", "it writes, and that was not allowed")
-            .remedy(format!("--allow-writes {} allows it, and destroys what is there", target.name())));
+        return Err(Error::unavailable("study", "it writes, and writing to the target is not allowed")
+            .remedy(format!("add --allow-writes {}, which destroys its data", target.name())));
     }
     let placement = match (arm.cores, &conditions.placement) {
         (Some(cores), _) => Placement::within(cores, arm.threads)?,
@@ -65,29 +70,28 @@ fn run_plan(study: &Study, conditions: &Conditions, arm: &Arm) -> Result<RunPlan
             ..study.workload.clone()
         },
         threads: arm.threads,
-        // A submission thread's cpu is only for the paths that have one; the others would refuse it.
-        placement: Placement { spoll_cpus: spoll_cpus(arm, &placement), ..placement },
+        // Paths without a submission thread refuse a CPU for it.
+        placement: Placement { sqpoll_cpus: sqpoll_cpus(arm, &placement), ..placement },
         runtime: conditions.lengths.runtime.unwrap_or_default(),
         warmup: conditions.lengths.warmup,
         pages: Pages::Base,
         prefilled: conditions.prefilled,
         watched: true,
     };
-    plan.check()?;
-    Ok(plan)
+    plan.check_with(probes)
 }
 
-/// The targets that a path can reach, and why it cannot reach one of the others.
+/// The targets that a path reaches, and why it does not reach one of the others.
 ///
 /// # Errors
-/// `Usage` for a path that no interface has.
-fn reached(path: &IoPath, targets: &[Target]) -> Result<(Vec<Target>, Option<Error>)> {
+/// `Usage` for a path that belongs to no interface.
+fn reached(path: &IoPath, targets: &[Target], probes: &mut Probes) -> Result<(Vec<Target>, Option<Error>)> {
     let meant_for = iolane::interface_of(path)?;
     let (mut drives, mut trouble) = (Vec::new(), None);
     for target in targets {
-        match iolane::probe(path, target) {
+        match probes.probe(path, target) {
             Ok(_) => drives.push(target.clone()),
-            // Of several reasons that of a target which the path is meant for tells most.
+            // Of several reasons, the one for a target of the kind the path is made for explains most.
             Err(error) if trouble.is_none() || meant_for.reaches(target.kind()) => trouble = Some(error),
             Err(_) => {}
         }
@@ -95,6 +99,6 @@ fn reached(path: &IoPath, targets: &[Target]) -> Result<(Vec<Target>, Option<Err
     Ok((drives, trouble))
 }
 
-fn spoll_cpus(arm: &Arm, placement: &Placement) -> Option<CpuList> {
-    placement.spoll_cpus.clone().filter(|_| arm.path.polls_submissions())
+fn sqpoll_cpus(arm: &Arm, placement: &Placement) -> Option<CpuList> {
+    placement.sqpoll_cpus.clone().filter(|_| arm.path.polls_submissions())
 }

@@ -1,48 +1,50 @@
-//! Energy in a study: idle power first, then the joules of each run, and the load steps by which an external meter's trace
-//! is laid over it afterwards. What does not change from run to run stands in the journal, so that a study that goes on has
-//! it too.
+//! Energy in a study: idle power first, then the joules of each run, and load steps to align an external meter's trace
+//! with the study afterwards. Idle power and load steps are stored in the journal, so that a continued study has them
+//! too.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::energy::{EnergyNotes, Meter, MeterSpec, Span, Work, steps};
-use crate::records::{Row, UNAVAILABLE};
-use crate::telemetry::{Reading, Unavailable};
+use crate::energy::{EnergyNotes, steps};
+use crate::rows::Row;
+use iolane_measure::figures::RunFigure;
+use iolane_measure::meters::{Meter, MeterSpec, Work};
+use iolane_measure::span::Span;
+use iolane_measure::telemetry::{Reading, Sourced, Unavailable};
 
-/// What tells the joules of a study.
+/// The source of a study's joules.
 #[derive(Debug, Clone)]
 pub struct Metering {
-    /// As it was asked for.
+    /// The meter as the user named it.
     pub spec: MeterSpec,
-    /// The meter, or why there is none.
+    /// The open meter, or why there is none.
     pub meter: Reading<Arc<Meter>>,
     /// Whether load steps are made for an external meter.
     pub steps: bool,
 }
 
-/// Between repeats load steps are made no more often than this.
+/// The least time between load steps in the middle of a study.
 const STEPS_APART_S: f64 = 600.0;
-/// How often a stop is looked for.
+/// How often the stop flag is checked.
 const TICK: Duration = Duration::from_millis(50);
 
 impl Metering {
-    /// Opens a meter.
     pub fn open(spec: MeterSpec, steps: bool) -> Self {
         Self { meter: Meter::open(&spec).map(Arc::new), spec, steps }
     }
 
-    /// How long the machine rests first.
+    /// How long idle power is measured.
     pub(super) fn idle_time(&self) -> Duration {
         self.meter.as_ref().map_or(Duration::ZERO, |meter| meter.idle_time())
     }
 
-    /// What it adds to a study's time: idle power, and load steps at both ends.
+    /// The time it adds to a study: idle power, and load steps at both ends.
     pub(super) fn estimated_time(&self) -> Duration {
         self.idle_time() + if self.steps { steps::duration() * 2 } else { Duration::ZERO }
     }
 
-    /// Finds out what the idle machine takes, unless an earlier part of the study did; `None` if it was stopped.
+    /// Measures idle power, unless an earlier part of the study did; `None` if it was stopped.
     pub(super) fn begin(&self, earlier: &EnergyNotes, stop: &AtomicBool) -> Option<EnergyNotes> {
         let meter = match &self.meter {
             Ok(meter) => meter,
@@ -74,7 +76,7 @@ impl Metering {
         })
     }
 
-    /// Makes load steps, if they are wanted and none were made just before; `true` if there are new ones.
+    /// Makes load steps, if requested and not just made; `true` if there are new ones.
     pub(super) fn make_steps(&self, notes: &mut EnergyNotes, stop: &AtomicBool) -> bool {
         let made = self.steps.then(|| steps::make(stop)).flatten();
         let is_new = made.is_some();
@@ -88,48 +90,46 @@ impl Metering {
         self.steps && unix_s(Instant::now()) - last_s > STEPS_APART_S
     }
 
-    /// Fills in the joules of a run, and when it measured.
+    /// Fills in a run's joules and its start time.
     pub(super) fn fill(&self, row: &mut Row, measured: Reading<Span>, notes: &EnergyNotes) {
         if let Ok(span) = &measured {
             row.started_unix_s = unix_s(span.from);
         }
-        if row.worthless.is_some() {
+        if row.rejected.is_some() {
             return;
         }
         let joules = measured.and_then(|span| {
             let meter = self.meter.as_ref().map_err(Clone::clone)?;
-            Ok((meter.joules(span, Work::of(row))?, meter.source().to_string()))
+            let joules = meter.joules(span, Work::new(row.elapsed_s, &row.figures))?;
+            Ok(meter.source().of(joules))
         });
         fill_in(row, joules, notes.idle_watts);
     }
 }
 
-/// Joules and their source in a row, or why there are none.
-pub(crate) fn fill_in(row: &mut Row, joules: Reading<(f64, String)>, idle_watts: Option<f64>) {
-    row.joules = joules.as_ref().ok().map(|(joules, _)| *joules);
-    row.idle_joules = row.joules.and(idle_watts).map(|watts| watts * row.elapsed_s);
-    let source = joules.map_or_else(|why| format!("{UNAVAILABLE}{why}"), |(_, source)| source);
-    let idle = match (row.joules.is_some(), row.idle_joules) {
-        (true, None) => format!("{UNAVAILABLE}the idle machine was not measured"),
-        _ => source.clone(),
-    };
-    row.sources.insert("joules".into(), source);
-    row.sources.insert("idle_joules".into(), idle);
+/// Stores joules with their source in a row, or why there are none.
+pub(crate) fn fill_in(row: &mut Row, joules: Reading<Sourced<f64>>, idle_watts: Option<f64>) {
+    let idle = joules.clone().and_then(|joules| {
+        let watts = idle_watts.ok_or_else(|| Unavailable::new("the idle machine was not measured"))?;
+        Ok(Sourced { value: watts * row.elapsed_s, ..joules })
+    });
+    row.figures.set(RunFigure::Joules, joules);
+    row.figures.set(RunFigure::IdleJoules, idle);
 }
 
-/// A moment in seconds since 1970.
+/// An instant in seconds since 1970.
 fn unix_s(moment: Instant) -> f64 {
     let now_s = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64();
     now_s - moment.elapsed().as_secs_f64()
 }
 
-/// When a peer measured for sure: its program took a while to begin and to end, which nobody tells apart.
+/// A span in which a peer was certainly measuring: the time its program took to start and to exit cannot be separated.
 pub(super) fn peer_span(from: Instant, to: Instant, warmup: Duration, elapsed_s: f64) -> Reading<Span> {
     let beside_s = (to - from).as_secs_f64() - warmup.as_secs_f64() - elapsed_s;
     let beside = Duration::from_secs_f64(beside_s.clamp(0.0, 1e6));
     let (from, to) = (from + warmup + beside, to.checked_sub(beside).unwrap_or(from));
     let is_enough = to.saturating_duration_since(from).as_secs_f64() * 2.0 >= elapsed_s && elapsed_s > 0.0;
-    let cannot = "the peer took as long to begin and to end as to measure";
+    let cannot = "the peer took as long to start and to exit as to measure";
     is_enough.then_some(Span { from, to }).ok_or_else(|| Unavailable::new(cannot).remedy("a longer --runtime"))
 }
 
@@ -144,8 +144,14 @@ mod tests {
 
     fn row() -> Row {
         let mut row = Row::new(Arm::of_null("null"), 0);
-        (row.ios, row.elapsed_s, row.user_s, row.system_s) = (5600, 2.0, Some(1.0), Some(3.0));
+        (row.ios, row.elapsed_s) = (5600, 2.0);
+        row.figures.set(RunFigure::UserS, Ok(Sourced::new(1.0, "test")));
+        row.figures.set(RunFigure::SystemS, Ok(Sourced::new(3.0, "test")));
         row
+    }
+
+    fn joules(row: &Row) -> (Option<f64>, Option<f64>) {
+        (row.figures.number(RunFigure::Joules), row.figures.number(RunFigure::IdleJoules))
     }
 
     fn now() -> Span {
@@ -159,10 +165,12 @@ mod tests {
         assert_eq!(notes.idle_watts, Some(40.0));
         let mut row = row();
         metering.fill(&mut row, Ok(now()), &notes);
-        assert_eq!((row.joules, row.idle_joules), (Some(112.0), Some(80.0)));
+        assert_eq!(joules(&row), (Some(112.0), Some(80.0)));
         assert_eq!((row.metric(Metric::WattsAboveIdle), row.metric(Metric::IosPerJoule)), (Some(16.0), Some(50.0)));
-        assert_eq!(row.sources["joules"], "modelled: idle=40,core=8");
-        assert_eq!(row.sources["idle_joules"], "modelled: idle=40,core=8");
+        for figure in [RunFigure::Joules, RunFigure::IdleJoules] {
+            let known = row.figures.known(figure).unwrap();
+            assert_eq!((known.source.as_str(), known.modelled), ("idle=40,core=8", true));
+        }
     }
 
     #[test]
@@ -172,11 +180,12 @@ mod tests {
         assert_eq!(notes.unavailable.as_deref(), Some("no meter was asked for (--meter none)"));
         let mut row = row();
         metering.fill(&mut row, Ok(now()), &notes);
-        assert_eq!((row.joules, row.idle_joules), (None, None));
-        assert_eq!(row.sources["joules"], "unavailable: no meter was asked for (--meter none)");
+        assert_eq!(joules(&row), (None, None));
+        let why = |row: &Row| row.figures.why_missing(RunFigure::Joules).unwrap().to_string();
+        assert_eq!(why(&row), "no meter was asked for (--meter none)");
         let mut simulated = self::row();
         modelled().fill(&mut simulated, Err(Unavailable::new("simulated")), &notes);
-        assert_eq!(simulated.sources["joules"], "unavailable: simulated");
+        assert_eq!(why(&simulated), "simulated");
     }
 
     #[test]

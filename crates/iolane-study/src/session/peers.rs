@@ -1,56 +1,27 @@
-//! Arms that another tool runs: the same load on the same target, beside iolane's own, by its own words.
+//! Arms that a peer tool runs: the same load on the same target as iolane's own, as the peer itself reports it.
 
-use std::collections::BTreeMap;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::AtomicBool;
 
-use iolane::{Error, Result, Target, TargetKind};
+use iolane::{Result, Target, TargetKind};
 
-use super::Planned;
-use crate::peers::{self, Installed, Load, Peer};
+use super::installed_peer::InstalledPeer;
+use super::planned::Planned;
+use crate::peers::{self, Load, LoadTarget};
 use crate::plan::Study;
-use crate::records::{LeftOut, Row, UNAVAILABLE};
-use crate::run::RunPlan;
-use crate::telemetry::{RunTelemetry, Unavailable};
-use crate::workload::OffsetPattern;
+use crate::rows::{LeftOut, Row, Warning};
+use iolane_measure::figures::{RunFigure, RunFigures};
+use iolane_measure::run::RunPlan;
+use iolane_measure::telemetry::{Sourced, Unavailable};
+use iolane_measure::workload::OffsetPattern;
 
-/// A peer that is there.
-#[derive(Clone)]
-pub struct InstalledPeer {
-    /// The tool.
-    pub peer: &'static dyn Peer,
-    /// Its program.
-    pub installed: Installed,
-}
-
-impl std::fmt::Debug for InstalledPeer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.installed.fmt(f)
-    }
-}
-
-impl InstalledPeer {
-    /// Looks for the peer of that name.
-    ///
-    /// # Errors
-    /// `Usage` for a name that is no peer's, `Unavailable`, with how to get it, if it is not installed.
-    pub fn find(name: &str) -> Result<Self> {
-        let known = peers::PEERS.iter().find(|peer| peer.name() == name);
-        let peer = *known.ok_or_else(|| {
-            let names: Vec<&str> = peers::PEERS.iter().map(|peer| peer.name()).collect();
-            Error::usage(format!("peer `{name}`"), "no peer of that name").remedy(format!("use {}", names.join(", ")))
-        })?;
-        Ok(Self { peer, installed: peers::find(peer)? })
-    }
-}
-
-/// The arms of a peer beside iolane's own, and those of them that it has no counterpart for.
+/// The arms of a peer next to iolane's own, and those that it has no counterpart for.
 pub(super) fn plan(study: &Study, own: &[Planned], peer: &InstalledPeer) -> (Vec<Planned>, Vec<LeftOut>) {
     let (mut planned, mut left_out) = (Vec::new(), Vec::new());
     for beside in own {
         let mut arm = beside.arm.clone();
         arm.peer = Some(peer.peer.name().into());
-        match cannot(study, &beside.plan, peer) {
+        match cannot(study, beside.plan.plan(), peer) {
             None => planned.push(Planned { arm, plan: beside.plan.clone(), peer: Some(peer.clone()) }),
             Some(reason) => left_out.push(LeftOut { arm, reason, remedy: String::new(), failed: false }),
         }
@@ -61,31 +32,31 @@ pub(super) fn plan(study: &Study, own: &[Planned], peer: &InstalledPeer) -> (Vec
 fn cannot(study: &Study, plan: &RunPlan, peer: &InstalledPeer) -> Option<String> {
     let workload = &study.workload;
     if workload.rate.is_some() || workload.fsync_every.is_some() || workload.offsets != OffsetPattern::UNIFORM {
-        return Some("peers run loads without a rate, without fsync and with uniform offsets alone".into());
+        return Some("peers run only loads with uniform offsets, without a rate and without fsync".into());
     }
     if plan.workload.block_sizes.single().is_none() {
-        return Some("peers run blocks of one size alone".into());
+        return Some("peers run only loads with one block size".into());
     }
     if plan.targets.iter().any(|target| target.kind() == TargetKind::NvmeController) {
         return Some(
-            "iolane keeps the controller open for its own arms, and no two programs can have it at once".into(),
+            "iolane keeps the controller open for its own arms, and only one program can use it at a time".into(),
         );
     }
-    let names = names(plan);
-    peer.peer.cannot(&load(plan, &names))
+    let targets = load_targets(plan);
+    peer.peer.cannot(&load(plan, &targets))
 }
 
-/// The targets by names that another process can open.
-fn names(plan: &RunPlan) -> Vec<String> {
+/// The targets, by names that another process can open.
+fn load_targets(plan: &RunPlan) -> Vec<LoadTarget> {
     let name = |target: &Target| match target.fd() {
-        // A scratch file has no name but this one.
+        // A scratch file has no other name.
         Some(fd) if plan.prefilled => format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd()),
         _ => target.name().to_owned(),
     };
-    plan.targets.iter().map(name).collect()
+    plan.targets.iter().map(|target| LoadTarget { name: name(target), kind: target.kind() }).collect()
 }
 
-fn load<'a>(plan: &'a RunPlan, targets: &'a [String]) -> Load<'a> {
+fn load<'a>(plan: &'a RunPlan, targets: &'a [LoadTarget]) -> Load<'a> {
     let workload = &plan.workload;
     Load {
         path: &plan.path,
@@ -96,7 +67,7 @@ fn load<'a>(plan: &'a RunPlan, targets: &'a [String]) -> Load<'a> {
         threads: plan.threads,
         targets,
         cpus: plan.placement.cpus.as_ref(),
-        spoll_cpus: plan.placement.spoll_cpus.as_ref(),
+        sqpoll_cpus: plan.placement.sqpoll_cpus.as_ref(),
         runtime: plan.runtime,
         warmup: plan.warmup,
         seed: workload.seed,
@@ -105,14 +76,14 @@ fn load<'a>(plan: &'a RunPlan, targets: &'a [String]) -> Load<'a> {
     }
 }
 
-/// Runs a peer's arm once.
+/// Runs one arm with a peer.
 pub(super) fn run(base: Row, plan: &RunPlan, peer: &InstalledPeer, stop: &AtomicBool) -> Result<Row> {
-    let names = names(plan);
-    let load = load(plan, &names);
+    let targets = load_targets(plan);
+    let load = load(plan, &targets);
     let measured = peers::run(peer.peer, &peer.installed, &load, stop)?;
-    let mut warnings = peer.peer.differences(&load);
+    let mut warnings: Vec<Warning> = peer.peer.differences(&load).into_iter().map(Warning::note).collect();
     if measured.latency.is_none() {
-        warnings.push(format!("{} prints no percentiles of latency", peer.peer.name()));
+        warnings.push(Warning::note(format!("{} prints no percentiles of latency", peer.peer.name())));
     }
     Ok(Row {
         elapsed_s: measured.elapsed_s,
@@ -121,19 +92,19 @@ pub(super) fn run(base: Row, plan: &RunPlan, peer: &InstalledPeer, stop: &Atomic
         bytes: measured.bytes,
         mean_ns: Some(measured.mean_ns),
         latency: measured.latency.unwrap_or_else(|| base.latency.clone()),
-        user_s: measured.user_s,
-        system_s: measured.system_s,
-        sources: sources(peer),
+        figures: figures(peer, measured.user_s, measured.system_s),
         warnings,
         ..base
     })
 }
 
-/// Only what the peer prints of itself: what runs in another program is not watched.
-fn sources(peer: &InstalledPeer) -> BTreeMap<String, String> {
-    let why = Unavailable::new(format!("another program ran it, and {} does not tell", peer.peer.name()));
-    let mut sources = RunTelemetry::unavailable(&why).sources;
-    sources.insert("syscalls_per_io".into(), format!("{UNAVAILABLE}{why}"));
-    sources.insert("cpu_s".into(), format!("what {} prints of itself", peer.peer.name()));
-    sources
+/// Only the figures that the peer itself prints: another program's run is not observed.
+fn figures(peer: &InstalledPeer, user_s: Option<f64>, system_s: Option<f64>) -> RunFigures {
+    let why = Unavailable::new(format!("another program ran it, and {} does not print it", peer.peer.name()));
+    let mut figures = RunFigures::unavailable(&why);
+    let source = format!("what {} prints of itself", peer.peer.name());
+    for (figure, seconds) in [(RunFigure::UserS, user_s), (RunFigure::SystemS, system_s)] {
+        figures.set(figure, seconds.map(|seconds| Sourced::new(seconds, source.clone())).ok_or_else(|| why.clone()));
+    }
+    figures
 }

@@ -1,23 +1,23 @@
-//! What comes before writes are measured: the drive is written whole, then written at random until it is as fast in one
-//! round as in the next, after the SNIA Solid State Storage Performance Test Specification (workload independent and
-//! workload dependent preconditioning). Only targets that were opened for writing are touched.
+//! Preconditions targets before writes are measured: fills the drive, then writes at random until the rate is steady,
+//! after the SNIA Solid State Storage Performance Test Specification (workload independent and workload dependent
+//! preconditioning). Only targets that were opened for writing are touched.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use iolane::{Error, IoPath, Pages, Result, Target};
 
-use super::{Conditions, Planned};
-use crate::gauge::Gauge;
-use crate::placement::Placement;
+use super::conditions::Conditions;
+use super::planned::Planned;
 use crate::plan::{PerScale, Scale};
-use crate::record;
-use crate::records::Preconditioned;
-use crate::run::{RunOutcome, RunPlan, run_seen};
+use crate::rows::Preconditioned;
 use crate::stats::first_steady_round;
-use crate::workload::{Access, Workload};
+use iolane_measure::placement::Placement;
+use iolane_measure::progress::RunProgress;
+use iolane_measure::run::{CheckedPlan, Probes, RunOutcome, RunPlan, run_with_progress};
+use iolane_measure::workload::{Access, Workload};
 
-/// How far preconditioning goes at a scale.
+/// The extent of preconditioning at a scale.
 struct Effort {
     passes: f64,
     sequential_max: Duration,
@@ -25,7 +25,7 @@ struct Effort {
     rounds_max: usize,
 }
 
-/// SNIA's own, or as much as minutes allow.
+/// SNIA's own extent, or what a few minutes allow.
 const EFFORT: PerScale<Effort> = PerScale {
     scaled: Effort {
         passes: 1.0,
@@ -41,16 +41,18 @@ const EFFORT: PerScale<Effort> = PerScale {
     },
 };
 
-/// What it may be expected to take for each target: a small drive is written whole at once, and half of the rounds do.
+/// The estimated time for all targets: a small drive is filled quickly, and half of the rounds are usually enough.
 pub(super) fn estimated_time(planned: &[Planned], scale: Scale) -> Duration {
     let effort = EFFORT.at(scale);
     effort.round * effort.rounds_max as u32 * targets(planned).len() as u32 * 3 / 4
 }
 
-/// The targets that arms write to, each once.
+/// The targets that arms write to, without duplicates.
 fn targets(planned: &[Planned]) -> Vec<Target> {
     let mut targets: Vec<Target> = Vec::new();
-    for target in planned.iter().filter(|planned| planned.arm.rw.writes()).flat_map(|planned| &planned.plan.targets) {
+    for target in
+        planned.iter().filter(|planned| planned.arm.rw.writes()).flat_map(|planned| &planned.plan.plan().targets)
+    {
         if targets.iter().all(|known| known.name() != target.name()) {
             targets.push(target.clone());
         }
@@ -61,11 +63,11 @@ fn targets(planned: &[Planned]) -> Vec<Target> {
 /// Preconditions every target that arms write to.
 ///
 /// # Errors
-/// As a run of it; `Failed` if it was stopped.
+/// As of a run; `Failed` if it was stopped.
 pub(super) fn precondition(
     planned: &[Planned],
     conditions: &Conditions,
-    (stop, gauge): (&AtomicBool, &Gauge),
+    (stop, run_progress): (&AtomicBool, &RunProgress),
     mut progress: impl FnMut(&str),
 ) -> Result<Vec<Preconditioned>> {
     let effort = EFFORT.at(conditions.scale);
@@ -75,14 +77,14 @@ pub(super) fn precondition(
         let bytes = conditions.size.unwrap_or(target.bytes());
         let mut passes = 1.0;
         if !conditions.prefilled {
-            let written = run_seen(&sequential(&target, conditions, bytes, effort)?, stop, gauge)?;
+            let written = run_with_progress(&sequential(&target, conditions, bytes, effort)?, stop, run_progress)?;
             passes = written.tally.bytes as f64 / bytes as f64;
         }
-        let mut rounds = Vec::new();
+        let (random, mut rounds) = (random(&target, conditions, effort)?, Vec::new());
         while first_steady_round(&rounds).is_none() && rounds.len() < effort.rounds_max {
-            let outcome = run_seen(&random(&target, conditions, effort)?, stop, gauge)?;
+            let outcome = run_with_progress(&random, stop, run_progress)?;
             stopped(&outcome, stop)?;
-            rounds.push(record::iops(&outcome));
+            rounds.push(outcome.iops());
         }
         let steady_round = first_steady_round(&rounds);
         done.push(Preconditioned { target: target.name().into(), passes, rounds, steady_round });
@@ -97,7 +99,7 @@ fn stopped(outcome: &RunOutcome, stop: &AtomicBool) -> Result<()> {
     }
 }
 
-fn sequential(target: &Target, conditions: &Conditions, bytes: u64, effort: &Effort) -> Result<RunPlan> {
+fn sequential(target: &Target, conditions: &Conditions, bytes: u64, effort: &Effort) -> Result<CheckedPlan> {
     let workload = Workload {
         access: Access::Write,
         block_sizes: "128k".parse()?,
@@ -107,7 +109,7 @@ fn sequential(target: &Target, conditions: &Conditions, bytes: u64, effort: &Eff
     plan(target, conditions, workload, effort.sequential_max)
 }
 
-fn random(target: &Target, conditions: &Conditions, effort: &Effort) -> Result<RunPlan> {
+fn random(target: &Target, conditions: &Conditions, effort: &Effort) -> Result<CheckedPlan> {
     let workload = Workload { access: Access::RandWrite, ..Workload::default() };
     plan(target, conditions, workload, effort.round)
 }
@@ -115,13 +117,14 @@ fn random(target: &Target, conditions: &Conditions, effort: &Effort) -> Result<R
 /// Enough requests in flight to keep a drive busy.
 const DEPTH: u32 = 32;
 
-fn plan(target: &Target, conditions: &Conditions, workload: Workload, runtime: Duration) -> Result<RunPlan> {
+fn plan(target: &Target, conditions: &Conditions, workload: Workload, runtime: Duration) -> Result<CheckedPlan> {
+    let mut probes = Probes::default();
     let paths = ["io_uring", "libaio", "nvme", "psync"].map(IoPath::new);
-    let mut reached = paths.into_iter().filter_map(|path| Some((iolane::probe(&path, target).ok()?, path)));
+    let mut reached = paths.into_iter().filter_map(|path| Some((probes.probe(&path, target).ok()?, path)));
     let (capabilities, path) = reached.next().ok_or_else(|| {
-        Error::unavailable(format!("preconditioning {}", target.name()), "no path to write it by can be had")
+        Error::unavailable(format!("preconditioning {}", target.name()), "no available path can write to it")
     })?;
-    Ok(RunPlan {
+    let plan = RunPlan {
         path,
         targets: vec![target.clone()],
         workload: Workload { depth: DEPTH.min(capabilities.depth_max), size: conditions.size, ..workload },
@@ -132,5 +135,6 @@ fn plan(target: &Target, conditions: &Conditions, workload: Workload, runtime: D
         pages: Pages::Base,
         prefilled: false,
         watched: true,
-    })
+    };
+    plan.check_with(&mut probes)
 }

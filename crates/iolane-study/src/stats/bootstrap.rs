@@ -1,23 +1,23 @@
-//! The percentile bootstrap (Efron and Tibshirani, "An Introduction to the Bootstrap", chapter 13) of whatever is worked
-//! out from medians over repeats. Every interval in `stats` comes from here; nothing here knows what it is of.
+//! The percentile bootstrap (Efron and Tibshirani, "An Introduction to the Bootstrap", chapter 13) of statistics of
+//! medians over repeats. Every interval in `stats` is computed here.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::median::median_of_sorted;
+use super::sample::median_of_sorted;
 
 const RESAMPLES: usize = 10_000;
 const SEED: u64 = 0x1071_a0e5;
 
-/// The number of repeats, if each item has the same and at least one.
+/// The number of repeats; `None` unless all items have the same number, and at least one.
 pub(super) fn common_repeats(items: &[Vec<f64>]) -> Option<usize> {
     let repeats = items.first()?.len();
     (repeats > 0 && items.iter().all(|item| item.len() == repeats)).then_some(repeats)
 }
 
-/// Draws repeats with replacement, takes each item's median over those drawn, and asks for a statistic of these medians,
-/// in the items' order; once for each resample. All items take the same draw, because what disturbed the machine during
-/// a repeat disturbed all of them. Each item must have as many repeats as the first.
+/// For each resample: draws repeats with replacement, takes the median of each item over the drawn repeats, and computes a
+/// statistic of these medians, in the items' order. All items use the same draw, because what disturbs the machine during
+/// a repeat disturbs all of them. Each item must have as many repeats as the first.
 pub(super) fn resample_medians<T>(items: &[impl AsRef<[f64]>], mut statistic: impl FnMut(&[f64]) -> T) -> Vec<T> {
     let repeats = items.first().map_or(0, |item| item.as_ref().len());
     let mut random = Xoshiro256PlusPlus::seed_from_u64(SEED);
@@ -39,9 +39,12 @@ pub(super) fn resample_medians<T>(items: &[impl AsRef<[f64]>], mut statistic: im
         .collect()
 }
 
-/// As [`resample_medians`], but each item takes draws of its own, and may have repeats of its own number: for what was
-/// measured at different times, where nothing disturbed both.
-pub(super) fn resample_medians_apart<T>(items: &[impl AsRef<[f64]>], mut statistic: impl FnMut(&[f64]) -> T) -> Vec<T> {
+/// As [`resample_medians`], but with an independent draw for each item, and any number of repeats: for items measured at
+/// different times, which share no disturbance.
+pub(super) fn resample_medians_unpaired<T>(
+    items: &[impl AsRef<[f64]>],
+    mut statistic: impl FnMut(&[f64]) -> T,
+) -> Vec<T> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(SEED);
     let mut drawn = Vec::new();
     let mut medians = vec![0.0; items.len()];
@@ -63,7 +66,7 @@ fn index_below(count: usize, random: &mut impl Rng) -> usize {
     ((u128::from(random.next_u64()) * count as u128) >> 64) as usize
 }
 
-/// The 2.5 % and the 97.5 % point of what the resamples gave, which must be at least one value.
+/// The 2.5 % and 97.5 % points of the resampled values, of which there must be at least one.
 pub(super) fn interval(mut resampled: Vec<f64>) -> (f64, f64) {
     resampled.sort_unstable_by(f64::total_cmp);
     let at = |share: f64| resampled[((resampled.len() - 1) as f64 * share).round() as usize];
@@ -75,15 +78,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_items_take_the_same_draw() {
+    fn all_items_use_the_same_draw() {
         let items = [vec![1.0, 2.0, 3.0, 4.0, 5.0], vec![10.0, 20.0, 30.0, 40.0, 50.0]];
         assert!(resample_medians(&items, |medians| medians[1] / medians[0]).into_iter().all(|ratio| ratio == 10.0));
     }
 
     #[test]
-    fn items_apart_take_draws_of_their_own() {
+    fn unpaired_items_are_drawn_independently() {
         let items = [vec![1.0, 2.0, 3.0, 4.0, 5.0], vec![10.0, 20.0, 30.0, 40.0, 50.0]];
-        let ratios = resample_medians_apart(&items, |medians| medians[1] / medians[0]);
+        let ratios = resample_medians_unpaired(&items, |medians| medians[1] / medians[0]);
         assert!(ratios.iter().any(|ratio| *ratio < 10.0) && ratios.iter().any(|ratio| *ratio > 10.0));
     }
 

@@ -1,50 +1,49 @@
-//! Where one curve falls below another: the depth, block size or number of jobs from which a path no longer wins. It says
-//! so only where the repeats agree; otherwise the answer is that nothing was shown.
+//! Where one curve falls below another: the depth, block size or number of threads at which a path stops being faster. A
+//! crossing is reported only if the repeats agree on it.
 
 use std::mem::discriminant;
 
 use serde::{Deserialize, Serialize};
 
-use super::Estimate;
 use super::bootstrap::{common_repeats, interval, resample_medians};
-use super::median::median;
+use super::estimate::Estimate;
+use super::sample::median;
 
-/// The share of resamples that must have the shape of the measured curve.
+/// The share of resamples that must have the same shape as the measured curve.
 const AGREEMENT_MIN: f64 = 0.95;
 
-/// How curve a stands to curve b over a factor. Ratios are a over b; a value of exactly 1 is on neither side.
+/// The relation of curve a to curve b along a factor. Ratios are a over b; a ratio of exactly 1 is on neither side.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Crossing {
     /// The ratio starts above 1 and ends below it.
     At {
-        /// Where it first passes 1; the interval is of those resamples that cross.
+        /// Where it first falls through 1; the interval is of the resamples that cross.
         x: Estimate,
-        /// The share of resamples that start above 1 and end below it: 0.95 or more.
+        /// The share of resamples that cross: 0.95 or more.
         share_of_resamples: f64,
     },
-    /// The ratio is nowhere below 1, and somewhere above it.
+    /// The ratio is never below 1, and above it at least once.
     AlwaysAbove,
-    /// The ratio is nowhere above 1, and somewhere below it.
+    /// The ratio is never above 1, and below it at least once.
     AlwaysBelow,
-    /// The repeats do not agree on one of these, or agree on something else: b starts ahead and a ends ahead, the curve
-    /// that starts ahead falls behind and comes back, or the two are equal everywhere.
+    /// The repeats do not agree on one of these, or agree on another shape: b starts ahead and a ends ahead, the curve that
+    /// starts ahead falls behind and recovers, or the two are equal everywhere.
     Unclear,
 }
 
 /// Where the median ratio of `a` to `b`, paired by repeat, falls below 1 as `x` grows: `a[i]` and `b[i]` hold the repeats
-/// at `x[i]`. Between two values of x the logarithm of the ratio is a straight line over the logarithm of x.
+/// at `x[i]`. Between two values of x the ratio is interpolated linearly in log-log coordinates.
 ///
-/// The rule: the curve of median ratios is of one shape, above, below, crossing (it starts above and ends below) or
-/// another, and so is the curve of each resample of the repeats (drawn once for all x). If 95 % of the resamples have the
-/// shape that was measured, it is the answer; if not, it is [`Crossing::Unclear`]. A curve that wavers about 1 on its way
-/// down crosses where it first falls below, and the interval shows the wavering. Curves that meet without parting again,
-/// as where both come up to what the drive can do, end above in some resamples and below in others: that too is unclear,
-/// as it should be. With five repeats it takes only one on the wrong side, at an end of the curve: it is the median of
-/// 5.8 % of the resamples.
+/// The curve of median ratios has one of four shapes: above, below, crossing (it starts above and ends below) or other; so
+/// has the curve of each resample of the repeats (one draw for all x). The measured shape is the answer if 95 % of the
+/// resamples share it, otherwise the answer is [`Crossing::Unclear`]. A curve that oscillates around 1 crosses where it
+/// first falls below, and the interval reflects the oscillation. Curves that converge, for example at the limit of the
+/// drive, end above in some resamples and below in others, and are unclear. With five repeats, one repeat on the wrong
+/// side at an end of the curve is enough: it is the median of 5.8 % of the resamples.
 ///
-/// Unclear as well is what has no such curve: fewer than two values of x, values that are not above 0 and ascending,
-/// numbers of repeats that differ or are 0, and ratios that are not finite and above 0.
+/// Also unclear: fewer than two values of x, values of x that are not positive and ascending, numbers of repeats that
+/// differ or are 0, and ratios that are not positive and finite.
 pub fn crossing(x: &[f64], a: &[Vec<f64>], b: &[Vec<f64>]) -> Crossing {
     let Some(ratios) = paired_ratios(x, a, b) else { return Crossing::Unclear };
     let medians: Vec<f64> = ratios.iter().map(|repeats| median(repeats)).collect();
@@ -66,7 +65,7 @@ pub fn crossing(x: &[f64], a: &[Vec<f64>], b: &[Vec<f64>]) -> Crossing {
     }
 }
 
-/// The ratios at each x, repeat by repeat, if they make curves that can be compared.
+/// The ratios at each x by repeat; `None` if x, a and b do not form comparable curves.
 fn paired_ratios(x: &[f64], a: &[Vec<f64>], b: &[Vec<f64>]) -> Option<Vec<Vec<f64>>> {
     let is_factor = x.len() >= 2 && x[0] > 0.0 && x[x.len() - 1].is_finite() && x.is_sorted_by(|low, high| low < high);
     let is_paired = a.len() == x.len() && b.len() == x.len() && common_repeats(a)? == common_repeats(b)?;
@@ -76,7 +75,7 @@ fn paired_ratios(x: &[f64], a: &[Vec<f64>], b: &[Vec<f64>]) -> Option<Vec<Vec<f6
     (is_factor && is_paired && has_logarithms).then_some(ratios)
 }
 
-/// How one curve of ratios lies to 1.
+/// The position of a curve of ratios relative to 1.
 #[derive(Debug, Clone, Copy)]
 enum Shape {
     Above,
@@ -102,19 +101,19 @@ impl Shape {
     }
 }
 
-/// Where a curve that starts above 1 and ends below it first passes 1; `None` for any other curve.
+/// Where a curve that starts above 1 and ends below it first falls through 1; `None` for any other curve.
 fn first_fall(x: &[f64], ratios: &[f64]) -> Option<f64> {
     let below = ratios.iter().position(|ratio| *ratio < 1.0)?;
     let above = ratios[..below].iter().rposition(|ratio| *ratio > 1.0)?;
     let ends_below = ratios.iter().rfind(|ratio| **ratio != 1.0).is_some_and(|last| *last < 1.0);
-    // Not `below`: between the two the ratio may be exactly 1, and is passed at the first x where it is.
+    // Not `below`: the ratio may be exactly 1 in between, and then crosses at the first x where it is.
     ends_below.then(|| pass(&x[above..above + 2], &ratios[above..above + 2]))
 }
 
-/// Where the line between two points, logarithm over logarithm, passes a ratio of 1: the first is above it, the second not.
+/// Where the line between two points in log-log coordinates reaches a ratio of 1; the first is above it, the second not.
 fn pass(x: &[f64], ratios: &[f64]) -> f64 {
     let share = ratios[0].ln() / (ratios[0].ln() - ratios[1].ln());
-    // Rounding must not lead out of the two points.
+    // Rounding must not leave the interval between the two points.
     (x[0] * (x[1] / x[0]).powf(share)).clamp(x[0], x[1])
 }
 
@@ -159,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_start_above_and_end_below_is_no_crossing() {
+    fn a_curve_that_does_not_start_above_and_end_below_does_not_cross() {
         for ratios in [[0.5, 0.9, 1.1, 2.0], [2.0, 0.5, 0.5, 2.0], [0.5, 2.0, 2.0, 0.5], [1.0, 1.0, 1.0, 1.0]] {
             assert_eq!(crossing_of(ratios), Crossing::Unclear, "{ratios:?}");
         }
@@ -185,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_disturbs_both_curves_in_a_repeat_moves_no_crossing() {
+    fn a_disturbance_of_both_curves_in_a_repeat_does_not_move_the_crossing() {
         let machine = [1.0, 0.4, 0.9, 1.0, 0.7];
         let curve = |values: [f64; 4]| values.map(|value| machine.map(|speed| value * speed).to_vec());
         let Crossing::At { x, .. } = crossing(&DEPTHS, &curve([8.0, 8.0, 8.0, 8.0]), &curve([2.0, 4.0, 16.0, 32.0]))
@@ -196,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_curve_is_unclear() {
+    fn input_that_forms_no_curve_is_unclear() {
         let (high, low) = (vec![2.0, 2.0], vec![1.0, 1.0]);
         let (a, b) = ([high.clone(), low.clone()], [low.clone(), high.clone()]);
         assert!(matches!(crossing(&[1.0, 2.0], &a, &b), Crossing::At { .. }));

@@ -1,25 +1,11 @@
-//! The median of repeats and its interval: what a report shows of an arm.
+//! The median of repeats with its interval: what reports show of an arm.
 
-use super::Estimate;
 use super::bootstrap::{interval, resample_medians};
-
-/// The median of a sample; the mean of the middle two if their number is even. `NaN` for an empty sample.
-pub fn median(sample: &[f64]) -> f64 {
-    let mut sorted = sample.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    median_of_sorted(&sorted)
-}
-
-pub(super) fn median_of_sorted(sorted: &[f64]) -> f64 {
-    match sorted.len() {
-        0 => f64::NAN,
-        odd if odd % 2 == 1 => sorted[odd / 2],
-        even => f64::midpoint(sorted[even / 2 - 1], sorted[even / 2]),
-    }
-}
+use super::estimate::Estimate;
+use super::sample::median;
 
 /// The median of a sample and its 95 % percentile-bootstrap interval (Efron and Tibshirani, "An Introduction to the
-/// Bootstrap", chapter 13). With few repeats the interval cannot be narrower than they allow: with one it is the value.
+/// Bootstrap", chapter 13). With one repeat the interval is that value.
 pub fn estimate_median(sample: &[f64]) -> Estimate {
     let (low, high) = interval(resample_medians(&[sample], |medians| medians[0]));
     Estimate { value: median(sample), low, high }
@@ -31,14 +17,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_median_is_the_middle_value_or_the_mean_of_the_middle_two() {
-        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
-        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
-        assert!(median(&[]).is_nan());
-    }
-
-    #[test]
-    fn an_empty_sample_has_no_estimate_but_does_no_harm() {
+    fn the_estimate_of_an_empty_sample_is_nan() {
         assert!(estimate_median(&[]).value.is_nan());
     }
 

@@ -1,13 +1,13 @@
-//! How much repeats of one arm differ, as a share of what they measure. It judges no repeat: all of them count.
+//! Noise: how much the repeats of one arm differ, as a share of their value. All repeats count; none is an outlier.
 
-use super::median::median;
+use super::sample::median;
 
-/// Makes the median absolute deviation of normal noise its standard deviation: one over the normal distribution's 75 %
+/// Scales the median absolute deviation of normal noise to its standard deviation: one over the normal distribution's 75 %
 /// point (Rousseeuw and Croux, "Alternatives to the Median Absolute Deviation", 1993).
 const NORMAL_CONSISTENCY: f64 = 1.4826;
 
 /// The coefficient of variation: the sample's standard deviation (over one less than the repeats) divided by its mean.
-/// `None` with fewer than two repeats, which show no noise, or unless the mean is above 0.
+/// `None` with fewer than two repeats, or if the mean is not above 0.
 pub fn variation(sample: &[f64]) -> Option<f64> {
     let count = sample.len() as f64;
     let mean = sample.iter().sum::<f64>() / count;
@@ -16,8 +16,8 @@ pub fn variation(sample: &[f64]) -> Option<f64> {
 }
 
 /// The robust coefficient of variation: 1.4826 times the median absolute deviation from the median, divided by the
-/// median. Up to half of the repeats can be disturbed without it growing past all bounds. `None` with fewer than two
-/// repeats, or unless the median is above 0.
+/// median. It stays bounded while fewer than half of the repeats are disturbed. `None` with fewer than two repeats, or if
+/// the median is not above 0.
 pub fn robust_variation(sample: &[f64]) -> Option<f64> {
     let middle = median(sample);
     let deviations: Vec<f64> = sample.iter().map(|value| (value - middle).abs()).collect();

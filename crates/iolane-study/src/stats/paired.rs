@@ -1,29 +1,28 @@
-//! Arms set beside each other repeat by repeat: what disturbed the machine during a repeat disturbed all its arms, and
-//! cancels out.
+//! Comparisons of arms repeat by repeat. Arms of one session are interleaved, so that a disturbance during a repeat
+//! affects all its arms and cancels out.
 
-use super::Estimate;
+use super::estimate::Estimate;
 use super::median::estimate_median;
 
-/// The median ratio of two arms, repeat by repeat, with its interval: what disturbed the machine during a repeat
-/// disturbed both, and cancels out.
+/// The median of the ratios of two arms by repeat, with its interval.
 pub fn estimate_ratio(numerators: &[f64], denominators: &[f64]) -> Estimate {
     let ratios: Vec<f64> = numerators.iter().zip(denominators).map(|(a, b)| a / b).collect();
     estimate_median(&ratios)
 }
 
-/// The largest value of several arms in each repeat; as many repeats as the shortest arm has. It stands for someone who
-/// knew the best arm beforehand: among arms that differ by noise alone it lies above each arm's own median.
+/// The largest value of several arms in each repeat, for as many repeats as the shortest arm has. Among arms that differ
+/// only by noise it lies above the median of each arm.
 pub fn largest_by_repeat(arms: &[Vec<f64>]) -> Vec<f64> {
     fold_by_repeat(arms, f64::max)
 }
 
-/// The smallest value of several arms in each repeat; as many repeats as the shortest arm has. Among arms that differ by
-/// noise alone it lies below each arm's own median.
+/// The smallest value of several arms in each repeat, for as many repeats as the shortest arm has. Among arms that differ
+/// only by noise it lies below the median of each arm.
 pub fn smallest_by_repeat(arms: &[Vec<f64>]) -> Vec<f64> {
     fold_by_repeat(arms, f64::min)
 }
 
-/// `choose` must prefer any number to `NaN`, from which it starts, as `f64::max` and `f64::min` do.
+/// `choose` must prefer any number to `NaN`, the initial value, as `f64::max` and `f64::min` do.
 fn fold_by_repeat(arms: &[Vec<f64>], choose: fn(f64, f64) -> f64) -> Vec<f64> {
     let repeats = arms.iter().map(Vec::len).min().unwrap_or(0);
     (0..repeats).map(|repeat| arms.iter().map(|arm| arm[repeat]).fold(f64::NAN, choose)).collect()
@@ -34,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ratio_is_paired_so_that_what_disturbs_both_cancels_out() {
+    fn a_disturbance_of_both_arms_in_a_repeat_cancels_out_of_the_ratio() {
         let slow_machine = [1.0, 0.5, 0.8, 1.0, 0.3];
         let (a, b) = (slow_machine.map(|speed| 200.0 * speed), slow_machine.map(|speed| 100.0 * speed));
         let ratio = estimate_ratio(&a, &b);

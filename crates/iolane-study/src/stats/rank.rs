@@ -1,17 +1,17 @@
-//! Rank correlation: whether what was measured stands in the order that was published, whatever the unit or the machine.
+//! Rank correlation: whether the measured order agrees with the published one, independent of unit and machine.
 
-use super::Estimate;
 use super::bootstrap::{common_repeats, interval, resample_medians};
-use super::median::median;
+use super::estimate::Estimate;
+use super::sample::median;
 
-/// With two items the order is right or wrong, and a correlation says no more.
+/// The correlation of two items is either 1 or -1.
 const ITEMS_MIN: usize = 3;
 
-/// Kendall's tau-b (Kendall, "The treatment of ties in ranking problems", 1945): of the pairs of items, the share that
-/// stand in the same order in both less the share that stand in opposite orders, allowing for ties. From -1 to 1. `None`
-/// if the lengths differ, if a value is `NaN`, or if either side has all values equal (or fewer than two).
+/// Kendall's tau-b (Kendall, "The treatment of ties in ranking problems", 1945): the share of concordant pairs minus the
+/// share of discordant pairs, adjusted for ties. From -1 to 1. `None` if the lengths differ, if a value is `NaN`, or if all
+/// values of a side are equal.
 ///
-/// Time goes with the square of the number of items, which for a table in a paper is less than sorting would cost.
+/// Takes quadratic time, which for the few items of a published table is faster than sorting.
 pub fn kendall_tau_b(a: &[f64], b: &[f64]) -> Option<f64> {
     if !can_be_ranked(a, b) {
         return None;
@@ -29,8 +29,8 @@ pub fn kendall_tau_b(a: &[f64], b: &[f64]) -> Option<f64> {
     (scale > 0.0).then(|| agreement as f64 / scale)
 }
 
-/// Spearman's rho: the linear correlation of the ranks, ties taking the mean of the ranks that they share. From -1 to 1.
-/// `None` where [`kendall_tau_b`] gives none.
+/// Spearman's rho: the linear correlation of the ranks; ties have the mean of their ranks. From -1 to 1. `None` where
+/// [`kendall_tau_b`] is `None`.
 pub fn spearman_rho(a: &[f64], b: &[f64]) -> Option<f64> {
     if !can_be_ranked(a, b) {
         return None;
@@ -41,13 +41,13 @@ pub fn spearman_rho(a: &[f64], b: &[f64]) -> Option<f64> {
     (scale > 0.0).then(|| (product(&ranks_a, &ranks_b) / scale).clamp(-1.0, 1.0))
 }
 
-/// How well measured items keep the published order: Kendall's tau-b between the published values and the medians of the
-/// repeats, `measured[i]` being those of the item published as `published[i]`. The interval comes from resampling the
-/// repeats, the same for every item; a resample whose medians are all equal shows no order and counts as 0.
+/// Agreement of the measured with the published order: Kendall's tau-b between the published values and the medians of the
+/// repeats, where `measured[i]` are the repeats of the item `published[i]`. The interval comes from resampling the repeats,
+/// with the same draw for every item; a resample whose medians are all equal counts as 0.
 ///
-/// `None` with fewer than three items, with no repeats or not the same number for each item, with a `NaN`, or where all
-/// published values or all medians are equal. The interval need not hold the value: where the medians stand in exactly
-/// the published order but by less than the noise, most resamples fall short of 1.
+/// `None` with fewer than three items, without repeats or with different numbers of them, with a `NaN`, or if all published
+/// values or all medians are equal. The interval may exclude the value: if the medians are in exactly the published order
+/// but differ by less than the noise, most resamples are below 1.
 pub fn estimate_rank_correlation(published: &[f64], measured: &[Vec<f64>]) -> Option<Estimate> {
     common_repeats(measured)?;
     if published.len() < ITEMS_MIN || measured.iter().flatten().any(|value| value.is_nan()) {
@@ -64,13 +64,13 @@ fn can_be_ranked(a: &[f64], b: &[f64]) -> bool {
     a.len() == b.len() && !a.iter().chain(b).any(|value| value.is_nan())
 }
 
-/// 1 above, -1 below, 0 tied. Not `f64::signum`, which has no 0, nor a difference, which has none between infinities.
+/// 1 above, -1 below, 0 tied. `f64::signum` has no 0, and the difference of two infinities is `NaN`.
 fn order(value: f64, other: f64) -> i64 {
     i64::from(value > other) - i64::from(value < other)
 }
 
-/// Each value's rank less the mean rank, ties sharing the mean of theirs; doubled, so that it is a whole number: the
-/// values below it less those above it.
+/// Twice the difference of each value's rank from the mean rank, which is an integer: the number of values below it minus
+/// the number above it.
 fn centred_ranks(values: &[f64]) -> Vec<f64> {
     values.iter().map(|value| values.iter().map(|other| order(*value, *other)).sum::<i64>() as f64).collect()
 }
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_order_has_no_correlation() {
+    fn input_without_an_order_has_no_correlation() {
         let cases: [(&[f64], &[f64]); 5] = [
             (&[], &[]),
             (&[1.0], &[1.0]),

@@ -1,28 +1,27 @@
-//! Steady state, as the SNIA Solid State Storage Performance Test Specification Enterprise defines it (section 2.1,
-//! definitions): whether a drive's rate has settled. It says so and no more; to go on or to stop is the caller's choice.
+//! Steady state of a drive, as the SNIA Solid State Storage Performance Test Specification Enterprise defines it (section
+//! 2.1, definitions). Preconditioning calls it and decides whether to continue.
 
 use serde::{Deserialize, Serialize};
 
 /// Rounds in the specification's measurement window.
 pub const WINDOW_ROUNDS: usize = 5;
 
-/// Within the window, the largest value less the smallest must be no more than this share of the mean.
+/// Bound on the range (largest minus smallest value) within the window, as a share of the mean.
 const RANGE_SHARE_MAX: f64 = 0.20;
-/// From one end of the window to the other, the least-squares line must rise or fall by no more than this share of the mean.
+/// Bound on the change of the least-squares line across the window, as a share of the mean.
 const SLOPE_SHARE_MAX: f64 = 0.10;
 
-/// How far one window of rounds is from steady state.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct SteadyState {
     /// Whether both shares are within the specification's bounds: 20 % for the range, 10 % for the slope.
     pub reached: bool,
-    /// The largest value less the smallest, as a share of the mean.
+    /// Largest minus smallest value, as a share of the mean.
     pub range_share: f64,
-    /// What the least-squares line rises or falls by from the first round to the last, as a share of the mean; not negative.
+    /// Absolute change of the least-squares line from the first round to the last, as a share of the mean.
     pub slope_share: f64,
 }
 
-/// Judges one window. Where the mean is not above 0 nothing is steady, and the shares mean nothing.
+/// Evaluates one window. If the mean is not above 0 it is not steady, and the shares are meaningless.
 pub fn steady_state(window: &[f64; WINDOW_ROUNDS]) -> SteadyState {
     let mean = window.iter().sum::<f64>() / WINDOW_ROUNDS as f64;
     let (least, most) = window.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), y| (a.min(*y), b.max(*y)));
@@ -32,14 +31,14 @@ pub fn steady_state(window: &[f64; WINDOW_ROUNDS]) -> SteadyState {
     SteadyState { reached, range_share, slope_share }
 }
 
-/// After how many rounds steady state was first reached: the number, counted from 1, of the last round of the first
-/// window that is steady. `None` if none is, or if there are fewer rounds than a window has.
+/// The number of rounds until steady state was first reached: the last round of the first steady window, counted from 1.
+/// `None` if no window is steady, or if there are fewer rounds than one window.
 pub fn first_steady_round(rounds: &[f64]) -> Option<usize> {
     let first = rounds.array_windows().position(|window| steady_state(window).reached)?;
     Some(first + WINDOW_ROUNDS)
 }
 
-/// By how much the least-squares line through the window rises from its first round to its last.
+/// The change of the least-squares line from the first round of the window to the last; negative if it falls.
 fn line_excursion(window: &[f64; WINDOW_ROUNDS]) -> f64 {
     let last = (WINDOW_ROUNDS - 1) as f64;
     let from_middle = |round: usize| round as f64 - last / 2.0;
@@ -89,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_measured_nothing_is_not_steady() {
+    fn a_window_without_a_positive_mean_is_not_steady() {
         assert!(!steady_state(&[0.0; 5]).reached);
         assert!(!steady_state(&[-1.0; 5]).reached);
         assert!(!steady_state(&[1.0, 1.0, f64::NAN, 1.0, 1.0]).reached);

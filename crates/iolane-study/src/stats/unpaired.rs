@@ -1,16 +1,17 @@
-//! Two arms that were measured apart, as on two machines: no repeat of one belongs to a repeat of the other.
+//! The ratio of two arms measured in different sessions, as on two machines, whose repeats are not paired.
 
-use super::Estimate;
-use super::bootstrap::{interval, resample_medians_apart};
-use super::median::median;
+use super::bootstrap::{interval, resample_medians_unpaired};
+use super::estimate::Estimate;
+use super::sample::median;
 
-/// The ratio of two medians, with the interval that resampling both sides independently gives; each side may have its own
-/// number of repeats. `NaN` if a side has none.
+/// The ratio of two medians, with the interval from resampling both sides independently; the numbers of repeats may
+/// differ. `NaN` if a side has none.
 ///
-/// With 3 repeats on both sides the interval leaves 1 out as soon as the sides do not overlap, which chance alone brings
-/// about in one of ten.
+/// With 3 repeats on each side the interval excludes 1 as soon as the sides do not overlap, which happens by chance in one
+/// case of ten.
 pub fn estimate_unpaired_ratio(numerators: &[f64], denominators: &[f64]) -> Estimate {
-    let (low, high) = interval(resample_medians_apart(&[numerators, denominators], |medians| medians[0] / medians[1]));
+    let (low, high) =
+        interval(resample_medians_unpaired(&[numerators, denominators], |medians| medians[0] / medians[1]));
     Estimate { value: median(numerators) / median(denominators), low, high }
 }
 
@@ -27,13 +28,13 @@ mod tests {
     }
 
     #[test]
-    fn sides_without_noise_have_an_exact_ratio_whatever_their_numbers_of_repeats() {
+    fn sides_without_noise_have_an_exact_ratio_for_any_numbers_of_repeats() {
         let ratio = estimate_unpaired_ratio(&[6.0; 3], &[4.0; 8]);
         assert_eq!(ratio, Estimate { value: 1.5, low: 1.5, high: 1.5 });
     }
 
     #[test]
-    fn a_side_without_repeats_has_no_ratio_but_does_no_harm() {
+    fn the_ratio_to_a_side_without_repeats_is_nan() {
         assert!(estimate_unpaired_ratio(&[], &[1.0]).value.is_nan());
         assert!(estimate_unpaired_ratio(&[1.0], &[]).value.is_nan());
     }
@@ -55,7 +56,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(24))]
 
         #[test]
-        fn the_interval_lies_within_what_the_two_sides_allow(
+        fn the_interval_lies_within_the_extreme_ratios_of_the_two_sides(
             a in prop::collection::vec(1f64..1e6, 1..9),
             b in prop::collection::vec(1f64..1e6, 1..9),
         ) {

@@ -1,15 +1,14 @@
-//! Every claim of the built-in studies is decided right: on results that have what was published, on results that have
-//! the opposite, and where something was not measured or runs do not agree. The results are made, by a model for each
-//! study; nothing here measures.
+//! Every claim of the built-in studies is decided correctly on results that agree with the publication, on results that
+//! contradict it, and on incomplete or noisy results. The results come from a model of each study; nothing is measured.
 
 mod model;
 mod models;
 
 use std::collections::BTreeSet;
 
-use iolane_study::claims::{Decision, Verdict, decide, lint};
+use iolane_study::claims::{Decision, Lint, Verdict, decide, lint};
 use iolane_study::plan::{Arm, BUILT_IN, Claim, Rule, Scale, Selection, Study};
-use iolane_study::records::Results;
+use iolane_study::rows::Results;
 
 use model::{Figures, METER, Model, NOISE, Spread, left_out, measured};
 use models::MODELS;
@@ -21,7 +20,7 @@ fn study(name: &str) -> Study {
     Study::parse(built_in.text, name).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A claim, alone in its study, and the arms that it is about.
+/// A study reduced to one claim, and the arms that the claim uses.
 struct Case {
     model: &'static Model,
     study: Study,
@@ -39,7 +38,7 @@ impl Case {
         decision
     }
 
-    /// What was published.
+    /// Results that agree with the publication.
     fn published(&self) -> Results {
         measured(&self.arms, self.model.figures, &Spread::Own(NOISE))
     }
@@ -69,20 +68,14 @@ fn case(id: &str) -> Case {
     cases().find(|case| case.claim().id == id).unwrap()
 }
 
-/// What each check selects, first what it is about, then what that is set beside.
 fn selections(claim: &Claim) -> Vec<&Selection> {
-    let of_rule = |rule| match rule {
-        &Rule::Ratio { ref of, ref to, .. } | &Rule::Crossing { ref of, ref to, .. } => vec![&of.select, &to.select],
-        Rule::Value { of, .. } => vec![&of.select],
-        Rule::Order { of, .. } => vec![of],
-    };
-    claim.checks.iter().flat_map(|check| of_rule(&check.rule)).collect()
+    claim.checks.iter().flat_map(|check| check.rule.selections()).collect()
 }
 
 #[test]
-fn the_built_in_studies_select_what_they_mean_at_both_scales() {
+fn every_check_of_the_built_in_studies_selects_its_arms_at_both_scales() {
     for built_in in BUILT_IN {
-        assert_eq!(lint(&study(built_in.name)), Vec::<String>::new(), "{}", built_in.name);
+        assert_eq!(lint(&study(built_in.name)), Lint::default(), "{}", built_in.name);
     }
 }
 
@@ -100,7 +93,7 @@ fn every_study_has_a_model_and_every_claim_a_distortion() {
 }
 
 #[test]
-fn every_claim_holds_on_results_that_have_what_was_published() {
+fn every_claim_holds_on_results_that_agree_with_the_publication() {
     for (model, scale) in MODELS.iter().flat_map(|model| SCALES.map(|scale| (model, scale))) {
         let study = study(model.study);
         let results = measured(&study.arms(scale).unwrap(), model.figures, &Spread::Own(NOISE));
@@ -113,7 +106,7 @@ fn every_claim_holds_on_results_that_have_what_was_published() {
 }
 
 #[test]
-fn every_claim_fails_on_results_that_have_the_opposite() {
+fn every_claim_fails_on_results_that_contradict_it() {
     for case in cases() {
         let distortions = case.model.distortions.iter().filter(|distortion| distortion.claim == case.claim().id);
         for distortion in distortions {
@@ -125,13 +118,13 @@ fn every_claim_fails_on_results_that_have_the_opposite() {
             let decision = case.decide(&measured(&case.arms, distorted, &Spread::Own(NOISE)));
             let what = format!("{}: {}: {}", case.name(), distortion.what, decision.why);
             assert_eq!(decision.verdict, Verdict::DoesNotHold, "{what}");
-            assert!(decision.why.contains("was asked") || decision.why.contains("never falls below"), "{what}");
+            assert!(decision.why.contains(", required ") || decision.why.contains("never falls below"), "{what}");
         }
     }
 }
 
 #[test]
-fn a_path_that_a_claim_cannot_do_without_makes_it_not_testable_with_the_reason() {
+fn without_a_path_that_it_requires_a_claim_is_not_testable_with_the_reason() {
     let reason = "no such path on this machine";
     for case in cases() {
         let whole = case.published();
@@ -149,7 +142,7 @@ fn a_path_that_a_claim_cannot_do_without_makes_it_not_testable_with_the_reason()
 }
 
 #[test]
-fn nothing_measured_makes_every_claim_not_testable_with_the_reason() {
+fn without_measurements_every_claim_is_not_testable_with_the_reason() {
     for case in cases() {
         let decision = case.decide(&left_out(&case.published(), "the drive is in use", |_| true));
         assert_eq!((decision.verdict, &decision.measured), (Verdict::NotTestable, &None), "{}", case.name());
@@ -185,7 +178,7 @@ fn with_a_meter_the_claims_about_energy_are_decided_and_say_which() {
 
 #[test]
 fn without_counters_the_claims_about_cache_and_cycles_are_not_testable() {
-    for (id, words) in [("S12", "cache misses"), ("F7", "processor cycles")] {
+    for (id, words) in [("S12", "cache misses"), ("F7", "CPU cycles")] {
         let case = case(id);
         let without = |arm: &Arm| Figures { cache_miss_rate: None, cycles_per_io: None, ..(case.model.figures)(arm) };
         let decision = case.decide(&measured(&case.arms, without, &Spread::Own(NOISE)));
@@ -194,32 +187,32 @@ fn without_counters_the_claims_about_cache_and_cycles_are_not_testable() {
     }
 }
 
-/// From Linux 5.19 on, blocking calls cannot poll: Table 2 has a path less.
+/// Since Linux 5.19 blocking calls cannot poll, which removes a path from Table 2.
 #[test]
-fn the_order_of_table_2_is_decided_without_the_path_that_no_kernel_of_today_has() {
+fn the_order_of_table_2_is_decided_without_the_path_that_current_kernels_lack() {
     let case = case("E1");
-    let results = left_out(&case.published(), "accepted, not polled", |arm| arm.name == "posix-sio cpoll");
+    let results = left_out(&case.published(), "accepted, not polled", |arm| arm.name == "posix-sio iopoll");
     let decision = case.decide(&results);
     assert_eq!(decision.verdict, Verdict::Holds, "{}", decision.why);
-    assert!(decision.why.contains("without posix-sio cpoll (1 arm: accepted, not polled)"), "{}", decision.why);
+    assert!(decision.why.contains("without posix-sio iopoll (1 arm: accepted, not polled)"), "{}", decision.why);
     let three_less = ["spdk", "libaio", "posix-aio"];
     let results = left_out(&case.published(), "not here", |arm| three_less.contains(&arm.name.as_str()));
     assert_eq!(case.decide(&results).verdict, Verdict::NotTestable, "15 of 36 pairs");
 }
 
-/// What a claim is about differs fifty-fold between repeats, in one of which it is what was published; what that is set
-/// beside does not differ.
+/// The numerators differ up to fiftyfold between repeats, one of which agrees with the publication; the denominators do not
+/// differ.
 #[test]
-fn runs_that_do_not_agree_make_every_claim_inconclusive() {
+fn repeats_that_disagree_make_every_claim_inconclusive() {
     for case in cases() {
         let select = |select: &Selection| select.of(&case.arms, |arm| arm);
         let unsettled = case.claim().checks.iter().flat_map(|check| match &check.rule {
-            // The same arms on both sides keep their ratio, unless one differs from the others.
+            // With the same arms on both sides, only a change of a single arm changes the ratio.
             Rule::Ratio { of, to, .. } if select(&of.select) == select(&to.select) => {
                 select(&of.select).into_iter().take(1).collect()
             }
             Rule::Ratio { of, .. } | Rule::Value { of, .. } | Rule::Crossing { of, .. } => select(&of.select),
-            // And so do all arms their order.
+            // Likewise a change of all arms would keep their order.
             Rule::Order { of, .. } => select(of).into_iter().step_by(2).collect(),
         });
         let results = measured(&case.arms, case.model.figures, &Spread::Fiftyfold(unsettled.collect()));

@@ -1,12 +1,14 @@
-//! Results made of figures: what a model gives of each arm, with noise, as rows of runs.
+//! Simulated results: the figures that a model gives for each arm, with noise, as rows of runs.
 
 use hdrhistogram::Histogram;
+use iolane_measure::figures::RunFigure;
+use iolane_measure::telemetry::Sourced;
 use iolane_study::plan::Arm;
-use iolane_study::records::{ArmResults, LeftOut, Results, Row};
+use iolane_study::rows::{ArmResults, LeftOut, Results, Row};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// What a model gives of an arm, in the units of the metrics of the same names.
+/// The figures of an arm, in the units of the metrics of the same names.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Figures {
     pub(crate) iops: f64,
@@ -21,10 +23,10 @@ pub(crate) struct Figures {
     pub(crate) ios_per_joule: Option<f64>,
 }
 
-/// A study's figures, and what would make each of its claims fail.
+/// The figures of a study, and changes that must make each of its claims fail.
 pub(crate) struct Model {
     pub(crate) study: &'static str,
-    /// What was published, where text or tables say it, and between these what is like it.
+    /// As published in text and tables, and interpolated in between.
     pub(crate) figures: fn(&Arm) -> Figures,
     pub(crate) distortions: &'static [Distortion],
 }
@@ -36,17 +38,17 @@ pub(crate) struct Distortion {
     pub(crate) distort: fn(&Arm, &mut Figures),
 }
 
-/// Who told the joules.
+/// The source of the joules.
 pub(crate) const METER: &str = "RAPL, processor packages and memory only";
 
-/// The share by which runs of one arm differ from its figures, at most.
+/// The largest deviation of a run from the figures of its arm, as a share.
 pub(crate) const NOISE: f64 = 0.02;
 
-/// How runs of one arm differ.
+/// How the repeats of an arm differ.
 pub(crate) enum Spread<'a> {
-    /// Each by noise of its own.
+    /// By independent noise.
     Own(f64),
-    /// Those of these arms from a fiftieth to fifty times what they should be, the others not at all.
+    /// Those of these arms by factors from 0.02 to 50, the others not at all.
     Fiftyfold(Vec<&'a Arm>),
 }
 
@@ -58,7 +60,7 @@ const REFERENCES: f64 = 1e7;
 /// Five repeats of each of these arms.
 pub(crate) fn measured(arms: &[Arm], figures: impl Fn(&Arm) -> Figures, spread: &Spread<'_>) -> Results {
     let run = |arm: &Arm, repeat: u32| -> Row {
-        // A seed of its own for each run: FNV-1a of what it is.
+        // The seed of a run is the FNV-1a hash of its arm and repeat.
         let name = format!("{arm} {repeat}");
         let seed = name
             .bytes()
@@ -76,7 +78,7 @@ pub(crate) fn measured(arms: &[Arm], figures: impl Fn(&Arm) -> Figures, spread: 
     Results { arms: arms.iter().map(of_arm).collect(), left_out: Vec::new() }
 }
 
-/// A run with such figures, each with its own noise.
+/// A run with these figures, each with independent noise.
 fn row(arm: &Arm, repeat: u32, figures: &Figures, mut noise: impl FnMut() -> f64) -> Row {
     let mut row = Row::new(arm.clone(), repeat);
     row.elapsed_s = ELAPSED_S;
@@ -86,21 +88,26 @@ fn row(arm: &Arm, repeat: u32, figures: &Figures, mut noise: impl FnMut() -> f64
     let (p50_ns, p99_ns) = ((figures.p50_ns * noise()) as u64, (figures.p99_ns * noise()) as u64);
     row.latency = histogram(&[(p50_ns, 98), (p99_ns.max(p50_ns), 2)]);
     row.submit = histogram(&[((figures.submit_ns * noise()) as u64, 100)]);
-    // Calls are counted and not timed: they differ by what a run begins and ends with.
-    row.syscalls_per_io = Some(figures.syscalls_per_io * (1.0 + (noise() - 1.0) / 10.0));
-    row.user_s = Some(figures.cores * noise() * ELAPSED_S);
-    row.system_s = Some(0.0);
-    row.cache_references = Some(REFERENCES as u64);
-    row.cache_misses = figures.cache_miss_rate.map(|rate| (rate * noise() * REFERENCES) as u64);
-    row.cycles = figures.cycles_per_io.map(|cycles| (cycles * noise() * row.ios as f64) as u64);
-    row.joules = figures.ios_per_joule.map(|per_joule| row.ios as f64 / (per_joule * noise()));
-    if row.joules.is_some() {
-        row.sources.insert("joules".into(), METER.into());
+    // System calls are counted, not timed: they differ only at the start and end of a run.
+    let mut set = |figure, value: f64| row.figures.set(figure, Ok(Sourced::new(value, METER)));
+    set(RunFigure::SyscallsPerIo, figures.syscalls_per_io * (1.0 + (noise() - 1.0) / 10.0));
+    set(RunFigure::UserS, figures.cores * noise() * ELAPSED_S);
+    set(RunFigure::SystemS, 0.0);
+    if let Some(per_joule) = figures.ios_per_joule {
+        set(RunFigure::Joules, row.ios as f64 / (per_joule * noise()));
+    }
+    let mut count = |figure, count: f64| row.figures.set(figure, Ok(Sourced::new(count as u64, METER)));
+    count(RunFigure::CacheReferences, REFERENCES);
+    if let Some(rate) = figures.cache_miss_rate {
+        count(RunFigure::CacheMisses, rate * noise() * REFERENCES);
+    }
+    if let Some(cycles) = figures.cycles_per_io {
+        count(RunFigure::Cycles, cycles * noise() * row.ios as f64);
     }
     row
 }
 
-/// A histogram of these values, each as often as told; no larger than they need, for there are many.
+/// A histogram of values with their counts, as small as possible because there are many.
 fn histogram(values: &[(u64, u64)]) -> Histogram<u64> {
     let mut histogram = Histogram::new(3).unwrap();
     values.iter().for_each(|(value, count)| histogram.record_n(*value, *count).unwrap());

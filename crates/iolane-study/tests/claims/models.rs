@@ -1,7 +1,7 @@
-//! What the four publications found, as figures of each arm of their studies; and for each claim what would make it fail.
+//! Models of the four publications: the figures of each arm, and changes that make each claim fail.
 
+use iolane_measure::workload::Access;
 use iolane_study::plan::Arm;
-use iolane_study::workload::Access;
 
 use crate::model::{Distortion, Figures, Model};
 
@@ -122,7 +122,7 @@ const SYSTOR22: Model = Model {
     ],
 };
 
-/// One job on so many cores.
+/// Whether the arm is one job on this number of cores.
 fn alone(arm: &Arm, cores: usize) -> bool {
     (arm.threads, arm.cores) == (1, Some(cores))
 }
@@ -134,7 +134,7 @@ fn systor22(arm: &Arm) -> Figures {
     let (most_iops, least_ns) = match arm.name.as_str() {
         "spdk" => (if has_two { 313e3 } else { 305e3 }, 90e3),
         "iou+k" if alone(arm, 1) => (13e3, 95e3),
-        "iou+k" => (spoll_iops(cores_a_job), 95e3),
+        "iou+k" => (sqpoll_iops(cores_a_job), 95e3),
         "iou+p" => (if has_two { 180e3 } else { 165e3 }, 92e3),
         "libaio" => (if has_two { 151e3 } else { 145e3 }, 205e3),
         _ => (if has_two { 182e3 } else { 171e3 }, 190e3),
@@ -157,7 +157,7 @@ fn systor22(arm: &Arm) -> Figures {
 }
 
 /// What a submission thread reaches with fewer than two cores for each job: figures 4 and 5.
-fn spoll_iops(cores_a_job: f64) -> f64 {
+fn sqpoll_iops(cores_a_job: f64) -> f64 {
     let published = [(1.0, 60e3), (1.4, 116e3), (1.67, 171e3), (2.0, 260e3)];
     let between = published.windows(2).find(|ends| cores_a_job <= ends[1].0);
     between.map_or(260e3, |ends| {
@@ -244,9 +244,9 @@ const HOTSTORAGE23: Model = Model {
         },
         Distortion {
             claim: "E3",
-            what: "cpoll takes a third of the energy",
+            what: "iopoll takes a third of the energy",
             distort: |arm, figures| {
-                if arm.name == "io_uring cpoll" {
+                if arm.name == "io_uring iopoll" {
                     scale_energy(figures, 3.0)
                 }
             },
@@ -255,7 +255,7 @@ const HOTSTORAGE23: Model = Model {
             claim: "E4",
             what: "a submission thread takes a third of the energy with eight threads",
             distort: |arm, figures| {
-                if arm.name == "io_uring spoll" && arm.threads == 8 {
+                if arm.name == "io_uring sqpoll" && arm.threads == 8 {
                     scale_energy(figures, 3.0)
                 }
             },
@@ -264,7 +264,7 @@ const HOTSTORAGE23: Model = Model {
             claim: "E5",
             what: "a submission thread is as slow as libaio for small requests",
             distort: |arm, figures| {
-                if arm.name.starts_with("io_uring spoll") {
+                if arm.name.starts_with("io_uring sqpoll") {
                     figures.iops *= 0.6
                 }
             },
@@ -273,7 +273,7 @@ const HOTSTORAGE23: Model = Model {
             claim: "E6",
             what: "a submission thread takes no core",
             distort: |arm, figures| {
-                if arm.name.starts_with("io_uring spoll") {
+                if arm.name.starts_with("io_uring sqpoll") {
                     figures.cores = 0.9
                 }
             },
@@ -300,7 +300,7 @@ const HOTSTORAGE23: Model = Model {
             claim: "E9",
             what: "a submission thread halves the tail of writes",
             distort: |arm, figures| {
-                if arm.name.starts_with("io_uring spoll") && arm.rw == Access::RandWrite {
+                if arm.name.starts_with("io_uring sqpoll") && arm.rw == Access::RandWrite {
                     figures.p99_ns /= 2.0;
                     figures.p50_ns = figures.p50_ns.min(figures.p99_ns);
                 }
@@ -320,11 +320,11 @@ struct PathRow(&'static str, [f64; 4], [f64; 6]);
 #[rustfmt::skip]
 const PATHS: [PathRow; 9] = [
     PathRow("spdk",                 [ 6.23,  7.47,  8.44, 10.40], [3000.0, 6000.0, 2300.0, 5000.0, 420.0, 330.0]),
-    PathRow("posix-sio cpoll",      [ 8.69,  9.06, 11.11, 12.24], [2500.0, 2500.0, 2000.0, 6000.0, 240.0, 400.0]),
-    PathRow("io_uring cpoll",       [ 8.65,  9.03, 14.50, 15.93], [2400.0, 4300.0, 2400.0, 4800.0, 400.0, 330.0]),
-    PathRow("io_uring spoll cpoll", [ 7.89,  9.05, 12.38, 22.33], [1900.0, 5000.0, 2300.0, 3000.0, 370.0, 240.0]),
+    PathRow("posix-sio iopoll",      [ 8.69,  9.06, 11.11, 12.24], [2500.0, 2500.0, 2000.0, 6000.0, 240.0, 400.0]),
+    PathRow("io_uring iopoll",       [ 8.65,  9.03, 14.50, 15.93], [2400.0, 4300.0, 2400.0, 4800.0, 400.0, 330.0]),
+    PathRow("io_uring sqpoll iopoll", [ 7.89,  9.05, 12.38, 22.33], [1900.0, 5000.0, 2300.0, 3000.0, 370.0, 240.0]),
     PathRow("posix-sio",            [11.68, 12.36, 14.08, 15.64], [2300.0, 2300.0, 2000.0, 5200.0, 500.0, 530.0]),
-    PathRow("io_uring spoll",       [ 8.72, 11.15, 13.34, 25.32], [1800.0, 5100.0, 2400.0, 3000.0, 380.0, 250.0]),
+    PathRow("io_uring sqpoll",       [ 8.72, 11.15, 13.34, 25.32], [1800.0, 5100.0, 2400.0, 3000.0, 380.0, 250.0]),
     PathRow("libaio",               [12.35, 13.06, 16.33, 21.87], [2200.0, 4200.0, 2600.0, 4600.0, 490.0, 440.0]),
     PathRow("io_uring",             [12.73, 13.45, 16.92, 23.61], [2300.0, 4200.0, 2600.0, 4700.0, 500.0, 430.0]),
     PathRow("posix-aio",            [19.10, 28.89, 21.60, 34.46], [1500.0, 2000.0, 1500.0, 2000.0, 440.0, 350.0]),
@@ -348,17 +348,17 @@ fn hotstorage23(arm: &Arm) -> Figures {
         Access::RandWrite => [latency_us[2], latency_us[3]],
         _ => [latency_us[0], latency_us[1]],
     };
-    let is_spoll = arm.name.contains("spoll");
-    let is_polled = is_spoll || arm.name == "spdk" || arm.name.contains("cpoll");
+    let is_sqpoll = arm.name.contains("sqpoll");
+    let is_polled = is_sqpoll || arm.name == "spdk" || arm.name.contains("iopoll");
     let one_at_a_time = 1e6 / p50_us;
     let iops = match (arm.bs.max() >> 10, arm.depth) {
         (4, 1) => one_at_a_time * arm.threads as f64,
-        (4, _) if is_spoll || arm.name == "spdk" => (one_at_a_time * f64::from(arm.depth)).min(500e3),
+        (4, _) if is_sqpoll || arm.name == "spdk" => (one_at_a_time * f64::from(arm.depth)).min(500e3),
         (4, _) => (one_at_a_time * f64::from(arm.depth)).min(350e3),
         (16, _) => 140e3,
         _ => 17e3,
     };
-    let cores = match (arm.threads, is_spoll) {
+    let cores = match (arm.threads, is_sqpoll) {
         (1, true) => 1.95,
         (1, false) => 1.0,
         _ if is_polled => 8.0,
@@ -400,16 +400,16 @@ const FLOE26: Model = Model {
             claim: "F3",
             what: "a submission thread gains nothing past depth 16",
             distort: |arm, figures| {
-                if arm.name == "spoll" && arm.depth < 64 {
+                if arm.name == "sqpoll" && arm.depth < 64 {
                     figures.iops *= 64.0 / f64::from(arm.depth)
                 }
             },
         },
         Distortion {
             claim: "F4",
-            what: "cpoll alone makes it half as fast again",
+            what: "iopoll alone makes it half as fast again",
             distort: |arm, figures| {
-                if arm.name == "spoll cpoll" {
+                if arm.name == "sqpoll iopoll" {
                     figures.iops *= 1.5
                 }
             },
@@ -418,7 +418,7 @@ const FLOE26: Model = Model {
             claim: "F5",
             what: "a submission thread takes a request as slowly as a call",
             distort: |arm, figures| {
-                if arm.name == "spoll" {
+                if arm.name == "sqpoll" {
                     figures.submit_ns = 9_000.0
                 }
             },
@@ -452,11 +452,11 @@ const SPOLL: [f64; 6] = [1.3, 2.4, 3.8, 5.0, 6.2, 6.8];
 fn floe26(arm: &Arm) -> Figures {
     let (curve, share) = match arm.name.as_str() {
         "driver" => (DRIVER, 1.0),
-        "spoll" => (SPOLL, 1.0),
-        "spoll cpoll" => (SPOLL, 1.03),
-        "spoll bufs" => (DRIVER, 0.93),
-        "spoll cpoll bufs" => (DRIVER, 0.97),
-        "shared spoll" => (SPOLL, 0.6),
+        "sqpoll" => (SPOLL, 1.0),
+        "sqpoll iopoll" => (SPOLL, 1.03),
+        "sqpoll bufs" => (DRIVER, 0.93),
+        "sqpoll iopoll bufs" => (DRIVER, 0.97),
+        "shared sqpoll" => (SPOLL, 0.6),
         _ => (IO_URING, 1.0),
     };
     let size = (arm.bs.max() >> 12).ilog2() as usize;
@@ -465,7 +465,7 @@ fn floe26(arm: &Arm) -> Figures {
     let full_depth = if curve == IO_URING { 16.0 } else { 64.0 };
     let deep = (f64::from(arm.depth) / full_depth).min(1.0);
     let bytes_per_s = curve[size.min(5)] * share * shared * deep * 1e9;
-    let is_quick = arm.name == "driver" || arm.name.contains("spoll");
+    let is_quick = arm.name == "driver" || arm.name.contains("sqpoll");
     Figures {
         iops: bytes_per_s / f64::from(arm.bs.max()) * arm.drives as f64,
         submit_ns: if is_quick { 1_500.0 } else { 13_000.0 },

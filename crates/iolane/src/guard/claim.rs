@@ -1,4 +1,5 @@
-//! Claims a block device, so that nobody can mount it, swap to it or build on it while it is checked and written.
+//! Claims a block device, so that no process can mount it, swap to it or build on it while it is checked and written. Called by
+//! `mod.rs`; it reads and writes nothing.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -11,7 +12,7 @@ use super::in_use::Survey;
 use super::refusal::Refusal;
 use super::sysfs::BlockDevice;
 
-/// Takes the device for ourselves; whatever is mounted, swap or part of an array has been taken likewise.
+/// Claims the device exclusively, as mounts, swap and arrays do.
 pub(super) fn take(found: &Found, device: &BlockDevice) -> Result<OwnedFd, Refusal> {
     match FileType::from_raw_mode(found.stat.st_mode) {
         FileType::BlockDevice => take_node(&found.node, device),
@@ -19,9 +20,9 @@ pub(super) fn take(found: &Found, device: &BlockDevice) -> Result<OwnedFd, Refus
     }
 }
 
-/// As [`take`], by the device's node.
+/// As [`take`], given the device's node.
 pub(super) fn take_node(node: &OwnedFd, device: &BlockDevice) -> Result<OwnedFd, Refusal> {
-    // Through the handle and not by name, which may have been moved to something else since it was looked up.
+    // Through the handle, not by name, which may lead elsewhere by now.
     let path = format!("/proc/self/fd/{}", node.as_raw_fd());
     let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
     rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| match errno {

@@ -1,4 +1,4 @@
-//! A sysfs tree of plain files, for the tests of what reads sysfs.
+//! A sysfs tree of plain files, for tests of code that reads sysfs.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! Whether anybody uses the target: it or what hangs together with it is mounted, swap, held by another device or
-//! behind a loop device. A `Survey` gathers what is at stake and is then held against the lists of what is in use.
+//! Whether the target is in use: it, or a device related to it, is mounted, swap, held by another device or behind a loop device.
+//! A `Survey` collects the related devices and files, and compares them with the kernel's lists of what is in use.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -12,7 +12,7 @@ use super::proc::{Mount, read_mounts, read_swaps};
 use super::refusal::{Refusal, shown};
 use super::sysfs::{BlockDevice, Loop, Sysfs};
 
-/// How a thing is bound up with the target.
+/// How a device or file relates to the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     Itself,
@@ -22,7 +22,7 @@ enum Role {
     Backing,
 }
 
-/// A thing that writing to the target may harm.
+/// A device or file that writes to the target may damage.
 #[derive(Debug)]
 struct Concern {
     identity: Identity,
@@ -32,7 +32,7 @@ struct Concern {
 }
 
 impl Concern {
-    /// How a message speaks of it, the target being "it".
+    /// Its name in messages, in which the target is "it".
     fn phrase(&self) -> String {
         match self.role {
             Role::Itself => "it".into(),
@@ -44,11 +44,11 @@ impl Concern {
     }
 }
 
-/// Everything that writing to the target may harm.
+/// Everything that writes to the target may damage.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
     concerns: Vec<Concern>,
-    /// The loop devices that lead from the target down to what it is made of: they do not speak against it.
+    /// The loop devices from the target down to its backing, which are no reason to refuse.
     own_loops: Vec<String>,
 }
 
@@ -68,7 +68,7 @@ impl Survey {
     fn add_with_disk(&mut self, device: &BlockDevice, role: Role) -> Result<(), Refusal> {
         self.add_with_partitions(device, role)?;
         let Some(disk) = device.disk()? else { return self.add_backing(device) };
-        // The other partitions of that disk are none of the target's business.
+        // The other partitions of that disk are not affected.
         self.add_with_holders(&disk, if role == Role::Itself { Role::Disk } else { role })?;
         self.add_backing(&disk)
     }
@@ -82,7 +82,7 @@ impl Survey {
         Ok(())
     }
 
-    /// Adds a device and, level by level, what is built on it; false if it was known already.
+    /// Adds a device and, level by level, what is built on it; false if it was added before.
     fn add_with_holders(&mut self, device: &BlockDevice, role: Role) -> Result<bool, Refusal> {
         let identity = Identity::Block(device.number);
         if self.concerns.iter().any(|concern| concern.identity == identity) {
@@ -95,7 +95,7 @@ impl Survey {
         Ok(true)
     }
 
-    /// Adds what a loop device is made of: having a loop device keeps nobody from mounting that.
+    /// Adds the backing of a loop device, which can be mounted although the loop device exists.
     fn add_backing(&mut self, device: &BlockDevice) -> Result<(), Refusal> {
         let Some(made) = device.as_loop()? else { return Ok(()) };
         self.own_loops.push(made.name);
@@ -106,17 +106,17 @@ impl Survey {
                 self.concerns.push(Concern { identity, role: Role::Backing, name, bytes: made.end });
                 Ok(())
             }
-            // Deleted, or of another mount namespace: nobody here can come by it in any other way.
+            // Deleted, or in another mount namespace: no process here can reach it in another way.
             None => Ok(()),
         }
     }
 
-    /// Refuses if any of it is in use on this machine, or if that cannot be found out.
+    /// Refuses if any of it is in use on this machine, or if the lists cannot be read.
     pub(super) fn check(&self) -> Result<(), Refusal> {
         self.refusals(&System::read()?).next().map_or(Ok(()), Err)
     }
 
-    /// Every use that is made of any of it on this machine, each as "it is mounted at /".
+    /// Every use of any of it on this machine, such as "it is mounted at /".
     pub(super) fn uses(&self) -> Result<Vec<String>, Refusal> {
         Ok(self.refusals(&System::read()?).map(|refusal| refusal.cause).collect())
     }
@@ -129,7 +129,7 @@ impl Survey {
         self.concerns.iter().find(|concern| Some(concern.identity) == identity)
     }
 
-    /// By number, and by name too: the number is an invented one for btrfs, and for a file that is mounted (erofs).
+    /// Compared by number and by name: btrfs, and a file that is mounted (erofs), have an artificial number.
     fn mounted(&self, system: &System) -> impl Iterator<Item = Refusal> {
         system.mounts.iter().filter_map(|mount| {
             let by_number = self.concern(Some(Identity::Block(mount.number)));
@@ -140,8 +140,8 @@ impl Survey {
         })
     }
 
-    /// A name that leads nowhere (deleted, or of another mount namespace) is passed over: the kernel claims the
-    /// devices it swaps to, and lets nobody write to the files (ETXTBSY).
+    /// A name that leads nowhere (deleted, or in another mount namespace) is skipped: the kernel claims the devices it
+    /// swaps to, and refuses writes to swap files (ETXTBSY).
     fn swapped_to(&self, system: &System) -> impl Iterator<Item = Refusal> {
         system.swaps.iter().filter_map(|swap| {
             let cause = format!("{} is in use as swap", self.concern((system.resolve)(swap))?.phrase());
@@ -178,14 +178,14 @@ impl Survey {
     }
 }
 
-/// What is in use on this machine.
+/// The lists of what is in use on this machine.
 struct System {
     mounts: Vec<Mount>,
     swaps: Vec<OsString>,
     loops: Vec<Loop>,
-    /// What a name in these lists stands for; a field, so that tests can bring names of their own.
+    /// Looks up a name of these lists; a field, so that tests can supply their own.
     resolve: fn(&OsStr) -> Option<Identity>,
-    /// What the kernel says a loop device is made of, where it may be asked.
+    /// The backing of a loop device as the kernel reports it, if permitted.
     ask: fn(&Loop) -> Option<Identity>,
 }
 
@@ -195,7 +195,7 @@ impl System {
         Ok(Self { mounts, swaps, loops, resolve: Self::resolve, ask: Self::ask })
     }
 
-    /// The kernel's own answer holds where a name no longer does: the file was deleted, or is in another mount namespace.
+    /// The kernel's report is right where the name is stale: the file was deleted, or is in another mount namespace.
     fn ask(made: &Loop) -> Option<Identity> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let device = rustix::fs::open(format!("/dev/{}", made.name), flags, Mode::empty()).ok()?;
@@ -206,7 +206,7 @@ impl System {
         })
     }
 
-    /// A mount's source may be any word (`tmpfs`), which must not be taken for a file in the working directory.
+    /// The source of a mount may be any word (`tmpfs`), which is not a file in the working directory.
     fn resolve(name: &OsStr) -> Option<Identity> {
         Path::new(name).is_absolute().then(|| identify(name)).flatten()
     }

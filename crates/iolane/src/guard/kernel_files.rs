@@ -1,10 +1,11 @@
-//! Refuses files that are no data but doors to the kernel or the firmware: those of /proc, /sys and their like.
+//! Refuses files that are interfaces to the kernel or the firmware rather than data: those of /proc, /sys and similar file
+//! systems. Called by `mod.rs`.
 
 use std::os::fd::OwnedFd;
 
 use super::refusal::Refusal;
 
-/// File systems whose files are doors to the kernel or the firmware; numbers of statfs(2) and linux/magic.h.
+/// File systems of such files, by their numbers in statfs(2) and linux/magic.h.
 const DOORS: &[(u32, &str)] = &[
     (0x9fa0, "proc"),
     (0x6265_6572, "sysfs"),
@@ -24,10 +25,10 @@ const DOORS: &[(u32, &str)] = &[
     (0x6e73_6673, "nsfs"),
 ];
 
-/// Refuses a file that lies on one of these.
+/// Refuses a file on one of these.
 pub(super) fn check(node: &OwnedFd) -> Result<(), Refusal> {
     let statfs = rustix::fs::fstatfs(node).map_err(|errno| Refusal::unreadable("its file system", errno))?;
-    // The type is signed on some machines; the numbers have 32 bits on all.
+    // The field is signed on some architectures; the numbers have 32 bits on all.
     match DOORS.iter().find(|(magic, _)| *magic == statfs.f_type as u32) {
         Some((_, name)) => {
             Err(Refusal::new(format!("it is a file of {name}, which steers the kernel"), "name another file"))

@@ -1,6 +1,5 @@
-//! Decides whether a target may be written, or a disk taken from the kernel, so that nobody's data is lost by a slip of the
-//! hand. Whoever is about to do that asks here first and keeps the answer until done; nothing here writes.
-//! Whatever cannot be found out counts against it.
+//! Decides whether a target may be written, or a disk taken from the kernel, so that a mistake destroys no data. The caller asks
+//! first and keeps the permit until it is done. A check that fails to get an answer refuses. Nothing here writes.
 
 mod claim;
 #[cfg(test)]
@@ -17,7 +16,7 @@ mod sysfs;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
 
-use iolane_core::{Error, Result, Target};
+use iolane_core::{Error, Result, Target, TargetKind};
 
 use identity::{Found, Identity, disk_of, find, identify};
 use in_use::Survey;
@@ -26,39 +25,39 @@ use sysfs::{Number, Sysfs};
 
 /// Proof that writing is permitted.
 ///
-/// On a block device it holds the exclusive claim (O_EXCL without O_CREAT, open(2)) until it is dropped: meanwhile
-/// nobody can mount the device or a partition of it, swap to it, or build a RAID or a volume group on it. Of a controller
-/// that no kernel driver has, it keeps the controller open, and no other process can have it.
+/// On a block device it holds the exclusive claim (O_EXCL without O_CREAT, open(2)) until it is dropped: until then no process can
+/// mount the device or a partition of it, swap to it, or build a RAID or a volume group on it. A controller without a kernel
+/// driver stays open, so that no other process can open it.
 #[derive(Debug)]
 #[must_use = "the claim on a block device ends when the permit is dropped"]
 pub struct WritePermit {
-    /// What was checked; `None` if it is made up or was missing.
+    /// The target that was checked; `None` if it is simulated or did not exist.
     identity: Option<Identity>,
     _held: Held,
 }
 
-/// What a permit keeps, so that what was checked stays as it was.
+/// What a permit holds, so that the result of the checks stays true.
 #[derive(Debug)]
 #[expect(dead_code, reason = "held, not used")]
 enum Held {
     Nothing,
-    /// The claim on a block device; of a file a mere handle (O_PATH), so that its inode number is not given away.
+    /// The claim on a block device; for a file only a handle (O_PATH), so that its inode number is not reused.
     Descriptor(OwnedFd),
-    /// A namespace of a controller that no kernel driver has.
+    /// A namespace of a controller without a kernel driver.
     Namespace(Target),
 }
 
 impl WritePermit {
-    /// Checks that an opened target is the very thing that was permitted: a name may lead elsewhere by now.
+    /// Checks that an opened target is the one that was permitted, since its name may lead elsewhere by now.
     ///
-    /// A permit for a target that was missing covers made-up devices alone; a file that the run created itself
+    /// A permit for a target that did not exist covers only simulated devices; a file that the run created itself
     /// ([`create`](iolane_core::TargetOptions::create)) needs no permit.
     ///
     /// # Errors
     /// `Unavailable` if it is something else.
     pub fn covers(&self, opened: &Target) -> Result<()> {
         let what = || format!("writing to {}", opened.name());
-        let identity = match (namespace::identity_of(opened), opened.fd()) {
+        let identity = match (Identity::of_opened_namespace(opened), opened.fd()) {
             (Some(identity), _) => Some(identity),
             (None, Some(fd)) => Identity::of(&rustix::fs::fstat(fd).map_err(|errno| Error::system(what(), errno))?),
             (None, None) => return Ok(()),
@@ -72,32 +71,32 @@ impl WritePermit {
 
 /// Checks that `target` may be written. `allowed`: the names given with `--allow-writes`; `erase`: `--erase`.
 ///
-/// A made-up device is permitted, and so is a target that does not exist: opening it will say so. Any other must be
-/// among `allowed`, by whatever name, and must not be in use:
+/// A simulated device is permitted, and so is a target that does not exist, since opening it fails. Any other must be
+/// among `allowed`, under any of its names, and must not be in use:
 /// - a block device: not mounted, swap, claimed, held by another device (md, dm, bcache) or behind a loop device,
 ///   nor may its partitions or, for a partition, its disk be; and without `erase` it must carry no signature of a
 ///   file system, a RAID, a volume manager or a partition table (as wipefs(8) lists them);
 /// - the character device of an NVMe namespace: as the block device of that namespace;
-/// - a namespace of a controller that no kernel driver has (`pci:...`): nobody else can have it; without `erase` it must
-///   carry no signature either, which is read through this process's own driver. `allowed` must name it as `target` does:
-///   with its number (`ns=`) or without; other settings do not count;
-/// - a regular file: not swap, not mounted, not behind a loop device, not a door to the kernel (/proc, /sys).
+/// - a namespace of a controller without a kernel driver (`pci:...`): no other process can open it; without `erase` it must
+///   carry no signature either, which is read through this process's driver. `allowed` must name it as `target` does,
+///   with its number (`ns=`) or without; other settings are ignored;
+/// - a regular file: not swap, not mounted, not behind a loop device, not an interface of the kernel (/proc, /sys).
 ///
-/// The device is claimed first and checked while the claim is held, so that nothing can change in between.
+/// The device is claimed before it is checked, so that nothing changes in between.
 /// Sources: open(2), proc_pid_mountinfo(5), proc_swaps(5), Documentation/ABI/stable/sysfs-block.
 ///
 /// # Errors
-/// `Usage` if the target is not among `allowed`; `Unavailable` if it is in use, carries a signature, is nothing that
-/// can be written, or if any of that cannot be found out. Of a controller that no kernel driver has: as opening it.
+/// `Usage` if the target is not among `allowed`; `Unavailable` if it is in use, carries a signature, cannot be written, or if
+/// a check gets no answer. For a controller without a kernel driver: as opening it.
 pub fn permit_writes(target: &OsStr, allowed: &[OsString], erase: bool) -> Result<WritePermit> {
     let nothing_to_harm = WritePermit { identity: None, _held: Held::Nothing };
-    if is_made_up(target) {
+    if TargetKind::simulated(target).is_some() {
         return Ok(nothing_to_harm);
     }
-    if let Some(name) = namespace::name(target) {
-        require_allowed(target, namespace::identity_named(&name?), allowed)?;
+    if let Some(name) = identity::namespace_name(target) {
+        require_allowed(target, Identity::of_namespace(&name?), allowed)?;
         let opened = namespace::check(target, erase)?;
-        return Ok(WritePermit { identity: namespace::identity_of(&opened), _held: Held::Namespace(opened) });
+        return Ok(WritePermit { identity: Identity::of_opened_namespace(&opened), _held: Held::Namespace(opened) });
     }
     let refused = |refusal: Refusal| refusal.of(format!("writing to {}", shown(target)));
     let Some(found) = find(target).map_err(refused)? else { return Ok(nothing_to_harm) };
@@ -110,6 +109,12 @@ pub fn permit_writes(target: &OsStr, allowed: &[OsString], erase: bool) -> Resul
     Ok(WritePermit { identity, _held: Held::Descriptor(held.map_err(refused)?) })
 }
 
+/// Whether two names lead to the same target: the same file or device, or the same namespace of an NVMe controller however
+/// its address is written.
+pub fn is_same_target(a: &OsStr, b: &OsStr) -> bool {
+    a == b || identify(a).is_some_and(|identity| identify(b) == Some(identity))
+}
+
 fn require_allowed(target: &OsStr, identity: Identity, allowed: &[OsString]) -> Result<()> {
     if allowed.iter().any(|allowed| identify(allowed) == Some(identity)) {
         return Ok(());
@@ -119,17 +124,17 @@ fn require_allowed(target: &OsStr, identity: Identity, allowed: &[OsString]) -> 
         .remedy(format!("to permit it add --allow-writes {name}")))
 }
 
-/// A whole disk that nobody uses, claimed until this is dropped: meanwhile nobody can mount it or a partition of it, swap to
-/// it, or build on it.
+/// A whole disk that is not in use, claimed until this is dropped: until then no process can mount it or a partition of it, swap
+/// to it, or build on it.
 #[derive(Debug)]
 #[must_use = "the claim ends when it is dropped"]
 pub struct DiskClaim(#[expect(dead_code, reason = "held, not used")] OwnedFd);
 
-/// Claims a disk, by the kernel's name for it (`nvme0n1`), on the terms of [`permit_writes`]; signatures do not count.
-/// `what` is what an error says was to be done.
+/// Claims a disk by the kernel's name (`nvme0n1`), with the checks of [`permit_writes`] except signatures. `what` begins an error
+/// message.
 ///
 /// # Errors
-/// `Unavailable` if it is in use, or if that cannot be found out.
+/// `Unavailable` if it is in use, or if a check gets no answer.
 pub fn claim_disk(name: &str, what: &str) -> Result<DiskClaim> {
     let claim = || {
         let device = Sysfs::HERE.named(name)?;
@@ -140,24 +145,24 @@ pub fn claim_disk(name: &str, what: &str) -> Result<DiskClaim> {
     claim().map_err(|refusal: Refusal| refusal.of(what.to_owned()))
 }
 
-/// What use is made of a disk, by the kernel's name for it: each as "its partition nvme0n1p1 is mounted at /boot". Claims
-/// nothing, so that one that only a claim would show (a mount in another namespace) is not among them.
+/// The uses of a disk, given by the kernel's name, such as "its partition nvme0n1p1 is mounted at /boot". It claims nothing, so a
+/// use that only a claim shows (a mount in another namespace) is missing.
 ///
 /// # Errors
-/// `Unavailable` if that cannot be found out.
+/// `Unavailable` if a check gets no answer.
 pub fn uses_of_disk(name: &str) -> Result<Vec<String>> {
     let uses = Sysfs::HERE.named(name).and_then(|device| Survey::of_device(&device)?.uses());
     uses.map_err(|refusal| refusal.of(format!("who uses {name}")))
 }
 
-/// Refuses a list of targets in which two are the same thing: a file and its hard link, a device under two names,
-/// a partition and its disk, a namespace named twice. Made-up devices and what cannot be looked up are passed over; opening tells of the latter.
+/// Refuses a list of targets in which two are the same: a file and its hard link, a device under two names, a partition and its
+/// disk, a namespace named twice. Simulated devices, and names that cannot be looked up, are skipped; opening the latter fails.
 ///
 /// # Errors
 /// `Usage`, naming the two.
 pub fn refuse_doubles(targets: &[OsString]) -> Result<()> {
     let mut seen: Vec<(&OsString, Identity, Option<Identity>)> = Vec::new();
-    for target in targets.iter().filter(|target| !is_made_up(target)) {
+    for target in targets.iter().filter(|target| TargetKind::simulated(target).is_none()) {
         let Some(identity) = identify(target) else { continue };
         let disk = disk_of(identity);
         for (other, other_identity, other_disk) in &seen {
@@ -181,12 +186,6 @@ pub fn refuse_doubles(targets: &[OsString]) -> Result<()> {
     Ok(())
 }
 
-/// Whether the target is a device that `iolane_core::target` makes up, which wins over a file of that name.
-fn is_made_up(target: &OsStr) -> bool {
-    let scheme = target.to_str().and_then(|target| target.split(':').next());
-    matches!(scheme, Some("null" | "sim"))
-}
-
 fn check_file(found: Found) -> Result<OwnedFd, Refusal> {
     kernel_files::check(&found.node)?;
     Survey::of_file(found.identity, found.stat.st_size as u64).check()?;
@@ -207,19 +206,8 @@ fn check_device(found: Found, number: Number, erase: bool) -> Result<OwnedFd, Re
 mod tests {
     use super::*;
     use iolane_core::ErrorKind;
-    use std::os::unix::ffi::OsStrExt as _;
 
-    #[test]
-    fn made_up_devices_are_told_as_the_core_tells_them() {
-        for (name, expected) in
-            [("null", true), ("null:1g", true), ("sim:seed=7", true), ("nullx", false), ("/sim", false)]
-        {
-            assert_eq!(is_made_up(OsStr::new(name)), expected, "{name}");
-        }
-        assert!(!is_made_up(OsStr::from_bytes(b"null:\xff")));
-    }
-
-    /// A bus on which no machine of ours has anything: what is checked after the name fails.
+    /// A bus that no test machine has, so that every check after the name fails.
     const NOWHERE: &str = "pci:fffe:fe:1f.7";
 
     #[test]

@@ -1,5 +1,5 @@
-//! What is mounted and what is swapped to, as the kernel lists it in /proc.
-//! A list that cannot be read, or makes no sense, is a refusal.
+//! The mounts and the swap areas, as listed in /proc. A list that cannot be read or parsed refuses the target. Called by
+//! `in_use`.
 
 use std::ffi::OsString;
 use std::fs;
@@ -23,7 +23,7 @@ pub(super) fn read_swaps() -> Result<Vec<OsString>, Refusal> {
     let path = "/proc/swaps";
     match fs::read(path) {
         Ok(text) => parse_swaps(&text).ok_or_else(|| Refusal::unreadable(path, Errno::INVAL)),
-        // A kernel built without swap has no such file; that /proc is there has shown in the list of mounts.
+        // A kernel built without swap has no such file; the list of mounts has proved that /proc is there.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(Refusal::unreadable(path, error)),
     }
@@ -37,14 +37,14 @@ pub(super) struct Mount {
     pub(super) source: OsString,
 }
 
-/// Reads a list of mounts, proc_pid_mountinfo(5); `None` if a line is not of that form.
+/// Parses a list of mounts, proc_pid_mountinfo(5); `None` if a line has another format.
 ///
 /// `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`
 fn parse_mountinfo(text: &[u8]) -> Option<Vec<Mount>> {
     let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     lines
         .map(|line| {
-            // One space apart, always: a source may be empty.
+            // Fields are separated by one space each, since a source may be empty.
             let mut fields = line.split(|byte| *byte == b' ');
             let number = parse_number(fields.nth(2)?)?;
             let point = unescape(fields.nth(1)?);
@@ -54,7 +54,7 @@ fn parse_mountinfo(text: &[u8]) -> Option<Vec<Mount>> {
         .collect()
 }
 
-/// Reads the list of swaps, proc_swaps(5); `None` if the text is not of that form.
+/// Parses the list of swap areas, proc_swaps(5); `None` if it has another format.
 fn parse_swaps(text: &[u8]) -> Option<Vec<OsString>> {
     let mut lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     if !lines.next()?.starts_with(b"Filename") {

@@ -1,5 +1,5 @@
-//! What the checks answer where a target must not be written or taken: the cause and what to do about it.
-//! The guard's other files say it of "it"; `mod.rs` adds the target's name.
+//! The result of a check that refuses a target: the cause and the remedy. The guard's other files call the target "it"; `mod.rs`
+//! adds its name.
 
 use std::ffi::OsStr;
 use std::io;
@@ -7,7 +7,7 @@ use std::io;
 use iolane_core::Error;
 use iolane_core::error::describe;
 
-/// Why it is refused, before it is known by what name the target goes.
+/// Why a target is refused, without its name.
 #[derive(Debug)]
 pub(super) struct Refusal {
     pub(super) cause: String,
@@ -24,13 +24,13 @@ impl Refusal {
         Self::new(format!("{cause} ({})", describe(&error.into())), "run where /proc and /sys can be read")
     }
 
-    /// As an error of what was to be done, such as `writing to /dev/sda`.
+    /// As an error of the operation, such as `writing to /dev/sda`.
     pub(super) fn of(self, what: String) -> Error {
         Error::unavailable(what, self.cause).remedy(self.remedy)
     }
 }
 
-/// A name fit for one line of a message.
+/// A name without control characters, for one line of a message.
 pub(super) fn shown(name: &OsStr) -> String {
     name.to_string_lossy().replace(char::is_control, "?")
 }

@@ -1,5 +1,5 @@
-//! What a device carries: the table of magic numbers by which file systems, RAIDs, volume managers and partition tables
-//! are known, and how it is looked up. `mod.rs` asks while the device is claimed.
+//! Signatures on a device: the table of magic numbers of file systems, RAIDs, volume managers and partition tables, and the search
+//! for them. Called by `mod.rs` while the device is claimed; nothing here writes.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -12,8 +12,8 @@ use super::sysfs::BlockDevice;
 
 /// Refuses a device that carries a signature, itself or on one of its partitions, and one that cannot be read.
 pub(super) fn check(claim: &OwnedFd, device: &BlockDevice) -> Result<(), Refusal> {
-    // The partitions are read through the disk, whose page cache knows nothing of what was written through theirs:
-    // what it remembers is dropped first.
+    // The partitions are read through the disk, whose page cache misses what was written through theirs, so it is dropped
+    // first.
     let _ = rustix::fs::fadvise(claim, 0, None, Advice::DontNeed);
     check_part(claim, "it", 0, device.bytes()?)?;
     for partition in device.partitions()? {
@@ -31,7 +31,7 @@ fn check_part(fd: &OwnedFd, phrase: &str, start: u64, bytes: u64) -> Result<(), 
     })
 }
 
-/// Refuses `bytes` that carry a signature, or that cannot be read; a message speaks of them as `phrase`.
+/// Refuses `bytes` that carry a signature or cannot be read; `phrase` names them in the message.
 pub(super) fn check_extent(phrase: &str, bytes: u64, read: &mut ReadAt<'_>) -> Result<(), Refusal> {
     match find_signature(bytes, read) {
         Ok(None) => Ok(()),
@@ -48,7 +48,7 @@ pub(super) fn check_extent(phrase: &str, bytes: u64, read: &mut ReadAt<'_>) -> R
 /// Reads some bytes at an offset, as pread(2) does.
 pub(super) type ReadAt<'a> = dyn FnMut(u64, &mut [u8]) -> io::Result<usize> + 'a;
 
-/// Where a magic number stands.
+/// The place of a magic number.
 enum Place {
     /// At any of these offsets.
     Start(&'static [u64]),
@@ -57,7 +57,7 @@ enum Place {
 }
 
 impl Place {
-    /// Where to look on a device of this size.
+    /// The offsets on a device of this size.
     fn offsets(&self, bytes: u64) -> Vec<u64> {
         match self {
             Start(offsets) => offsets.to_vec(),
@@ -68,15 +68,15 @@ impl Place {
 
 use Place::{End, Start};
 
-/// A swap header ends its page, which is as large as the machine that wrote it has them.
+/// A swap header is at the end of its page, whose size is that of the machine that wrote it.
 const PAGE_ENDS: &[u64] = &[0xff6, 0x1ff6, 0x3ff6, 0x7ff6, 0xfff6];
 const LUKS2_SECOND_HEADERS: &[u64] =
     &[0x4000, 0x8000, 0x1_0000, 0x2_0000, 0x4_0000, 0x8_0000, 0x10_0000, 0x20_0000, 0x40_0000];
 const MD: &[u8] = b"\xfc\x4e\x2b\xa9";
 const MD_BIG_ENDIAN: &[u8] = b"\xa9\x2b\x4e\xfc";
 
-/// What tells that a device is in somebody's use, after wipefs(8) and the documents of each. Of two that a device may
-/// carry at once the one that says more comes first.
+/// The signatures, from wipefs(8) and the documentation of each format. If a device may carry two at once, the more specific one
+/// comes first.
 const SIGNATURES: &[(&str, Place, &[u8])] = &[
     ("a LUKS encrypted volume", Start(&[0]), b"LUKS\xba\xbe"),
     ("a LUKS encrypted volume (second header)", Start(LUKS2_SECOND_HEADERS), b"SKUL\xba\xbe"),
@@ -155,8 +155,8 @@ fn find_signature(bytes: u64, read: &mut ReadAt<'_>) -> io::Result<Option<&'stat
     Ok(None)
 }
 
-/// ZFS keeps four labels of 256 KiB, two at each end. The second half of each is a ring of uberblocks, of which any may
-/// have been written last (ZFS On-Disk Specification, section 1.3).
+/// ZFS keeps four labels of 256 KiB, two at each end. The second half of each is a ring of uberblocks, any of which may be the
+/// latest (ZFS On-Disk Specification, section 1.3).
 fn has_zfs_label(bytes: u64, read: &mut ReadAt<'_>) -> io::Result<bool> {
     const LABEL: u64 = 256 << 10;
     const UBERBLOCK: u64 = 0x00ba_b10c;
@@ -174,7 +174,7 @@ fn has_zfs_label(bytes: u64, read: &mut ReadAt<'_>) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Fills the buffer, or as much of it as there is before the end.
+/// Fills the buffer up to the end of the device.
 fn read_fully<'b>(read: &mut ReadAt<'_>, offset: u64, buffer: &'b mut [u8]) -> io::Result<&'b [u8]> {
     let mut filled = 0;
     while filled < buffer.len() {

@@ -1,5 +1,5 @@
-//! Block devices as sysfs tells of them: number, size, partitions, disk, holders, and what loop devices are made of.
-//! What cannot be read is a refusal, never "none". Source: Documentation/ABI/stable/sysfs-block.
+//! Block devices in sysfs: number, size, partitions, disk, holders, and the backing of loop devices. An attribute that cannot be
+//! read refuses the target; it never counts as absent. Source: Documentation/ABI/stable/sysfs-block.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,12 +16,12 @@ use super::refusal::Refusal;
 /// Major and minor number of a block device.
 pub(super) type Number = (u32, u32);
 
-/// The number of the device that a node in /dev stands for.
+/// The number of the device of a node in /dev.
 pub(super) fn device_number(stat: &Stat) -> Number {
     (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev))
 }
 
-/// The block devices of a sysfs tree; a field, so that tests can bring a tree of their own.
+/// The block devices of a sysfs tree; a field, so that tests can supply their own tree.
 pub(super) struct Sysfs<'a>(pub(super) &'a str);
 
 impl Sysfs<'_> {
@@ -48,7 +48,7 @@ impl Sysfs<'_> {
         parse_number(number.trim_ascii())
     }
 
-    /// Every loop device that is made of something.
+    /// Every loop device with a backing.
     pub(super) fn loops(&self) -> Result<Vec<Loop>, Refusal> {
         let folder = Path::new(self.0).join("block");
         let mut loops = Vec::new();
@@ -68,7 +68,7 @@ fn names_in(folder: &Path) -> Result<Vec<OsString>, Refusal> {
         .map_err(|error| Refusal::unreadable(folder, error))
 }
 
-/// A block device as sysfs tells of it.
+/// A block device in sysfs.
 pub(super) struct BlockDevice {
     pub(super) number: Number,
     /// The kernel's name, as `sda1`.
@@ -101,7 +101,7 @@ impl BlockDevice {
         path.try_exists().map_err(|error| Refusal::unreadable(path, error))
     }
 
-    /// The disk that a partition is on; `None` for a disk.
+    /// The disk of a partition; `None` for a disk.
     pub(super) fn disk(&self) -> Result<Option<Self>, Refusal> {
         match self.folder.parent() {
             Some(disk) if self.is_partition()? => Self::at(disk.to_owned()).map(Some),
@@ -117,7 +117,7 @@ impl BlockDevice {
                 continue;
             }
             let device = Self::at(self.folder.join(name))?;
-            // An eMMC's boot areas (mmcblk0boot0) lie in the folder of its disk too, but are disks of their own.
+            // The boot areas of an eMMC (mmcblk0boot0) are in the folder of its disk too, but are separate disks.
             if device.is_partition()? {
                 partitions.push(device);
             }
@@ -144,11 +144,11 @@ impl BlockDevice {
         text.trim().parse().map_err(|_| io::ErrorKind::InvalidData.into())
     }
 
-    /// What a loop device is made of; `None` for other devices and for loop devices that are free.
+    /// The backing of a loop device; `None` for other devices and for free loop devices.
     pub(super) fn as_loop(&self) -> Result<Option<Loop>, Refusal> {
         match self.try_loop() {
             Ok(made) => Ok((!made.backing.is_empty()).then_some(made)),
-            // Free, or detached while it was being looked at.
+            // Free, or detached meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) if error.raw_os_error() == Some(Errno::NODEV.raw_os_error()) => Ok(None),
             Err(error) => Err(Refusal::unreadable(self.folder.join("loop"), error)),
@@ -157,7 +157,7 @@ impl BlockDevice {
 
     fn try_loop(&self) -> io::Result<Loop> {
         let mut backing = fs::read(self.folder.join("loop/backing_file"))?;
-        // One newline is the attribute's; others may be the name's.
+        // The last newline belongs to the attribute, others to the name.
         backing.pop_if(|byte| *byte == b'\n');
         let end = self.try_attribute("loop/offset")?.saturating_add(sector_bytes(self.try_attribute("size")?));
         let limited = self.try_attribute("loop/sizelimit")? != 0;
@@ -169,13 +169,13 @@ impl BlockDevice {
         self.attribute("size").map(sector_bytes)
     }
 
-    /// Where a partition begins on its disk, in bytes.
+    /// The offset of a partition on its disk, in bytes.
     pub(super) fn start(&self) -> Result<u64, Refusal> {
         self.attribute("start").map(sector_bytes)
     }
 }
 
-/// sysfs counts in sectors of 512 bytes, whatever the device's blocks are.
+/// sysfs counts in sectors of 512 bytes, independent of the device's block size.
 fn sector_bytes(sectors: u64) -> u64 {
     sectors.saturating_mul(512)
 }
@@ -189,17 +189,17 @@ pub(super) fn parse_number(text: &[u8]) -> Option<Number> {
 /// A loop device in use.
 pub(super) struct Loop {
     pub(super) name: String,
-    /// The name its file had when last it was renamed, or what is left of it when it was deleted.
+    /// The last name of its file, with a suffix if it was deleted.
     pub(super) backing: OsString,
-    /// Where in its file the device ends, in bytes.
+    /// The offset in its file at which the device ends, in bytes.
     pub(super) end: u64,
     /// Whether it ends before its file does.
     pub(super) limited: bool,
 }
 
 impl Loop {
-    /// Whether it may be made of something of this size. All there is to tell where the name leads nowhere: the file
-    /// was deleted but has another link, or the name is that of another mount namespace.
+    /// Whether its backing may be a file of this size. That is the only evidence if the name leads nowhere: the file was deleted
+    /// but has another link, or the name is of another mount namespace.
     pub(super) fn may_be_made_of(&self, bytes: u64) -> bool {
         self.end <= bytes && (self.limited || bytes - self.end < 512)
     }

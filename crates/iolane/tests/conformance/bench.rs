@@ -1,5 +1,5 @@
-//! Runs one check over all pairs of path and target: opens the targets, asks `probe`, keeps count, names what fails or
-//! hangs. Tests take turns, so that what one of them counts (descriptors, threads) is its own doing.
+//! Runs one check over all pairs of path and target: opens the targets, calls `probe`, counts, and names the pairs that fail
+//! or hang. Tests take turns, so that what one of them counts (descriptors, threads) is its own.
 
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -23,7 +23,7 @@ pub(crate) struct Bench {
     _turn: MutexGuard<'static, ()>,
 }
 
-/// How often something is repeated: fewer times with `IOLANE_CONFORMANCE_BRIEF=1`, for a machine that is emulated.
+/// The number of repetitions: fewer with `IOLANE_CONFORMANCE_BRIEF=1`, for an emulated machine.
 pub(crate) fn times(usual: usize, brief: usize) -> usize {
     let is_brief = std::env::var("IOLANE_CONFORMANCE_BRIEF").is_ok_and(|text| text == "1");
     if is_brief { brief } else { usual }
@@ -41,18 +41,18 @@ impl Bench {
         Self { places: places::everywhere(), _turn: turn }
     }
 
-    /// All pairs that can be had; the others are skipped aloud.
+    /// All pairs available here; each of the others prints a SKIPPED line.
     pub(crate) fn pairs(&self) -> Vec<Pair<'_>> {
         self.places.iter().flat_map(pairs_on).collect()
     }
 
-    /// All pairs but those of `null`, which moves no data, has no end, needs no alignment and protects nothing.
+    /// All pairs on targets that keep data: not `null`, which moves none, has no end, and checks neither alignment nor access.
     pub(crate) fn pairs_that_move_data(&self) -> Vec<Pair<'_>> {
         self.pairs().into_iter().filter(Pair::moves_data).collect()
     }
 }
 
-/// A path and a target it can be had on.
+/// A path and a target on which it is available.
 pub(crate) struct Pair<'a> {
     pub(crate) path: IoPath,
     pub(crate) place: &'a Place,
@@ -75,11 +75,10 @@ pub(crate) fn pairs_on(place: &Place) -> Vec<Pair<'_>> {
 
 fn pair<'a>(place: &'a Place, target: &Target, path: IoPath) -> Option<Pair<'a>> {
     let name = path.to_string();
-    let apart = place.is_apart() || paths::is_apart(&path);
-    let belong_together = !apart || path.interface() == target.kind().name() && place.is_apart();
+    let belong_together = paths::belongs_to(&path, target.kind());
     match iolane::probe(&path, target) {
         Ok(capabilities) if belong_together => Some(Pair { path, place, target: target.clone(), capabilities }),
-        Ok(_) => panic!("{name} on {}: it is reached by the path of its name alone", place.label),
+        Ok(_) => panic!("{name} on {}: only the interface that the target belongs to reaches it", place.label),
         Err(error) => {
             let explained = !error.cause().is_empty() && !error.remedy_text().is_empty();
             let refused = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Exhausted);
@@ -111,9 +110,9 @@ impl Pair<'_> {
         self.target.block_bytes() as usize
     }
 
-    /// Whether the thread that asks carries requests out itself, and is blocked by them.
+    /// Whether the calling thread carries requests out itself and is blocked meanwhile.
     pub(crate) fn is_blocking(&self) -> bool {
-        self.capabilities.depth_max == 1
+        paths::interface_of(&self.path).is_blocking()
     }
 
     /// The depths out of `wanted` that the path takes.
@@ -155,7 +154,7 @@ pub(crate) fn pool(frames: usize, frame_bytes: usize) -> Result<Pool> {
     Ok(Pool::new(frames, frame_bytes, Pages::Base)?)
 }
 
-/// One pair for each path: the first place it can be had on.
+/// One pair for each path: the first place on which it is available.
 pub(crate) fn one_each<'a>(pairs: Vec<Pair<'a>>) -> Vec<Pair<'a>> {
     let mut chosen: Vec<Pair<'a>> = Vec::new();
     for pair in pairs {
@@ -170,7 +169,7 @@ pub(crate) fn one_each<'a>(pairs: Vec<Pair<'a>>) -> Vec<Pair<'a>> {
 #[track_caller]
 pub(crate) fn check_each<'a>(pairs: &[Pair<'a>], mut check: impl FnMut(&Pair<'a>) -> Result<()>) {
     let caller = Location::caller();
-    // By what was said, so that what many pairs have in common is said once.
+    // Grouped by message, so that a failure of many pairs is printed once.
     let mut failures: Vec<(String, Vec<&Pair<'_>>)> = Vec::new();
     for pair in pairs {
         let (path, column, label) = (pair.path.to_string(), &pair.place.column, &pair.place.label);
@@ -212,7 +211,7 @@ fn names(pairs: &[&Pair<'_>]) -> String {
     groups.collect::<Vec<_>>().join("; ")
 }
 
-/// Runs it; if it takes longer than it may, says so and ends the process, for a blocked thread cannot be ended alone.
+/// Runs it; past the limit, reports a hang and ends the process, since a blocked thread cannot be ended by itself.
 fn within<T>(limit: Duration, what: &str, hangs: impl FnOnce() + Send, run: impl FnOnce() -> T) -> T {
     let (done, waiting) = channel::<()>();
     std::thread::scope(|scope| {

@@ -1,5 +1,5 @@
-//! What is written and expected: bytes derived from an offset and a generation, so that data at the wrong place, or of the
-//! wrong time, is told apart from the right data.
+//! Test data: bytes derived from an offset and a generation, so that data at the wrong offset or from an earlier write is
+//! recognised.
 
 use anyhow::{Result, bail};
 

@@ -1,4 +1,4 @@
-//! Drives a queue for the checks: runs requests to their end, each tag exactly once, and reaches the data by other means.
+//! Drives a queue for the checks: runs requests to completion, each tag exactly once, and accesses the data by other means.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::unix::fs::FileExt;
@@ -10,17 +10,17 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::places::Place;
 
-/// The seed of all that is drawn.
+/// The seed of all random choices.
 pub(crate) fn seed() -> u64 {
     std::env::var("IOLANE_CONFORMANCE_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
 }
 
-/// A generator that the suite's seed and a number of the caller's begin.
+/// A generator seeded with the suite's seed and a number.
 pub(crate) fn random(number: u64) -> Xoshiro256PlusPlus {
     Xoshiro256PlusPlus::seed_from_u64(seed().wrapping_mul(1_000_003).wrapping_add(number))
 }
 
-/// Runs requests to their end, more than the queue is deep if need be; completions stand in the order they came.
+/// Runs requests to completion, also more than the queue is deep; the completions are in the order of arrival.
 pub(crate) fn run(queue: &mut dyn Queue, requests: impl IntoIterator<Item = Request>) -> Result<Vec<Completion>> {
     let mut waiting: VecDeque<Request> = requests.into_iter().collect();
     let mut awaited: HashSet<u64> = waiting.iter().map(|request| request.tag).collect();
@@ -121,7 +121,9 @@ fn move_by_queue(
 ) -> Result<Vec<u8>> {
     const PIECE_BYTES: usize = 128 << 10;
     let pool = Pool::new(bytes.div_ceil(PIECE_BYTES).max(1), PIECE_BYTES, Pages::Base)?;
-    let mut queue = iolane::open_queue(&IoPath::new(target.kind().name()), target, &QueueConfig::new(32).pool(&pool))?;
+    let owner = iolane::interfaces().find(|interface| interface.own_target() == Some(target.kind()));
+    let path = IoPath::new(owner.context("a target without a descriptor belongs to an interface")?.name());
+    let mut queue = iolane::open_queue(&path, target, &QueueConfig::new(32).pool(&pool))?;
     let mut requests = Vec::new();
     for (tag, start) in (0..bytes).step_by(PIECE_BYTES).enumerate() {
         let end = bytes.min(start + PIECE_BYTES);

@@ -1,6 +1,6 @@
-//! A queue dropped with requests in flight: when drop returns, neither kernel nor device touches the memory any more.
-//! Were it otherwise, a read would end in memory that belongs to someone else by then, and a write would take what that
-//! one put there to the disk. A device that is stopped while the queue is dropped makes the wait certain.
+//! A queue dropped with requests in flight: when drop returns, neither kernel nor device accesses the memory any more. Otherwise
+//! a read would overwrite memory that has a new owner, and a write would store that owner's data on the disk. A device that is
+//! stopped while the queue is dropped makes the wait certain.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -29,7 +29,7 @@ fn ensure_untouched(memory: &[u8]) -> Result<()> {
     ensure_same("memory written after the queue was dropped", &vec![NEW_OWNER; memory.len()], memory)
 }
 
-/// The device that can be stopped, or `None`, said aloud.
+/// The device that can be stopped; `None`, with a SKIPPED line, if there is none.
 fn stoppable() -> Option<StoppableDevice> {
     match StoppableDevice::new() {
         Ok(device) => Some(device),

@@ -1,5 +1,5 @@
-//! At the end of a target, and past it: reads are short, writes extend a file and stop at the end of a device. Whatever is
-//! odd about a request, each path ends it as `psync` does.
+//! At the end of a target, and past it: reads are short, writes extend a file and stop at the end of a device. Every path completes
+//! odd requests as `psync` does.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -82,7 +82,7 @@ struct Odd {
     misplaced_by: usize,
 }
 
-/// Requests that make no sense on some target or all, about one of this size.
+/// Requests that are invalid on some targets or on all, for a target of this size.
 fn odd_requests(size: u64) -> Vec<Odd> {
     let offsets_and_bytes = [
         (size - 4096, 8192),
@@ -146,7 +146,7 @@ fn ends_by_psync(pair: &Pair<'_>, requests: &[Odd]) -> Result<Vec<End>> {
         TargetKind::Sim => Ok(requests.iter().map(|odd| (as_a_block_device(pair, *odd), None)).collect()),
         TargetKind::NvmeController => Ok(requests.iter().map(|odd| (as_a_namespace(pair, *odd), None)).collect()),
         TargetKind::NvmeGeneric => {
-            Err(Skip::new("psync cannot be had on a passthrough device", "name its block device too").into())
+            Err(Skip::new("psync does not work on a passthrough device", "name its block device too").into())
         }
         _ => ends_of(pair, &IoPath::new("psync"), requests),
     }
@@ -193,7 +193,7 @@ fn end_on(queue: &mut dyn Queue, pools: &[Pool], odd: Odd) -> Result<Result<u32,
     Ok(drive::one(queue, Request::write(1, odd.offset, buffer))?.result)
 }
 
-/// Frames that begin so many bytes after a page does.
+/// Frames that begin `by` bytes after the start of a page.
 fn misplaced(by: usize) -> Result<Pool> {
     let pool = pool(4, 16 << 10)?;
     if by == 0 {

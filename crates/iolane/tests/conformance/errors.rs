@@ -1,4 +1,4 @@
-//! Failures of single requests: each is carried to the tag it belongs to, with its kind, and the others go on.
+//! Failures of single requests: each completes the tag it belongs to, with its kind, and the others continue.
 
 use std::collections::HashSet;
 
@@ -204,7 +204,7 @@ fn a_target_opened_for_reading_takes_no_write() {
 fn registered_buffers_are_those_of_the_pools_given_and_of_no_other() {
     let bench = Bench::everywhere();
     check_each(&bench.pairs(), |pair| {
-        let registers = paths::registers_buffers(&pair.path);
+        let registers = paths::interface_of(&pair.path).requires_registered_memory(&pair.path);
         let (first, second, foreign) = (pool(4, BLOCK_BYTES)?, pool(4, BLOCK_BYTES)?, pool(4, BLOCK_BYTES)?);
         if registers {
             let error = iolane::open_queue(&pair.path, &pair.target, &QueueConfig::new(1)).err();

@@ -1,6 +1,6 @@
-//! What the targets are made of: scratch files, loop devices, small file systems, and a device that can be stopped.
-//! Nothing here outlives the process, even if it is killed: files have no name once they are open, loop devices detach and
-//! mounts go when their last descriptor is closed, and a child thaws a stopped file system if we do not.
+//! Scratch files, loop devices, small file systems, and a device that can be stopped, from which `places` makes targets. Nothing
+//! here outlives the process, even if it is killed: open files have no name, loop devices detach and mounts end when their last
+//! descriptor is closed, and a child thaws a stopped file system.
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -42,7 +42,7 @@ impl ScratchFile {
     }
 }
 
-/// A loop device over a scratch file; it detaches when `device`, and whatever else has it open, is closed.
+/// A loop device over a scratch file; it detaches when its last descriptor is closed.
 pub(crate) struct LoopDevice {
     pub(crate) path: PathBuf,
     pub(crate) backing: ScratchFile,

@@ -1,5 +1,5 @@
-//! How much a queue takes and how long it waits: full is an answer, waiting for nothing does not block, and waiting for
-//! more than there is does not hang.
+//! A full queue takes no more requests without an error, waiting for nothing does not block, and waiting for more than is in flight
+//! does not hang.
 
 use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, Instant};

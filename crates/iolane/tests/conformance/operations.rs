@@ -1,5 +1,5 @@
-//! Operations beside reading and writing: what `probe` says a path can do is done, and what it cannot do completes with
-//! `NotSupported` without reaching the kernel.
+//! Operations other than reads and writes: those that `probe` names are carried out, and the others complete with `NotSupported`
+//! without reaching the kernel.
 
 use std::collections::VecDeque;
 

@@ -1,5 +1,5 @@
-//! Completions may come in any order: what belongs together is told by the tag. Requests may have any size: what a device
-//! does not take in one command the kernel splits, or the path refuses.
+//! Completions may come in any order and are matched by their tags. Requests may have any size: the kernel splits those larger than
+//! one command of the device, or the path refuses them.
 
 use anyhow::{Context, Result, ensure};
 use iolane::{Buffer, Completion, IoErrorKind, Request, TargetKind};

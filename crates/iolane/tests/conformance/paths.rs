@@ -1,36 +1,67 @@
-//! Which paths the suite runs over: all that the registry lists, and option variants that have no row of their own there.
+//! The paths that the suite runs over: all that the registry lists, with the option variants that interfaces declare, or
+//! those named by `IOLANE_CONFORMANCE_PATHS`.
 
-use iolane::IoPath;
+use iolane::{Interface, IoPath, TargetKind};
 
-/// Options one by one, of interfaces that are registered; a variant of an interface that is not is left out.
-const VARIANTS: [&str; 7] = [
-    "io_uring,fixedbufs",
-    "io_uring,fixedfiles",
-    "io_uring,defer",
-    "io_uring,coop",
-    "io_uring,plain",
-    "io_uring+spoll,sqidle=20",
-    "io_uring+spoll,share",
-];
-
-/// Every path, the registry's order first.
+/// Every path, in the registry's order.
+///
+/// # Panics
+/// If `IOLANE_CONFORMANCE_PATHS` names something that is not a path of a registered interface.
 pub(crate) fn all() -> Vec<IoPath> {
-    iolane::interfaces()
-        .flat_map(|interface| {
-            let variants = VARIANTS.iter().filter_map(|text| text.parse::<IoPath>().ok());
-            let mut paths = interface.paths();
-            paths.extend(variants.filter(|path| path.interface() == interface.name()));
-            paths
-        })
-        .collect()
+    match std::env::var("IOLANE_CONFORMANCE_PATHS") {
+        Ok(text) if !text.trim().is_empty() => named(&text),
+        _ => iolane::interfaces().flat_map(of_interface).collect(),
+    }
 }
 
-/// Whether a path reaches what the kernel has no file for: made-up devices, and controllers that it has no driver for.
-pub(crate) fn is_apart(path: &IoPath) -> bool {
-    matches!(path.interface(), "null" | "sim" | "nvme")
+fn of_interface(interface: &dyn Interface) -> Vec<IoPath> {
+    [interface.paths(), interface.option_variants()].concat()
 }
 
-/// Whether a path moves nothing but memory that was registered with the queue.
-pub(crate) fn registers_buffers(path: &IoPath) -> bool {
-    path.options.fixed_buffers || path.interface() == "nvme"
+/// The paths of a list separated by commas. An item that is an interface's name stands for all paths of the interface; one
+/// with modes for itself. What follows `,` in a path is an option of it, not another path.
+fn named(text: &str) -> Vec<IoPath> {
+    let mut items: Vec<String> = Vec::new();
+    for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        let is_interface = |name: &str| iolane::interfaces().any(|interface| interface.name() == name);
+        match items.last_mut() {
+            Some(last) if !is_interface(part.split('+').next().unwrap_or(part)) => *last = format!("{last},{part}"),
+            _ => items.push(part.into()),
+        }
+    }
+    let mut paths: Vec<IoPath> = Vec::new();
+    for item in items {
+        let path: IoPath = item.parse().unwrap_or_else(|error| panic!("IOLANE_CONFORMANCE_PATHS: {error}"));
+        let interface = iolane::interface_of(&path).unwrap_or_else(|error| panic!("IOLANE_CONFORMANCE_PATHS: {error}"));
+        let more = if path == IoPath::new(interface.name()) { of_interface(interface) } else { vec![path] };
+        for path in more {
+            if !paths.contains(&path) {
+                paths.push(path);
+            }
+        }
+    }
+    paths
+}
+
+/// The interface of a path that [`all`] gave.
+pub(crate) fn interface_of(path: &IoPath) -> &'static dyn Interface {
+    iolane::interface_of(path).expect("paths are of registered interfaces")
+}
+
+/// Whether a path is meant for targets of this kind: a target of an interface's own is for it only.
+pub(crate) fn belongs_to(path: &IoPath, kind: TargetKind) -> bool {
+    match interface_of(path).own_target() {
+        Some(own) => own == kind,
+        None => kind.has_descriptor(),
+    }
+}
+
+#[test]
+fn a_list_of_paths_takes_interfaces_whole_and_keeps_options_with_their_path() {
+    let text = |paths: Vec<IoPath>| paths.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(text(named("psync, null")), ["psync", "psync+iopoll", "null"]);
+    assert_eq!(
+        text(named("libaio,io_uring+sqpoll,fixedbufs,fixedfiles")),
+        ["libaio", "io_uring+sqpoll,fixedbufs,fixedfiles"]
+    );
 }

@@ -1,11 +1,11 @@
-//! The targets: scratch files with and without O_DIRECT, on tmpfs, loop devices of both block sizes, the made-up devices,
-//! and devices named by `IOLANE_CONFORMANCE_TARGETS`, which are overwritten.
+//! The targets: scratch files with and without O_DIRECT, on tmpfs, loop devices of both block sizes, simulated devices, and
+//! devices named by `IOLANE_CONFORMANCE_TARGETS`, which are overwritten.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use iolane::{Target, TargetOptions};
+use iolane::{Target, TargetKind, TargetOptions};
 
 use crate::content;
 use crate::drive;
@@ -38,7 +38,7 @@ enum Holds {
     },
     Loop(LoopDevice),
     Device,
-    /// Nothing that the kernel has a file for: a made-up device, a controller without a kernel driver.
+    /// A target without a descriptor: a simulated device, a controller without a kernel driver.
     Apart,
 }
 
@@ -91,9 +91,9 @@ impl Place {
         place
     }
 
-    fn made_up(column: &str, name: &str) -> Self {
+    fn simulated(column: &str, name: &str) -> Self {
         let (label, column) = (column.into(), column.into());
-        let keeps_data = name != "null";
+        let keeps_data = TargetKind::simulated(name.as_ref()) != Some(TargetKind::Null);
         Self { label, column, name: name.into(), direct: true, keeps_data, holds: Holds::Apart }
     }
 
@@ -113,7 +113,7 @@ impl Place {
         self
     }
 
-    /// Another file of this kind and of the given size; `None` if this is no file.
+    /// Another file of this kind and of the given size; `None` if this is not a file.
     pub(crate) fn another_file(&self, bytes: u64) -> Result<Option<Self>, Skip> {
         match &self.holds {
             Holds::File { folder, .. } => Self::file(&self.column, folder, self.direct, bytes).map(Some),
@@ -135,7 +135,7 @@ impl Place {
     }
 
     /// The same bytes through the standard library, to write before and look after; `None` for what has no file. A generic
-    /// NVMe device has its block device beside it. Devices are opened past the page cache, which does not learn what
+    /// NVMe device is reached through its block device. Devices are opened with O_DIRECT, since the page cache misses what
     /// passthrough writes.
     pub(crate) fn plain(&self) -> std::io::Result<Option<File>> {
         if matches!(self.holds, Holds::Apart) {
@@ -176,17 +176,12 @@ impl Place {
         }
     }
 
-    /// Whether the path of its own name alone reaches it.
-    pub(crate) fn is_apart(&self) -> bool {
-        matches!(self.holds, Holds::Apart)
-    }
-
     pub(crate) fn is_file(&self) -> bool {
         matches!(self.holds, Holds::File { .. })
     }
 }
 
-/// Every place there is here; those that cannot be had are skipped aloud.
+/// Every place available here; the others print SKIPPED.
 pub(crate) fn everywhere() -> Vec<Place> {
     let mut places = if only_named() { Vec::new() } else { made_here() };
     let named = std::env::var("IOLANE_CONFORMANCE_TARGETS").unwrap_or_default();
@@ -200,12 +195,12 @@ fn only_named() -> bool {
     let only = std::env::var("IOLANE_CONFORMANCE_ONLY_NAMED").is_ok_and(|text| text == "1");
     if only {
         let skip = Skip::new("just named targets were asked for", "unset IOLANE_CONFORMANCE_ONLY_NAMED");
-        report::skipped_everywhere("files, tmpfs, loop devices and made-up ones", &skip);
+        report::skipped_everywhere("files, tmpfs, loop devices and simulated devices", &skip);
     }
     only
 }
 
-/// Files, loop devices, made-up devices.
+/// Files, loop devices, simulated devices.
 fn made_here() -> Vec<Place> {
     let folder = std::env::temp_dir();
     let mut places = Vec::new();
@@ -221,8 +216,8 @@ fn made_here() -> Vec<Place> {
             Err(skip) => report::skipped_everywhere(name, &skip),
         }
     }
-    places.push(Place::made_up("sim", "sim:16m"));
-    places.push(Place::made_up("null", "null"));
+    places.push(Place::simulated("sim", "sim:16m"));
+    places.push(Place::simulated("null", "null"));
     places
 }
 
@@ -232,6 +227,6 @@ fn on_tmpfs() -> Result<Place, Skip> {
     let folder = Path::new("/dev/shm");
     match rustix::fs::statfs(folder) {
         Ok(found) if found.f_type == TMPFS_MAGIC => Place::file("tmpfs", folder, false, PLACE_BYTES),
-        _ => Err(Skip::new("/dev/shm is no tmpfs", "mount one there")),
+        _ => Err(Skip::new("/dev/shm is not a tmpfs", "mount one there")),
     }
 }

@@ -1,4 +1,4 @@
-//! Memory of the caller's own, lent by `Pool::from_region`, serves as well as a pool's, and stays until the last use.
+//! Memory of the caller in a pool of `Pool::from_region` works like any pool, and is kept until its last use.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ fn mapping(gone: &Arc<AtomicBool>) -> Result<Pool> {
     let base = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), REGION_BYTES, access, MapFlags::PRIVATE) }?;
     let base = NonNull::new(base.cast::<u8>()).context("a mapping at address 0")?;
     let owner = Owner { base, is_mapping: true, gone: gone.clone() };
-    // SAFETY: the mapping is zeroed, of this size, reached through the pool alone, and the owner keeps it.
+    // SAFETY: the mapping is zeroed, of this size, reached only through the pool, and the owner keeps it.
     Ok(unsafe { Pool::from_region(base, FRAMES, FRAME_BYTES, owner) }?)
 }
 
@@ -60,7 +60,7 @@ fn vector(gone: &Arc<AtomicBool>) -> Result<Pool> {
     let owner = Owner { base, is_mapping: false, gone: gone.clone() };
     // SAFETY: the vector has 4096 bytes more than the region, and the alignment takes less.
     let aligned = unsafe { base.add(base.align_offset(4096)) };
-    // SAFETY: the vector is initialised, has this size behind `aligned`, is reached through the pool alone, and the owner
+    // SAFETY: the vector is initialised, has this size behind `aligned`, is reached only through the pool, and the owner
     // keeps it.
     Ok(unsafe { Pool::from_region(aligned, FRAMES, FRAME_BYTES, owner) }?)
 }

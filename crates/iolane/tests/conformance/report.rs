@@ -1,5 +1,5 @@
-//! What passed, was skipped and failed: `SKIPPED` lines as it happens, each once, and the table when the process ends.
-//! Both go to the standard error stream itself, which the test harness does not capture.
+//! Results: `SKIPPED` lines as they occur, each once, and a table of passed, skipped and failed checks when the process ends. Both
+//! are written to standard error itself, which the test harness does not capture.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
@@ -107,7 +107,7 @@ pub(crate) fn skipped(path: &str, column: &str, target: &str, skip: &Skip) {
     }
 }
 
-/// Says, the first time, that a target cannot be had, for any path.
+/// Prints, the first time, that a target is unavailable for every path.
 pub(crate) fn skipped_everywhere(target: &str, skip: &Skip) {
     let line = format!("SKIPPED conformance every path on {target}: {skip}");
     if report().lines.insert(line.clone()) {
@@ -175,7 +175,10 @@ fn letter(index: usize) -> String {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "\nconformance, path x target: checks passed; letters: some or all skipped, why stands below")?;
+        writeln!(
+            f,
+            "\nconformance, path x target: checks passed; letters: some or all were skipped for the reason below"
+        )?;
         let path_width = self.paths.iter().map(String::len).max().unwrap_or(0);
         let width_of = |column: &String| {
             let cells = self.paths.iter().map(|path| self.cell_text(path, column).len());
@@ -196,6 +199,6 @@ impl fmt::Display for Report {
         for (index, reason) in self.reasons.iter().enumerate() {
             writeln!(f, "{}: {reason}", letter(index))?;
         }
-        write!(f, ".: none was to be made; a made-up device is reached by the path of its name alone")
+        write!(f, ".: not applicable; only its own interface reaches a target without a descriptor")
     }
 }

@@ -1,4 +1,4 @@
-//! Signals in the middle: a call that a signal interrupts is no failure, and nothing is lost or doubled.
+//! Signals during calls: a call that a signal interrupts does not fail, and no completion is lost or duplicated.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,7 +16,7 @@ use crate::report::{self, Skip};
 
 const BLOCK_BYTES: usize = 4096;
 
-/// At least so many signals interrupt each check.
+/// The least number of signals that interrupt each check.
 const SIGNALS: u64 = 30;
 
 static DELIVERED: AtomicU64 = AtomicU64::new(0);

@@ -27,7 +27,7 @@ fn queues_on_several_threads_share_one_target() {
     });
 }
 
-/// Writes and reads back an area that no other thread uses; whatever comes from elsewhere would show.
+/// Writes and reads back an area that no other thread uses; data of other threads would differ.
 fn own_area(pair: &Pair<'_>, pool: &Pool, thread: u64) -> Result<()> {
     for round in 0..ROUNDS {
         let mut queue = pair.queue(pair.depth(8), pool)?;

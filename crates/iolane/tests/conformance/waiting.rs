@@ -1,4 +1,4 @@
-//! The descriptor to wait on: readable when completions wait, so that an event loop misses none, and not when there are none.
+//! The descriptor to wait on is readable when completions wait, so that an event loop misses none, and not readable otherwise.
 
 use std::collections::{HashSet, VecDeque};
 use std::os::fd::BorrowedFd;
@@ -17,8 +17,8 @@ use crate::report;
 const BLOCK_BYTES: usize = 4096;
 const ROUNDS: usize = 100;
 
-/// Whether it becomes readable within so many milliseconds. A wake-up that is lost shows as one that comes when the time
-/// is over, for poll(2) looks once more then; it counts as none.
+/// Whether it becomes readable within `timeout_ms`. Since poll(2) checks once more at the timeout, a lost wake-up appears as one at
+/// that moment, which does not count.
 fn readable(fd: BorrowedFd<'_>, timeout_ms: i64) -> Result<bool> {
     let timeout = Timespec { tv_sec: timeout_ms / 1000, tv_nsec: timeout_ms % 1000 * 1_000_000 };
     let start = Instant::now();
@@ -91,7 +91,7 @@ fn event_loop(queue: &mut dyn Queue, pool: &Pool, count: u64) -> Result<()> {
     Ok(())
 }
 
-/// Not readable; the kernel may tell once more of what was reaped already, which one more look takes away.
+/// Whether it is not readable. The kernel may signal once more for completions that were reaped; another reap clears that.
 fn idle(queue: &mut dyn Queue) -> Result<bool> {
     if !is_readable(queue, 20)? {
         return Ok(true);
@@ -112,7 +112,7 @@ fn refusals(pair: &Pair<'_>, queue: &mut dyn Queue) -> Result<()> {
     };
     queue.submit(&mut VecDeque::from([refused.0]));
     queue.flush()?;
-    ensure!(is_readable(queue, 5000)?, "a request that was refused is never told of");
+    ensure!(is_readable(queue, 5000)?, "a refused request does not make the descriptor readable");
     let mut ended = Vec::new();
     ensure!(queue.reap(0, &mut ended)? == 1, "readable, and nothing to reap");
     let kind = ended[0].result.err().map(|error| error.kind());

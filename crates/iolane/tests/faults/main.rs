@@ -1,5 +1,5 @@
 //! Drives that fail, stall and vanish: every request is answered once, with an error that says what happened, in bounded time.
-//! Each test needs a drive made for it, named by its variable, and is skipped aloud without:
+//! Each test needs a drive made for it, named by its variable, and prints SKIPPED without:
 //!
 //! - `IOLANE_FAULTS_MEDIA_ERRORS=/dev/nvme2n1`: some or all reads of 4 KiB at multiples of 16 KiB below 1 MiB fail;
 //! - `IOLANE_FAULTS_STALLED=/dev/nvme3n1`: any drive, which the test keeps from answering; the kernel's patience must be
@@ -38,7 +38,7 @@ fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// The drive that a variable names; without one the test is skipped aloud.
+/// The drive that a variable names; without one the test prints SKIPPED.
 fn named(variable: &str, what: &str) -> Option<String> {
     let name = std::env::var(variable).ok();
     if name.is_none() {
@@ -76,7 +76,7 @@ impl Lane {
     }
 }
 
-/// All paths that can be had on the drive, those of passthrough on its character device; the others are skipped aloud.
+/// All paths available on the drive, those of passthrough on its character device; the others print SKIPPED.
 fn lanes(device: &str) -> Result<Vec<Lane>> {
     if device.starts_with("pci:") {
         let target = Target::open(device)?;
@@ -114,7 +114,7 @@ fn lanes(device: &str) -> Result<Vec<Lane>> {
 
 /// As `probe` warns of it (nvme_ns_chr_uring_cmd_iopoll, until commit 9408d8a37e6c).
 fn crashes_when_drives_fail(lane: &Lane) -> bool {
-    lane.path.interface() == "io_uring_cmd" && lane.path.polls_completions() && kernel_version() < (6, 5)
+    lane.path.interface() == "io_uring_cmd" && lane.path.asks_for_polling() && kernel_version() < (6, 5)
 }
 
 fn kernel_version() -> (u32, u32) {
@@ -123,7 +123,7 @@ fn kernel_version() -> (u32, u32) {
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }
 
-/// Opens a queue to see that it can be had; nothing is read, as `probe` would.
+/// Opens a queue to check that it is available, without the read that `probe` does.
 fn lane(path: &IoPath, target: &Target) -> Result<Lane, Error> {
     let lane = |depth| Lane {
         path: path.clone(),
@@ -144,13 +144,13 @@ fn lane(path: &IoPath, target: &Target) -> Result<Lane, Error> {
     }
 }
 
-/// Runs all lanes, each on a thread of its own, and `beside` on this one; fails with all that failed. If it takes longer
-/// than it may, the lanes that are not done are named and the process ends: a thread that is stuck cannot be ended alone.
+/// Runs each lane on a thread, and `meanwhile` on this one; fails with all failures. Past the limit, the unfinished lanes are named
+/// and the process ends, since a blocked thread cannot be ended by itself.
 fn all_at_once<T: Send>(
     lanes: &[Lane],
     limit: Duration,
     run: impl Fn(&Lane) -> Result<T> + Sync,
-    beside: impl FnOnce() -> Result<()>,
+    meanwhile: impl FnOnce() -> Result<()>,
 ) -> Result<Vec<T>> {
     let (done, waiting) = channel::<()>();
     std::thread::scope(|scope| {
@@ -175,7 +175,7 @@ fn all_at_once<T: Send>(
                 })
             })
             .collect();
-        let mut failures: Vec<String> = beside().err().map(|error| format!("{error:#}")).into_iter().collect();
+        let mut failures: Vec<String> = meanwhile().err().map(|error| format!("{error:#}")).into_iter().collect();
         let mut results = Vec::new();
         for (lane, thread) in lanes.iter().zip(threads) {
             match thread.join() {
@@ -246,7 +246,7 @@ fn ensure_free(pool: &Pool) -> Result<()> {
 /// An error that names what happened.
 fn ensure_typed(tag: u64, error: IoError) -> Result<()> {
     let kinds = [IoErrorKind::Media, IoErrorKind::DeviceGone, IoErrorKind::TimedOut, IoErrorKind::Cancelled];
-    ensure!(kinds.contains(&error.kind()), "tag {tag}: {error} is no failure of a drive");
+    ensure!(kinds.contains(&error.kind()), "tag {tag}: {error} is not a failure of a drive");
     Ok(())
 }
 

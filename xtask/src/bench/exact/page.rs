@@ -1,8 +1,8 @@
-//! The committed figures: one table in docs/performance.md, between two marks, read by the gate and written by the bench.
+//! The committed figures: one table in docs/performance.md, between two marks. The gate reads it and the bench writes it.
 
 use anyhow::Result;
 
-use super::Figures;
+use super::figures::Figures;
 use super::guest;
 
 const NAME: &str = "exact figures";
@@ -20,9 +20,9 @@ fn row(line: &str) -> Option<Figures> {
     Some(Figures { path, depth: depth as u32, iolane, fio })
 }
 
-/// The page with another table, what was measured said above it, and what telemetry costs below.
+/// The page with a new table, a description of the run above it and the cost of telemetry below.
 pub(super) fn renewed(page: &str, description: &str, table: &str, telemetry: &str) -> Result<String> {
-    let text = format!("{description}; instructions per I/O:\n\n{table}\nWhat telemetry costs:\n\n{telemetry}");
+    let text = format!("{description}; instructions per I/O:\n\n{table}\nCost of telemetry:\n\n{telemetry}");
     guest::renewed(page, NAME, &text)
 }
 
@@ -35,9 +35,9 @@ mod tests {
 <!-- exact figures: begin -->
 Linux 6.1; instructions per I/O:
 
-| path  | depth | iolane |   fio | fio / iolane | barest known |  goal |
-| ----- | ----: | -----: | ----: | -----------: | -----------: | ----: |
-| psync |     1 |  4,545 | 6,523 |         1.44 |        4,810 | 4,545 |
+| path  | depth | iolane |   fio | fio / iolane | t/io_uring |  goal |
+| ----- | ----: | -----: | ----: | -----------: | ---------: | ----: |
+| psync |     1 |  4,545 | 6,523 |         1.44 |      4,810 | 4,545 |
 <!-- exact figures: end -->
 after
 ";

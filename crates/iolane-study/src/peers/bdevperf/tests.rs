@@ -2,12 +2,12 @@ use std::time::Duration;
 
 use super::*;
 use crate::peers::tests::{Arm, arguments};
-use crate::workload::Access;
+use iolane_measure::workload::Access;
 
 const AIO: &str = include_str!("../../../tests/fixtures/peers/bdevperf-aio.txt");
 
 #[test]
-fn a_command_says_all_of_a_load() {
+fn the_command_contains_the_whole_load() {
     let mut arm = Arm::new("libaio", &["/dev/nvme0n1"]);
     assert_eq!(arguments(&Bdevperf, &arm.load()), "-m 0x1 -c FOLDER/bdevs.json -q 16 -o 4096 -w randread -t 2");
     arm.cpus = Some("0-7".parse().unwrap());
@@ -31,16 +31,16 @@ fn each_target_is_a_bdev_of_the_paths_kind() {
 }
 
 #[test]
-fn what_it_cannot_do_is_told() {
-    for path in ["psync", "io_uring+cpoll", "io_uring+spoll", "io_uring,fixedbufs", "nvme"] {
-        let cause = format!("its paths are io_uring and libaio as they are, not {path}");
+fn what_it_cannot_run_is_refused_with_the_reason() {
+    for path in ["psync", "io_uring+iopoll", "io_uring+sqpoll", "io_uring,fixedbufs", "nvme"] {
+        let cause = format!("its only paths are io_uring and libaio without options, not {path}");
         assert_eq!(Bdevperf.cannot(&Arm::new(path, &["/x"]).load()), Some(cause));
     }
     let arm = Arm::new("io_uring,plain", &["/x", "/y"]);
     for (load, cause) in [
-        (Load { threads: 3, ..arm.load() }, "with more than one target it has one thread for each"),
-        (Load { block_bytes: 1000, ..arm.load() }, "it takes blocks of 512 bytes and multiples"),
-        (Load { direct: false, ..arm.load() }, "it does not use the page cache"),
+        (Load { threads: 3, ..arm.load() }, "with several targets it runs exactly one thread per target"),
+        (Load { block_bytes: 1000, ..arm.load() }, "its block size must be a multiple of 512 bytes"),
+        (Load { direct: false, ..arm.load() }, "it always bypasses the page cache"),
         (Load { size: Some(4096), ..arm.load() }, "it always uses the whole target"),
     ] {
         assert_eq!(Bdevperf.cannot(&load).as_deref(), Some(cause));
@@ -50,7 +50,7 @@ fn what_it_cannot_do_is_told() {
     assert!(differences.contains("no warm-up") && differences.contains("for writing"), "{differences}");
 }
 
-/// The figures stand in the sample.
+/// The expected values are those in the sample.
 #[test]
 fn the_total_is_read() {
     let measured = Bdevperf.parse(AIO, &Arm::new("libaio", &["/x"]).load()).unwrap();
@@ -59,7 +59,7 @@ fn the_total_is_read() {
 }
 
 #[test]
-fn failures_are_reckoned_from_their_rate() {
+fn failures_are_computed_from_their_rate() {
     let failing = AIO.replace("0.00     0.00    1022.30", "1.50     0.50    1022.30");
     assert_eq!(Bdevperf.parse(&failing, &Arm::new("libaio", &["/x"]).load()).unwrap().errors, 4);
 }

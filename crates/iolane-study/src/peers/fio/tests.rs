@@ -2,12 +2,12 @@ use std::time::Duration;
 
 use super::*;
 use crate::peers::tests::{Arm, arguments};
-use crate::workload::Access;
+use iolane_measure::workload::Access;
 
 #[test]
-fn a_command_says_all_of_a_load() {
-    let mut arm = Arm::new("io_uring+spoll+cpoll,fixedbufs,fixedfiles", &["/dev/a:b", "/dev/c"]);
-    (arm.cpus, arm.spoll_cpus) = (Some("0,2".parse().unwrap()), Some("4".parse().unwrap()));
+fn the_command_contains_the_whole_load() {
+    let mut arm = Arm::new("io_uring+sqpoll+iopoll,fixedbufs,fixedfiles", &["/dev/a:b", "/dev/c"]);
+    (arm.cpus, arm.sqpoll_cpus) = (Some("0,2".parse().unwrap()), Some("4".parse().unwrap()));
     let load = Load {
         access: Access::RandRw,
         read_percent: 70,
@@ -37,45 +37,24 @@ fn a_load_that_only_reads_cannot_write() {
 }
 
 #[test]
-fn every_path_that_fio_has_is_one_engine() {
-    for (path, expected) in [
-        ("psync", "--ioengine=psync"),
-        ("psync+cpoll", "--ioengine=pvsync2 --hipri=1"),
-        ("posix_aio", "--ioengine=posixaio"),
-        ("libaio", "--ioengine=libaio"),
-        ("io_uring,plain", "--ioengine=io_uring"),
-        ("io_uring+int", "--ioengine=io_uring"),
-        ("io_uring+cpoll", "--ioengine=io_uring --hipri=1"),
-        ("io_uring_cmd+cpoll,fixedbufs", "--ioengine=io_uring_cmd --cmd_type=nvme --hipri=1 --fixedbufs=1"),
-    ] {
-        let found = engine(&path.parse().unwrap()).map(|arguments| arguments.join(" "));
-        assert_eq!(found.as_deref(), Ok(expected), "{path}");
-    }
-}
-
-#[test]
-fn what_fio_cannot_do_is_told() {
+fn what_fio_cannot_run_is_refused_with_the_reason() {
     for (path, target, cause) in [
         ("nvme", "pci:0000:00:04.0", "fio has no engine for nvme"),
-        ("libaio+cpoll", "/x", "fio has no engine for libaio+cpoll"),
-        ("libaio,fixedbufs", "/x", "fio has no engine for libaio,fixedbufs"),
-        ("io_uring+hybrid", "/x", "fio has no option for hybrid polling"),
-        ("io_uring,sqidle=50", "/x", "it has no option for `sqidle=50`"),
-        ("io_uring,defer", "/x", "it has no option for `defer`"),
-        ("psync", "null:1g", "fio opens files and devices, and null:1g is neither"),
-        ("io_uring_cmd", "/dev/nvme0n1", "fio's io_uring_cmd takes /dev/ngXnY alone"),
+        ("io_uring,defer", "/x", "fio has no option for `defer`"),
+        ("psync", "null:1g", "fio opens files and devices; null:1g is neither"),
+        ("io_uring_cmd", "/dev/nvme0n1", "fio's io_uring_cmd needs a target /dev/ngXnY"),
     ] {
         let arm = Arm::new(path, &[target]);
         assert_eq!(Fio.cannot(&arm.load()).as_deref(), Some(cause));
     }
-    for (path, target) in [("psync", "/x"), ("io_uring+spoll", "nullified"), ("io_uring_cmd", "/dev/ng0n1")] {
+    for (path, target) in [("psync", "/x"), ("io_uring+sqpoll", "nullified"), ("io_uring_cmd", "/dev/ng0n1")] {
         assert_eq!(Fio.cannot(&Arm::new(path, &[target]).load()), None, "{path}");
     }
 }
 
 const MIXED: &str = include_str!("../../../tests/fixtures/peers/fio-io_uring-randrw-2-threads.json");
 
-/// The sums stand in the sample under `lat_ns`, `iops`, `io_bytes` and `job_runtime`.
+/// The expected sums are those in the sample under `lat_ns`, `iops`, `io_bytes` and `job_runtime`.
 #[test]
 fn reads_and_writes_of_all_threads_are_added_up() {
     let arm = Arm::new("io_uring", &["data"]);
@@ -89,7 +68,7 @@ fn reads_and_writes_of_all_threads_are_added_up() {
     assert_eq!(measured.bytes as f64, sum("io_bytes"));
     let least = |side: &str| job[side]["lat_ns"]["min"].as_f64().unwrap();
     assert_eq!(measured.min_ns, least("read").min(least("write")));
-    // The percentage is of the time of both threads.
+    // The percentage refers to the time of both threads.
     let percent = measured.system_s.unwrap() / (job["job_runtime"].as_f64().unwrap() / 1e3) * 100.0;
     assert!((percent - job["sys_cpu"].as_f64().unwrap()).abs() < 1e-6);
 }
@@ -110,8 +89,8 @@ fn a_histograms_percentiles_are_fios_own() {
 
 #[test]
 fn figures_of_a_job_that_failed_are_not_taken() {
-    let sample = include_str!("../../../tests/fixtures/peers/fio-failed-cpoll.json");
-    let error = Fio.parse(sample, &Arm::new("io_uring+cpoll", &["data"]).load()).unwrap_err().to_string();
+    let sample = include_str!("../../../tests/fixtures/peers/fio-failed-iopoll.json");
+    let error = Fio.parse(sample, &Arm::new("io_uring+iopoll", &["data"]).load()).unwrap_err().to_string();
     assert!(error.contains("expected a job without an error, but found `\"error\" : 95`"), "{error}");
 }
 

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::peers::tests::{Arm, arguments};
-use crate::workload::Access;
+use iolane_measure::workload::Access;
 
 const HISTOGRAM: &str = include_str!("../../../tests/fixtures/peers/spdk_nvme_perf-LL.txt");
 const TABLE: &str = include_str!("../../../tests/fixtures/peers/spdk_nvme_perf.txt");
@@ -12,7 +12,7 @@ fn arm() -> Arm {
 }
 
 #[test]
-fn a_command_says_all_of_a_load() {
+fn the_command_contains_the_whole_load() {
     assert_eq!(
         arguments(&SpdkNvmePerf, &arm().load()),
         "-r trtype:PCIe traddr:0000:00:03.0 -q 16 -o 4096 -w randread -t 2 -LL -c 0x1"
@@ -32,17 +32,17 @@ fn a_command_says_all_of_a_load() {
          -t 2 -a 1 -LL -c 0x12"
     );
     let differences = SpdkNvmePerf.differences(&load).join("\n");
-    for expected in ["no seed", "ran for 2 s", "warmed up for 1 s", "every namespace"] {
+    for expected in ["the seed of SPDK's tools cannot be set", "ran for 2 s", "warmed up for 1 s", "every namespace"] {
         assert!(differences.contains(expected), "{differences}");
     }
 }
 
 #[test]
-fn what_it_cannot_do_is_told() {
+fn what_it_cannot_run_is_refused_with_the_reason() {
     for (path, target, cause) in [
         ("io_uring", "pci:0000:00:03.0", "its only path is nvme, not io_uring"),
         ("nvme+int", "pci:0000:00:03.0", "it always polls"),
-        ("nvme", "/dev/nvme0n1", "it drives NVMe controllers, and /dev/nvme0n1 is none"),
+        ("nvme", "/dev/nvme0n1", "it drives NVMe controllers; /dev/nvme0n1 is not one"),
         ("nvme", "pci:0000:00:03.0,shadow=off", "it has no option for `shadow=off`"),
     ] {
         assert_eq!(SpdkNvmePerf.cannot(&Arm::new(path, &[target]).load()).as_deref(), Some(cause));
@@ -53,10 +53,10 @@ fn what_it_cannot_do_is_told() {
     assert_eq!(SpdkNvmePerf.cannot(&size).as_deref(), Some("it always uses the whole target"));
     arm.cpus = Some("3".parse().unwrap());
     let threads = Load { threads: 2, ..arm.load() };
-    assert_eq!(SpdkNvmePerf.cannot(&threads).as_deref(), Some("it needs a cpu for each of 2 threads, not 1"));
+    assert_eq!(SpdkNvmePerf.cannot(&threads).as_deref(), Some("it needs one CPU per thread: 2 threads, 1 CPUs"));
 }
 
-/// The figures stand in the sample.
+/// The expected values are those in the sample.
 #[test]
 fn the_total_and_the_histogram_are_read() {
     let measured = SpdkNvmePerf.parse(HISTOGRAM, &arm().load()).unwrap();

@@ -1,0 +1,87 @@
+//! The commands there are, and the parser made of them and their help. `main`, `iolane lab` and the manual page call it.
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+use super::compare::CompareArguments;
+use super::energy::EnergyArguments;
+use super::help;
+use super::lab::LabArguments;
+use super::nvme::NvmeArguments;
+use super::probe::ProbeArguments;
+use super::report::ReportArguments;
+use super::run::RunArguments;
+use super::study::StudyArguments;
+
+/// Measure every path Linux offers to a disk, and drive them.
+#[derive(Debug, Parser)]
+#[command(name = "iolane", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Show which paths this machine offers, and why the others are unavailable
+    Probe(ProbeArguments),
+    /// Measure one path with one workload, or run a fio job file
+    Run(RunArguments),
+    /// Compare every path and recommend one, or repeat a published study and check its claims
+    Study(StudyArguments),
+    /// Write the report of a study's results as a page, charts, tables or a summary
+    Report(ReportArguments),
+    /// Add an external meter's recording to the results of a study
+    Energy(EnergyArguments),
+    /// Compare the results of studies: machines, kernels, versions, settings
+    Compare(CompareArguments),
+    /// List NVMe controllers, take one from the kernel for user space, or give it back
+    Nvme(NvmeArguments),
+    /// Run iolane in a virtual machine with NVMe drives
+    Lab(LabArguments),
+    /// Print a shell completion script
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page
+    Man,
+}
+
+/// The parser, with the help that follows the options.
+pub(crate) fn command() -> clap::Command {
+    let exits = help::EXIT_CODES;
+    let and_exits = |text: &str| format!("{text}\n\n{exits}");
+    Cli::command()
+        .after_help(and_exits(help::START))
+        .mut_subcommand("run", |run| run.after_help(and_exits(&help::paths())).mut_args(take_negative))
+        .mut_subcommand("study", |study| study.after_help(and_exits(&help::studies())).mut_args(take_negative))
+        .mut_subcommand("probe", |probe| probe.after_help(exits))
+        .mut_subcommand("report", |report| report.after_help(and_exits(help::REPORT)))
+        .mut_subcommand("energy", |energy| energy.after_help(and_exits(help::ENERGY)))
+        .mut_subcommand("compare", |compare| compare.after_help(and_exits(help::COMPARE)))
+        .mut_subcommand("nvme", |nvme| {
+            nvme.after_help(exits).mut_subcommand("bind", |bind| bind.after_help(and_exits(help::NVME_BIND)))
+        })
+        .mut_subcommand("lab", |lab| {
+            lab.mut_subcommand("run", |run| run.after_help(help::LAB_RUN))
+                .mut_subcommand("matrix", |matrix| matrix.after_help(help::LAB_MATRIX))
+        })
+}
+
+/// Takes a number below 0 as the option's value, so that the message names the option.
+fn take_negative(argument: clap::Arg) -> clap::Arg {
+    match argument.get_action().takes_values() {
+        true => argument.allow_negative_numbers(true),
+        false => argument,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        command().debug_assert();
+    }
+}

@@ -1,0 +1,20 @@
+//! `iolane compare`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+use crate::output::Destination;
+
+#[derive(Debug, Args)]
+pub(crate) struct CompareArguments {
+    /// Two or more results folders of `iolane study`; each is compared with the first
+    #[arg(required = true, num_args = 2.., value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) folders: Vec<PathBuf>,
+    /// Write the comparison as a self-contained HTML page with charts
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) html: Option<Destination>,
+    /// Write the comparison as JSON; `-` for standard output
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) json: Option<Destination>,
+}

@@ -1,0 +1,143 @@
+//! The help that follows the options of each command: examples, and the lists that only registries know.
+
+use iolane_study::plan::{BUILT_IN, Study};
+
+use crate::output;
+
+pub(super) const EXIT_CODES: &str =
+    "Exit codes: 0 success, 1 failed or interrupted, 2 invalid usage, 3 target or path unavailable.";
+
+pub(super) const START: &str = "\
+Start with
+  iolane study                                   compare every path on a scratch file
+  iolane probe /dev/nvme0n1                      the paths to a drive
+  iolane run --path io_uring --depth 32          one path, on a scratch file
+  iolane run --path psync --json - | jq .result  for scripts
+  iolane study systor22 --dry-run                what a published study would run here
+  iolane compare results/a results/b             two machines, kernels or settings
+  iolane lab run -- study                        in a virtual machine with an NVMe drive";
+
+pub(super) const REPORT: &str = "\
+The page is one self-contained file: it opens in any browser without a network, and can be sent or
+printed. A study writes it when it ends; this command rebuilds it from study.json and
+records.parquet with the charts of this version.
+
+  iolane report results/systor22
+  iolane report results/systor22 --out systor22-laptop.html
+  iolane report results/systor22 --png figures --csv tables --md summary.md";
+
+pub(super) const ENERGY: &str = "\
+For a meter between the machine and the wall socket, which records on its own with its own clock.
+The study makes load steps; they show the offset and drift of that clock, so that each run can be
+matched with the watts recorded meanwhile. A recording that does not match is refused, and the
+results stay as they are.
+
+  iolane study hotstorage23 --target /dev/nvme0n1 --runtime 10s --meter-steps
+  iolane energy results/hotstorage23 --meter-csv hobo.csv
+
+Each run must last at least eight samples of the meter: 8 s at one sample per second.";
+
+pub(super) const COMPARE: &str = "\
+A ratio compares the median of an arm's repeats in DIR with that in the first DIR, with a 95 %
+bootstrap interval over the repeats of both. A ratio whose interval includes 1 shows no difference
+and is marked with ~. The folders were measured at different times, so that other changes on the
+machine are part of the ratio: measure the first one again at the end, and compare it with itself.
+
+  iolane study --target /dev/nvme0n1 --out before
+  echo mq-deadline | sudo tee /sys/block/nvme0n1/queue/scheduler
+  iolane study --target /dev/nvme0n1 --out after
+  iolane compare before after
+  iolane compare laptop server cloud --json compared.json
+  iolane lab matrix --kernel 5.10,6.1 -- study systor22     a study on several kernels
+
+The output lists differences between machines and settings, then each arm, the arms that a folder
+lacks with the reason, and the claims whose verdict differs.";
+
+pub(super) const NVME_BIND: &str = "\
+Requires root, an IOMMU, and the module vfio-pci. A controller is refused if one of its namespaces
+or partitions is mounted, swap, part of an array or a volume, behind a loop device, or open, or if
+its IOMMU group has another device with a kernel driver. The previous driver is recorded in
+/run/iolane/nvme first; `iolane nvme restore` returns the controller to it, also after a kill.
+
+  iolane nvme list
+  sudo iolane nvme bind 0000:00:05.0 --user alice
+  sudo iolane nvme restore";
+
+pub(super) const LAB_RUN: &str = "\
+Targets in the guest: nvme0 (or nvme0n1), nvme1, ... through the kernel's driver; ng0n1 for NVMe
+passthrough; nullb0; pci:BDF for a drive through iolane's user-space driver. Without --target,
+commands use nvme0; a published study uses half of the drives through the kernel and half through
+the user-space driver (pci:), and may write to all of them. Files named in COMMAND are copied into
+the guest; files it writes in this folder, or under --out and --json, are copied back. A Debian
+kernel is downloaded once and cached. --full needs a longer --timeout.
+
+  iolane lab run -- probe
+  iolane lab run --nvme 2 --cpus 2 -- study systor22 --out results/systor22
+  iolane lab run --nvme 2 -- study --target nvme0 --target nvme1 --out results
+  iolane lab run --kernel 5.10 -- run --target nvme0 --path psync+iopoll
+  iolane lab run --exact -- run --target nullb0 --path io_uring+iopoll --depth 16
+
+The exit code is that of COMMAND; 1 if the guest fails, 3 if QEMU or the kernel is unavailable.";
+
+pub(super) const LAB_MATRIX: &str = "\
+The results of each kernel go to a folder of their own: DIR-KERNEL if the study has --out DIR,
+otherwise results/NAME-KERNEL. The comparison printed at the end shows each arm's IOPS on every
+kernel as a ratio to the first, and the verdict of each claim; `iolane compare` repeats it from the
+folders.
+
+  iolane lab matrix --kernel 5.10,6.1,6.12,7.2 -- study systor22
+  iolane lab matrix --kernel 6.1,7.2 --nvme 2 -- study --depth 1,16 --out before-and-after
+  iolane compare before-and-after-6.1 before-and-after-7.2
+
+If the study fails on a kernel, the others continue, and the exit code is 1.";
+
+/// Help of `study`, with the built-in studies.
+pub(super) fn studies() -> String {
+    let mut help = String::from("Built-in studies:\n");
+    for built_in in BUILT_IN {
+        let title =
+            Study::parse(built_in.text, built_in.name).map_or_else(|error| error.to_string(), |study| study.title);
+        help.push_str(&format!("{}\n", output::wrap(&format!("  {:<13} {title}", built_in.name), 16)));
+    }
+    help.push_str(
+        "\n  iolane study                                     every path, on a scratch file\n\
+         \x20 iolane study systor22 --target /dev/nvme0n1      only reads; writes need --allow-writes\n\
+         \x20 iolane study hotstorage23 --dry-run              what it would run, and for how long\n\
+         \x20 iolane study --print systor22 > my.toml          a template for your own study\n\
+         \x20 iolane lab run --nvme 2 -- study systor22        in a virtual machine, with the user-space driver\n\n\
+         An interrupted or killed study continues when the same command is given again.",
+    );
+    help
+}
+
+/// Help of `run`, with the registered interfaces.
+pub(super) fn paths() -> String {
+    let mut help = String::from("Paths: INTERFACE[+sqpoll][+int|+iopoll|+hybrid][,OPTION...], where INTERFACE is\n");
+    for interface in iolane::interfaces() {
+        let line = format!("  {:<13} {}", interface.name(), interface.summary());
+        help.push_str(&format!("{}\n", output::wrap(&line, 16)));
+    }
+    help.push_str(
+        "and OPTION, for io_uring and io_uring_cmd, is\n\
+         \x20 fixedbufs     register buffers with the kernel once\n\
+         \x20 fixedfiles    register the target with the kernel once\n\
+         \x20 defer, coop   IORING_SETUP_DEFER_TASKRUN or COOP_TASKRUN [default: the better one available]\n\
+         \x20 plain         no optional set-up flags, as the programs of the papers\n\
+         \x20 sqidle=MS     idle time after which the submission thread sleeps\n\
+         \x20 share         share one submission thread among queues",
+    );
+    help
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn help_lists_every_registered_interface() {
+        let help = paths();
+        for interface in iolane::interfaces() {
+            assert!(help.contains(&format!("\n  {} ", interface.name())), "{}", interface.name());
+        }
+    }
+}

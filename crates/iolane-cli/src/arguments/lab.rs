@@ -1,0 +1,105 @@
+//! `iolane lab`.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum, ValueHint};
+use iolane::units::Bytes;
+use iolane_lab::{Backing, KernelSource};
+
+use super::values::parse_runtime;
+use crate::output::Destination;
+
+#[derive(Debug, Args)]
+pub(crate) struct LabArguments {
+    #[command(subcommand)]
+    pub(crate) command: LabCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LabCommand {
+    /// Run an iolane command in a guest, and copy its output and results back
+    Run(LabRunArguments),
+    /// Run a study on several kernels, one guest per kernel, and compare the results
+    Matrix(LabMatrixArguments),
+    /// Download kernels into the cache, for later runs without a network
+    Fetch {
+        /// Versions, such as 5.10, 6.1, 6.12 or 7.2
+        #[arg(required = true)]
+        version: Vec<KernelSource>,
+    },
+    /// List the kernels in the cache
+    Kernels,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LabRunArguments {
+    /// Debian kernel version (5.10, 6.1, 6.12, 7.2), vmlinuz or .deb file, or `host` [default: host if its kernel image can
+    /// be read, otherwise 6.1]
+    #[arg(long)]
+    pub(crate) kernel: Option<KernelSource>,
+    #[command(flatten)]
+    pub(crate) guest: GuestArguments,
+    /// iolane command to run in the guest. Its targets: nvme0, nvme1, ... (kernel driver), ng0n1 (passthrough), nullb0, and
+    /// pci:BDF (user-space driver)
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) words: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LabMatrixArguments {
+    /// Kernels, one guest each: Debian versions (5.10, 6.1, 6.12, 7.2), vmlinuz or .deb files, or `host`
+    #[arg(long, required = true, value_delimiter = ',', value_name = "LIST")]
+    pub(crate) kernel: Vec<KernelSource>,
+    #[command(flatten)]
+    pub(crate) guest: GuestArguments,
+    /// Write the comparison as JSON; `-` for standard output
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) json: Option<Destination>,
+    /// iolane study to run in each guest
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) words: Vec<String>,
+}
+
+/// The guest's hardware.
+#[derive(Debug, Args)]
+pub(crate) struct GuestArguments {
+    /// Number of CPUs [default: 2; 1 with --exact]
+    #[arg(long, value_name = "N")]
+    pub(crate) cpus: Option<u32>,
+    /// Memory
+    #[arg(long, default_value = "2g", value_name = "SIZE")]
+    pub(crate) memory: Bytes,
+    /// Advance the guest's clock by one nanosecond per instruction, so that results are reproducible
+    #[arg(long, conflicts_with = "accel")]
+    pub(crate) exact: bool,
+    /// QEMU accelerator [default: kvm if a guest can run on it, otherwise tcg]
+    #[arg(long, value_enum)]
+    pub(crate) accel: Option<Accel>,
+    /// Stop the guest after this time
+    #[arg(long, default_value = "30m", value_parser = parse_runtime, value_name = "DURATION")]
+    pub(crate) timeout: Duration,
+    /// Number of NVMe drives: nvme0, nvme1 and so on
+    #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Drives")]
+    pub(crate) nvme: usize,
+    /// Size of each drive
+    #[arg(long, default_value = "1g", value_name = "SIZE", help_heading = "Drives")]
+    pub(crate) nvme_size: Bytes,
+    /// Logical block sizes, assigned in turn: 512,4k
+    #[arg(long, default_value = "512", value_delimiter = ',', value_name = "LIST", help_heading = "Drives")]
+    pub(crate) nvme_block: Vec<Bytes>,
+    /// Metadata bytes per block
+    #[arg(long, default_value_t = 0, value_name = "N", help_heading = "Drives")]
+    pub(crate) nvme_metadata: u16,
+    /// I/O queue pairs of each drive, two of which the kernel reserves for polling
+    #[arg(long, default_value_t = 31, value_name = "N", help_heading = "Drives")]
+    pub(crate) nvme_queues: u16,
+    /// Storage behind the drives: a sparse file, or null (reads return zeroes at once)
+    #[arg(long, default_value = "file", value_name = "file|null", help_heading = "Drives")]
+    pub(crate) nvme_backing: Backing,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Accel {
+    Kvm,
+    Tcg,
+}

@@ -1,0 +1,78 @@
+//! `iolane study`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueHint};
+use iolane::IoPath;
+use iolane::units::parse_duration;
+
+use super::meter::MeterArguments;
+use super::placement::PlacementArguments;
+use super::targets::TargetArguments;
+use super::values::parse_runtime;
+use super::workload::WorkloadArguments;
+use crate::output::Destination;
+
+#[derive(Debug, Args)]
+pub(crate) struct StudyArguments {
+    /// Built-in study, or a study file [default: compare every path]
+    #[arg(value_name = "NAME|FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) study: Option<PathBuf>,
+    /// Show what would run, what would not and why, and how long it would take
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Use the published run lengths and values, which take hours or days instead of minutes
+    #[arg(long)]
+    pub(crate) full: bool,
+    /// Time budget for all runs, excluding preconditioning and retries [default: set by the study]
+    #[arg(long, value_parser = parse_runtime, value_name = "DURATION", conflicts_with = "runtime")]
+    pub(crate) time: Option<Duration>,
+    /// Runs of each arm [default: set by the study; 5 without one]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) repeat: Option<u16>,
+    /// Length of each run [default: what fits the time budget]
+    #[arg(long, value_parser = parse_runtime, value_name = "DURATION")]
+    pub(crate) runtime: Option<Duration>,
+    /// Load before each run, excluded from the results [default: set by the study; 100ms without one]
+    #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
+    pub(crate) warmup: Option<Duration>,
+    /// Also run the arms with other tools, in turn with iolane: fio, spdk_nvme_perf, bdevperf. A tool that is neither on PATH
+    /// nor named by its variable (IOLANE_PEER_FIO for fio) is left out
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    pub(crate) peer: Vec<String>,
+    /// Start over instead of continuing an interrupted study; existing results stay until new ones replace them
+    #[arg(long)]
+    pub(crate) fresh: bool,
+    /// Write the arms as a fio job file, DIR/NAME.fio, and exit
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with = "dry_run")]
+    pub(crate) fio: Option<PathBuf>,
+    /// Print the file of a built-in study, as a template for your own, and exit
+    #[arg(long, value_name = "NAME", exclusive = true)]
+    pub(crate) print: Option<String>,
+    /// Without a study: compare only this path; may be repeated
+    #[arg(long, value_name = "PATH")]
+    pub(crate) path: Vec<IoPath>,
+    /// Without a study: requests in flight on each queue, one set of arms per value [default: 1,32]
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    pub(crate) depth: Vec<u32>,
+    #[command(flatten)]
+    pub(crate) workload: WorkloadArguments,
+    #[command(flatten)]
+    pub(crate) targets: TargetArguments,
+    #[command(flatten)]
+    pub(crate) placement: PlacementArguments,
+    #[command(flatten)]
+    pub(crate) meter: MeterArguments,
+    /// Make load steps (all CPUs busy and idle in turn, 51 s) before and after the runs and every ten minutes, so that
+    /// `iolane energy` can align the recording of an external meter
+    #[arg(long, help_heading = "Energy")]
+    pub(crate) meter_steps: bool,
+    /// Folder for report.html, study.json and records.parquet; existing ones are replaced [default: results/NAME, or
+    /// results/survey without a study]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Output")]
+    pub(crate) out: Option<PathBuf>,
+    /// Also write the results as JSON; `-` for standard output
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
+    pub(crate) json: Option<Destination>,
+}

@@ -1,0 +1,29 @@
+//! The options that name targets and allow writing to them, which `run` and `study` share.
+
+use std::ffi::OsString;
+
+use clap::{ArgAction, Args, ValueHint};
+use iolane::units::Bytes;
+
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Targets")]
+pub(crate) struct TargetArguments {
+    /// File, block device, NVMe generic device (/dev/ng0n1), or pci:BDF for a controller without a kernel driver (see
+    /// `iolane nvme`). Repeat the option for several targets: `run` uses one thread per target, a study sets its own
+    /// thread counts [default: the environment variable IOLANE_TARGET, or a temporary scratch file in this folder]
+    #[arg(long, value_name = "TARGET", value_hint = ValueHint::AnyPath)]
+    pub(crate) target: Vec<OsString>,
+    /// Use the first SIZE bytes of each target [default: all of it]; without a target, the size of the scratch file
+    /// [default: 1g]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) size: Option<Bytes>,
+    /// Bypass the page cache (O_DIRECT)
+    #[arg(long, default_value_t = true, action = ArgAction::Set, value_name = "BOOL")]
+    pub(crate) direct: bool,
+    /// Allow writing to this target, which destroys its data; spelled as in --target, once per target
+    #[arg(long, value_name = "TARGET", value_hint = ValueHint::AnyPath)]
+    pub(crate) allow_writes: Vec<OsString>,
+    /// Allow it even if the target has a file system, RAID, LVM or partition signature (never if it is in use)
+    #[arg(long)]
+    pub(crate) erase: bool,
+}

@@ -1,0 +1,22 @@
+//! Parsers of values that several commands take.
+
+use std::time::Duration;
+
+use iolane::units::parse_duration;
+use iolane::{Error, Result};
+
+/// Parses a duration in which something can be measured.
+pub(super) fn parse_runtime(text: &str) -> Result<Duration> {
+    match parse_duration(text)? {
+        Duration::ZERO => Err(Error::usage(format!("duration `{text}`"), "nothing would be measured")),
+        runtime => Ok(runtime),
+    }
+}
+
+/// Parses a command that is not empty.
+pub(super) fn parse_command(text: &str) -> Result<String> {
+    match text.trim() {
+        "" => Err(Error::usage("the meter's command", "it is empty")),
+        command => Ok(command.into()),
+    }
+}

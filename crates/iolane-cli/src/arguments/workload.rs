@@ -1,0 +1,58 @@
+//! The options of a workload, which `run` and `study` share.
+
+use clap::Args;
+use iolane::units::Bytes;
+use iolane_measure::workload::{Access, BlockSizes, OffsetPattern, Workload};
+
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Workload")]
+pub(crate) struct WorkloadArguments {
+    /// Access pattern: read, write, rw, randread, randwrite or randrw
+    #[arg(long, default_value = "randread", value_name = "ACCESS")]
+    rw: Access,
+    /// Percentage of reads in rw and randrw [default: 50]
+    #[arg(long, value_name = "N")]
+    read_percent: Option<u8>,
+    /// Block size: 4k, a range 4k-64k, or a weighted list 4k/70:64k/30
+    #[arg(long, default_value = "4k", value_name = "SIZE")]
+    bs: BlockSizes,
+    /// Distribution of random offsets: uniform, zipf:1.2, pareto:0.2 or hot:90/10
+    #[arg(long, default_value = "uniform", value_name = "PATTERN")]
+    offsets: OffsetPattern,
+    /// Submit N requests per batch and wait for N completions
+    #[arg(long, value_name = "N")]
+    batch: Option<u32>,
+    /// Open loop: start N requests per second in total, regardless of completions; latency counts from each request's
+    /// scheduled start
+    #[arg(long, value_name = "N")]
+    rate: Option<f64>,
+    /// Call fsync after every N writes
+    #[arg(long, value_name = "N")]
+    fsync: Option<u32>,
+    /// Write blocks that encode their own offset, and check every read; a mismatch ends the run
+    #[arg(long)]
+    verify: bool,
+    /// Seed of all random choices
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
+}
+
+impl WorkloadArguments {
+    pub(crate) fn workload(&self, depth: u32, size: Option<Bytes>) -> Workload {
+        Workload {
+            access: self.rw,
+            read_percent: self.read_percent,
+            block_sizes: self.bs.clone(),
+            offsets: self.offsets,
+            depth,
+            batch: self.batch,
+            fsync_every: self.fsync,
+            rate: self.rate,
+            think_us: None,
+            verify: self.verify,
+            size: size.map(|bytes| bytes.0),
+            bytes_max: None,
+            seed: self.seed,
+        }
+    }
+}

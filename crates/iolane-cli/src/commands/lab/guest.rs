@@ -1,0 +1,131 @@
+//! Runs a command in a guest: the machine that the options describe, the files that go in and out, and its output.
+
+use std::io::Write;
+use std::time::Duration;
+
+use iolane::Error;
+use iolane::units::Bytes;
+use iolane_lab::cache::Cache;
+use iolane_lab::session::PROGRAM;
+use iolane_lab::{Accelerator, Drive, Ended, Events, GuestCommand, Job, Kernel, KernelSource, Lab, Machine, Stream};
+use iolane_measure::host::{COMMAND_LINE_VARIABLE, command_line};
+use iolane_study::format;
+
+use super::files;
+use crate::arguments::{Accel, GuestArguments};
+use crate::interrupt::STOP;
+use crate::outcome::Outcome;
+use crate::output::complain;
+
+/// Runs a command in a guest with this kernel; its standard output goes to `output`.
+pub(super) fn run(
+    arguments: &GuestArguments,
+    kernel: Option<&KernelSource>,
+    words: &[String],
+    output: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    let machine = machine(arguments);
+    machine.check()?;
+    let cache = Cache::of_user()?;
+    let mut say = |line: &str| say(line);
+    let kernel = match kernel {
+        Some(source) => Kernel::find(source, &cache, &mut say)?,
+        None => Kernel::find_default(&cache, &mut say)?,
+    };
+    let folder = std::env::current_dir().map_err(|error| Error::system("the current folder", error))?;
+    let mut returns = files::outputs(words, &folder);
+    let files = files::inputs(words, &folder, &returns);
+    returns.push(folder.clone());
+    let lab = Lab {
+        machine,
+        iolane: std::env::current_exe().map_err(|error| Error::system("this program", error))?,
+        files,
+        programs: files::peers(words),
+        module_parameters: Vec::new(),
+        accelerator: arguments.accel.map(|accel| match accel {
+            Accel::Kvm => Accelerator::Kvm,
+            Accel::Tcg => Accelerator::Tcg,
+        }),
+        timeout: arguments.timeout,
+        cache: &cache,
+        kernel,
+    };
+    let words = [PROGRAM].into_iter().chain(words.iter().map(String::as_str));
+    let command = GuestCommand::new(words).with(COMMAND_LINE_VARIABLE, serde_json::to_string(&command_line())?);
+    let job = Job { commands: vec![command], folder, returns };
+    let mut events = Shown { lab: &lab, output, ended: None };
+    lab.run(&job, &mut events, &STOP)?;
+    Ok(match events.ended {
+        Some(Ended::Code(code)) => u8::try_from(code).map_or(Outcome::Failed, Outcome::Code),
+        Some(Ended::Signal(signal)) => {
+            say(&format!("the command was killed by signal {signal}"));
+            Outcome::Failed
+        }
+        None => Outcome::Failed,
+    })
+}
+
+pub(super) fn machine(arguments: &GuestArguments) -> Machine {
+    let block_bytes = arguments.nvme_block.iter().cycle().map(|Bytes(bytes)| u32::try_from(*bytes).unwrap_or(0));
+    let drive = |block_bytes| Drive {
+        bytes: arguments.nvme_size,
+        block_bytes,
+        metadata_bytes: arguments.nvme_metadata,
+        queue_pairs: arguments.nvme_queues,
+        backing: arguments.nvme_backing,
+        removable: false,
+    };
+    Machine {
+        cpus: arguments.cpus.unwrap_or(if arguments.exact { 1 } else { 2 }),
+        memory: arguments.memory,
+        drives: block_bytes.take(arguments.nvme).map(drive).collect(),
+        exact: arguments.exact,
+    }
+}
+
+/// Passes on the output of a guest.
+struct Shown<'a> {
+    lab: &'a Lab<'a>,
+    /// Where its standard output goes.
+    output: &'a mut dyn Write,
+    ended: Option<Ended>,
+}
+
+impl Events for Shown<'_> {
+    fn note(&mut self, line: &str) {
+        say(line);
+    }
+
+    fn up(&mut self, release: &str, accelerator: Accelerator, took: Duration) {
+        let Machine { cpus, memory, drives, .. } = &self.lab.machine;
+        let origin = &self.lab.kernel.origin;
+        let (cpus_word, drives_word) = (plural(*cpus as usize, "CPU"), plural(drives.len(), "NVMe drive"));
+        say(&format!(
+            "Linux {release} ({origin}) on {accelerator}: {cpus} {cpus_word}, {} of memory, {} {drives_word}; booted in {}",
+            format::bytes(memory.0),
+            drives.len(),
+            format::time(took.as_secs_f64() * 1e9)
+        ));
+    }
+
+    fn output(&mut self, _command: usize, stream: Stream, bytes: &[u8]) {
+        // A reader that closes the pipe (`| head`) does not end the guest.
+        let _ = match stream {
+            Stream::Output => self.output.write_all(bytes).and_then(|()| self.output.flush()),
+            Stream::Error => std::io::stderr().write_all(bytes),
+        };
+    }
+
+    fn ended(&mut self, _command: usize, how: Ended) {
+        self.ended = Some(how);
+    }
+}
+
+fn plural(count: usize, word: &str) -> String {
+    if count == 1 { word.into() } else { format!("{word}s") }
+}
+
+/// Prints a line about the lab to standard error.
+pub(super) fn say(line: &str) {
+    complain(&format!("lab: {line}"));
+}

@@ -1,0 +1,68 @@
+//! The command that runs in a guest, parsed on the host, so that mistakes are found before anything boots.
+
+use clap::FromArgMatches;
+use iolane::Error;
+use iolane_lab::Drive;
+
+use super::guest::say;
+use crate::arguments::{self, Cli, Command, StudyArguments};
+use crate::output;
+
+/// A command that the parser accepts.
+pub(super) struct GuestCommand {
+    words: Vec<String>,
+    study: Option<StudyArguments>,
+}
+
+impl GuestCommand {
+    /// Parses the words of a command. `None` if they ask for help, which is then printed.
+    pub(super) fn parse(words: &[String]) -> anyhow::Result<Option<Self>> {
+        let line = ["iolane"].into_iter().chain(words.iter().map(String::as_str));
+        let parsed = arguments::command().try_get_matches_from(line);
+        let study = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
+            Ok(Cli { command: Command::Lab(_) }) => {
+                let error = Error::usage("lab run", "a lab cannot run in a lab");
+                return Err(error.remedy("give it probe, run or study").into());
+            }
+            Ok(Cli { command: Command::Study(study) }) => Some(study),
+            Ok(_) => None,
+            Err(error) if error.use_stderr() => error.exit(),
+            Err(help) => {
+                output::print(&help.to_string())?;
+                return Ok(None);
+            }
+        };
+        Ok(Some(Self { words: words.to_vec(), study }))
+    }
+
+    /// Its arguments, if it is a study.
+    pub(super) fn study(&self) -> Option<&StudyArguments> {
+        self.study.as_ref()
+    }
+
+    /// Its words; a named study without targets gets all of the drives.
+    pub(super) fn with_targets(&self, drives: usize) -> Vec<String> {
+        let mut words = self.words.clone();
+        if let Some(targets) = self.default_targets(drives) {
+            say(&format!("without --target, the study uses {}", targets.join(" ")));
+            words.extend(targets);
+        }
+        words
+    }
+
+    /// Half of the drives through the kernel, the others, which are identical, through the user-space driver. All of them
+    /// were made for this guest, so that they may be written.
+    fn default_targets(&self, drives: usize) -> Option<Vec<String>> {
+        let study = self.study.as_ref()?;
+        if study.study.is_none() || !study.targets.target.is_empty() || drives == 0 {
+            return None;
+        }
+        let in_kernel = drives.div_ceil(2);
+        let names = (0..drives).map(|index| match index < in_kernel {
+            true => format!("nvme{index}"),
+            false => format!("pci:{}", Drive::address(index)),
+        });
+        let options = names.flat_map(|name| ["--target".into(), name.clone(), "--allow-writes".into(), name]);
+        Some(options.collect())
+    }
+}

@@ -1,0 +1,27 @@
+//! `iolane lab`: the same commands in a virtual machine, whose output is passed on as it comes.
+
+mod files;
+mod guest;
+mod guest_command;
+mod kernels;
+mod matrix;
+
+use crate::arguments::{LabCommand, LabRunArguments};
+use crate::outcome::Outcome;
+
+use self::guest_command::GuestCommand;
+
+pub(crate) fn lab(command: LabCommand) -> anyhow::Result<Outcome> {
+    match command {
+        LabCommand::Run(arguments) => run(&arguments),
+        LabCommand::Matrix(arguments) => matrix::matrix(arguments),
+        LabCommand::Fetch { version } => kernels::fetch(&version),
+        LabCommand::Kernels => kernels::list(),
+    }
+}
+
+fn run(arguments: &LabRunArguments) -> anyhow::Result<Outcome> {
+    let Some(command) = GuestCommand::parse(&arguments.words)? else { return Ok(Outcome::Done) };
+    let words = command.with_targets(arguments.guest.nvme);
+    guest::run(&arguments.guest, arguments.kernel.as_ref(), &words, &mut std::io::stdout())
+}

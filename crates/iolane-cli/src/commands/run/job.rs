@@ -1,0 +1,133 @@
+//! The arguments of `iolane run` as a job: everything is checked, every named target is open, and nothing reads the
+//! arguments again.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use iolane::{Error, guard};
+use iolane_measure::run::RunPlan;
+use iolane_study::fio::{self, JobFile, Place};
+use iolane_study::runs::{RunJob, Schedule, ScratchFiles, in_job};
+
+use crate::arguments::RunArguments;
+use crate::meter;
+use crate::output::{Destination, Outputs, printable};
+use crate::targets::{Chosen, Opener, SCRATCH_BYTES};
+
+/// What `iolane run` does.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) schedule: Schedule,
+    pub(super) outputs: Outputs,
+    /// Keeps the write permits for as long as the targets are open.
+    _opener: Opener,
+}
+
+impl Job {
+    pub(super) fn of_arguments(arguments: RunArguments) -> anyhow::Result<Self> {
+        match arguments.job_file.clone() {
+            None => Self::of_options(arguments),
+            Some(file) => Self::of_file(&file, arguments),
+        }
+    }
+
+    fn of_options(arguments: RunArguments) -> anyhow::Result<Self> {
+        let size = arguments.targets.size;
+        let plan = RunPlan {
+            path: arguments.path.clone(),
+            workload: arguments.workload.workload(arguments.depth, size),
+            threads: arguments.threads.unwrap_or(1),
+            targets: Vec::new(),
+            placement: arguments.placement.placement(),
+            runtime: arguments.runtime,
+            warmup: arguments.warmup,
+            pages: arguments.pages(),
+            prefilled: false,
+            watched: !arguments.unwatched,
+        };
+        // Before a device is claimed or opened for writing.
+        plan.workload.validate()?;
+        iolane::interface_of(&plan.path)?.validate(&plan.path)?;
+        plan.placement.check()?;
+        let chosen = Chosen::of_arguments(&arguments.targets, Some(&plan.path))?;
+        let outputs = Outputs::checked(arguments.json, chosen.names())?;
+        let mut opener = Opener::new(&arguments.targets);
+        let direct = arguments.targets.direct;
+        let job = match &chosen {
+            Chosen::Scratch => {
+                let bytes = size.map_or(SCRATCH_BYTES, |bytes| bytes.0);
+                let mut plan = plan;
+                // The file has the size; all of it is used.
+                plan.workload.size = None;
+                RunJob::on_scratch(plan, ScratchFiles { folder: ".".into(), bytes, count: 1, direct })?
+            }
+            Chosen::Named(names) => {
+                let writes = plan.workload.access.writes();
+                let open = |name: &OsString| opener.open(name, writes, direct);
+                let targets = names.iter().map(open).collect::<iolane::Result<Vec<_>>>()?;
+                let threads = arguments.threads.unwrap_or(targets.len());
+                RunJob::on_targets(RunPlan { targets, threads, ..plan })?
+            }
+        };
+        let metering = meter::open(&arguments.meter, false)?;
+        let schedule = Schedule { jobs: vec![job], repeats: arguments.repeat, metering };
+        Ok(Self { schedule, outputs, _opener: opener })
+    }
+
+    fn of_file(file: &Path, arguments: RunArguments) -> anyhow::Result<Self> {
+        let jobs = fio::jobs(&JobFile::read(file)?)?;
+        for job in &jobs {
+            job.placement.check().map_err(|error| in_job(&job.name, &error))?;
+        }
+        let overriding = Some(arguments.targets.target.clone()).filter(|names| !names.is_empty());
+        let named: Vec<Option<Vec<OsString>>> =
+            jobs.iter().map(|job| overriding.clone().or_else(|| names_of(&job.place))).collect();
+        if let Some(json) = arguments.json.as_ref().and_then(Destination::file)
+            && guard::refuse_doubles(&[json.into(), file.into()]).is_err()
+        {
+            let what = format!("writing {}", printable(json));
+            return Err(Error::usage(what, "it is the job file, and would be lost")
+                .remedy("choose another file for the results")
+                .into());
+        }
+        let targets: Vec<OsString> = named.iter().flatten().flatten().cloned().collect();
+        let outputs = Outputs::checked(arguments.json.clone(), &targets)?;
+        let mut opener = Opener::new(&arguments.targets);
+        let mut ready = Vec::new();
+        for (job, names) in jobs.into_iter().zip(named) {
+            let (writes, direct) = (job.workload.access.writes(), job.direct);
+            let targets = match names {
+                None => None,
+                Some(names) => {
+                    guard::refuse_doubles(&names)?;
+                    let open = |name: &OsString| {
+                        let opened = opener.open(name, writes, direct);
+                        opened.map_err(|error| if overriding.is_none() { in_job_file(name, error) } else { error })
+                    };
+                    Some(names.iter().map(open).collect::<iolane::Result<Vec<_>>>()?)
+                }
+            };
+            let adapt = |plan: RunPlan| RunPlan { pages: arguments.pages(), watched: !arguments.unwatched, ..plan };
+            ready.push(RunJob::of_file(job, targets, adapt)?);
+        }
+        let metering = meter::open(&arguments.meter, false)?;
+        let schedule = Schedule { jobs: ready, repeats: arguments.repeat, metering };
+        Ok(Self { schedule, outputs, _opener: opener })
+    }
+}
+
+/// The targets that a job file names for a job; `None` for scratch files.
+fn names_of(place: &Place) -> Option<Vec<OsString>> {
+    match place {
+        Place::Named(names) => Some(names.iter().map(OsString::from).collect()),
+        Place::Scratch { .. } => None,
+    }
+}
+
+/// An error about a target that a job file names: fio would create a missing file.
+fn in_job_file(name: &OsString, error: Error) -> Error {
+    match std::fs::symlink_metadata(name) {
+        Ok(_) => error,
+        Err(_) => error.remedy("check the name, or leave filename out: with only size a scratch file is used"),
+    }
+}

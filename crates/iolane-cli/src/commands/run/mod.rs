@@ -1,0 +1,37 @@
+//! `iolane run`: one path with one workload, or the jobs of a fio job file; a text for each run, or its record as JSON.
+
+mod job;
+mod page;
+mod progress;
+
+use iolane::Error;
+use iolane_study::runs::{Ran, RunsDocument};
+
+use self::job::Job;
+use self::progress::Progress;
+use crate::arguments::RunArguments;
+use crate::interrupt::{STOP, is_stopped};
+use crate::outcome::Outcome;
+
+pub(crate) fn run(arguments: RunArguments) -> anyhow::Result<Outcome> {
+    let job = Job::of_arguments(arguments)?;
+    let mut progress = Progress::new(&job.outputs);
+    let Ran { records, error } = job.schedule.run(&STOP, &mut |event| progress.show(&event));
+    progress.end()?;
+    // Records of jobs that ended are written even if a later job failed.
+    if let Some(document) = RunsDocument::new(job.schedule.jobs.len(), &records) {
+        job.outputs.document(&document)?;
+    }
+    match error {
+        Some(error) => return Err(error.into()),
+        None if records.is_empty() => {
+            return Err(Error::failed("run", "interrupted before anything was measured").into());
+        }
+        None => {}
+    }
+    let failed = is_stopped() || records.iter().any(|record| record.result.errors > 0);
+    if failed {
+        job.outputs.warnings(records.iter().flat_map(|record| &record.warnings));
+    }
+    Ok(Outcome::failed_if(failed))
+}

@@ -1,0 +1,87 @@
+//! The text that people read of a run.
+
+use iolane_measure::run::RunPlan;
+use iolane_study::format::{self, bytes_per_s, count, number, time};
+use iolane_study::plan::Metric;
+use iolane_study::run_record::RunRecord;
+
+use crate::output::{or_unavailable, wrap};
+use crate::targets::describe;
+
+/// The whole text; a job of a job file begins with its name.
+pub(super) fn text(plan: &RunPlan, record: &RunRecord) -> String {
+    let mut text = record.job.as_ref().map_or_else(String::new, |job| format!("[{job}]\n"));
+    text.push_str(&heading(plan));
+    for (name, value) in figures(record) {
+        text.push_str(&format!("  {name:<13} {value}\n"));
+    }
+    if let Some(verified) = record.result.verified {
+        text.push_str(&format!(
+            "  {:<13} {verified} reads checked against what was written, no mismatch\n",
+            "verified"
+        ));
+    }
+    for warning in &record.warnings {
+        text.push_str(&format!("{}\n", wrap(&format!("note: {warning}"), 6)));
+    }
+    text
+}
+
+fn heading(plan: &RunPlan) -> String {
+    let workload = &plan.workload;
+    let threads = if plan.threads == 1 { "1 thread".into() } else { format!("{} threads", plan.threads) };
+    let targets: Vec<String> = plan.targets.iter().map(describe).collect();
+    format!(
+        "{} on {}\n{} {}, depth {}, {threads}\n\n",
+        plan.path,
+        targets.join(", "),
+        workload.access,
+        workload.block_sizes,
+        workload.depth
+    )
+}
+
+fn figures(record: &RunRecord) -> [(&'static str, String); 9] {
+    let result = &record.result;
+    let interval = result.iops_interval;
+    let interval = interval.map(|[low, high]| format!("  (95 %: {})", format::short_count_range(low, high)));
+    let latency = &result.latency_ns;
+    let at = |value: Option<u64>| value.map_or_else(|| "none".into(), |ns| time(ns as f64));
+    let per_io = |value: Option<f64>| or_unavailable(value, |value| format!("{} per I/O", number(value)));
+    let of_telemetry =
+        |figure: &str| Some(record.telemetry.value(figure)? / result.ios as f64).filter(|value| value.is_finite());
+    [
+        ("IOPS", format!("{}{}", count(result.iops), interval.unwrap_or_default())),
+        ("bandwidth", bytes_per_s(result.bytes_per_s)),
+        (
+            "latency",
+            format!(
+                "p50 {}, p99 {}, p99.9 {}, max {}",
+                at(latency.p50),
+                at(latency.p99),
+                at(latency.p99_9),
+                at(latency.max)
+            ),
+        ),
+        ("submission", format!("p50 {}, p99 {} per batch", at(result.submit_ns.p50), at(result.submit_ns.p99))),
+        ("cores", or_unavailable(result.cpu.cores, number)),
+        ("system calls", per_io(result.syscalls_per_io)),
+        ("switches", per_io(result.context_switches_per_io)),
+        ("interrupts", per_io(of_telemetry("device_interrupts"))),
+        ("energy", energy(record, of_telemetry("cpu_s"))),
+    ]
+}
+
+/// What a meter measured; without one, the processor time, which is the closest to it.
+fn energy(record: &RunRecord, cpu_s_per_io: Option<f64>) -> String {
+    let Some(energy) = &record.result.energy else {
+        let cpu_s = cpu_s_per_io.map(|cpu_s| format::quantity(Metric::CpuSPerMillionIos, cpu_s * 1e6));
+        return format!("unavailable{}", cpu_s.map_or(String::new(), |cpu_s| format!("; {cpu_s}")));
+    };
+    let source = match energy.source.modelled {
+        true => energy.source.to_string(),
+        false => format!("by {}", energy.source),
+    };
+    let watts = format::quantity(Metric::Watts, energy.watts);
+    format!("{watts}, {}, {source}", format::quantity(Metric::IosPerJoule, energy.ios_per_joule))
+}

@@ -1,0 +1,219 @@
+//! The arguments of `iolane study` as a job: the study is parsed, its targets are open, its arms are checked, its outputs can
+//! be written. Nothing reads the arguments again.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use iolane::units::Bytes;
+use iolane::{Error, ErrorKind, IoPath, Target};
+use iolane_measure::workload::Workload;
+use iolane_report::PAGE_FILE;
+use iolane_study::files::{self, MadeFolders};
+use iolane_study::format;
+use iolane_study::plan::{Lengths, Scale, Study, Survey};
+use iolane_study::results::ResultsFolder;
+use iolane_study::session::{Conditions, InstalledPeer, Session};
+
+use super::find::{self, find};
+use crate::arguments::StudyArguments;
+use crate::meter;
+use crate::output::{Outputs, warn};
+use crate::targets::{self, Chosen, Opener, SCRATCH_BYTES};
+
+/// What `iolane study` does.
+pub(super) enum Job {
+    /// Prints the file of a built-in study.
+    Print(&'static str),
+    /// Shows what a study would run.
+    DryRun(Work),
+    /// Writes the arms as a fio job file.
+    WriteFioJobs(Work, PathBuf, MadeFolders),
+    /// Runs a study.
+    Measure(Measurement),
+}
+
+/// A study on open targets.
+pub(super) struct Work {
+    pub(super) session: Session,
+    pub(super) outputs: Outputs,
+    /// Keeps the write permits for as long as the targets are open.
+    pub(super) _opener: Opener,
+}
+
+/// A study to be run.
+pub(super) struct Measurement {
+    pub(super) work: Work,
+    pub(super) folder: ResultsFolder,
+    /// Whether what an interrupted study left is discarded.
+    pub(super) starts_over: bool,
+    /// Whether its user named nothing, and may not know of the controllers bound for the user-space driver.
+    pub(super) is_unspecific: bool,
+}
+
+/// The scratch file of a dry run, on which paths are only probed.
+const DRY_SCRATCH_BYTES: u64 = 16 << 20;
+
+impl Job {
+    pub(super) fn of_arguments(arguments: StudyArguments) -> anyhow::Result<Self> {
+        if let Some(name) = &arguments.print {
+            return Ok(Self::Print(find::built_in(name)?));
+        }
+        let named = arguments.study.as_deref().map(find).transpose()?;
+        check_workload(&arguments, named.as_ref())?;
+        let only_path = match &arguments.path[..] {
+            [only] => Some(only),
+            _ => None,
+        };
+        let chosen = Chosen::of_arguments(&arguments.targets, only_path)?;
+        let outputs = Outputs::checked(arguments.json.clone(), chosen.names())?;
+        if let Some(folder) = &arguments.fio {
+            let work = work(&arguments, named, &chosen, outputs, DRY_SCRATCH_BYTES)?;
+            let made = MadeFolders::make(folder)?;
+            let file = folder.join(format!("{}.fio", work.session.study().name));
+            files::check_writable(&file, chosen.names())?;
+            return Ok(Self::WriteFioJobs(work, file, made));
+        }
+        if arguments.dry_run {
+            return Ok(Self::DryRun(work(&arguments, named, &chosen, outputs, DRY_SCRATCH_BYTES)?));
+        }
+        let path = find::folder(&arguments, named.as_ref());
+        let folder = ResultsFolder::prepare(&path, &[PAGE_FILE], chosen.names(), arguments.fresh)?;
+        Ok(Self::Measure(Measurement {
+            work: work(&arguments, named, &chosen, outputs, SCRATCH_BYTES)?,
+            folder,
+            starts_over: arguments.fresh,
+            is_unspecific: chosen == Chosen::Scratch && arguments.study.is_none() && arguments.path.is_empty(),
+        }))
+    }
+}
+
+/// Checks paths and workload before a scratch file is written for them.
+fn check_workload(arguments: &StudyArguments, named: Option<&Study>) -> anyhow::Result<()> {
+    arguments.placement.placement().check()?;
+    let Some(study) = named else {
+        for depth in depths(arguments) {
+            arguments.workload.workload(depth, arguments.targets.size).validate()?;
+        }
+        return Ok(arguments.path.iter().try_for_each(|path| iolane::interface_of(path)?.validate(path))?);
+    };
+    let workload = arguments.workload.workload(1, None);
+    let is_changed = !arguments.path.is_empty()
+        || !arguments.depth.is_empty()
+        || workload != (Workload { seed: workload.seed, ..Workload::default() });
+    if is_changed {
+        let cause = "a study defines its own paths, depths and workload";
+        return Err(Error::usage(format!("study {}", study.name), cause)
+            .remedy("change them in a file: `iolane study --print systor22 > my.toml`")
+            .into());
+    }
+    Ok(())
+}
+
+fn depths(arguments: &StudyArguments) -> Vec<u32> {
+    if arguments.depth.is_empty() { vec![1, 32] } else { arguments.depth.clone() }
+}
+
+/// Opens the targets, or a scratch file of that size unless --size gives another, and finds out which arms can run on them.
+fn work(
+    arguments: &StudyArguments,
+    named: Option<Study>,
+    chosen: &Chosen,
+    outputs: Outputs,
+    scratch_bytes: u64,
+) -> anyhow::Result<Work> {
+    let metering = meter::open(&arguments.meter, arguments.meter_steps)?;
+    let peers = peers(&arguments.peer)?;
+    let mut workload = arguments.workload.workload(1, None);
+    let seed = workload.seed;
+    let mut opener = Opener::new(&arguments.targets);
+    let size = arguments.targets.size.map(|Bytes(size)| size);
+    let (targets, size, prefilled) = match chosen {
+        Chosen::Named(names) => {
+            let mut targets = Vec::new();
+            for name in names {
+                // A study reads the targets that it may not write; a survey of writes needs all of them.
+                let writes = match &named {
+                    Some(study) => study.writes() && opener.allows(name),
+                    None => workload.access.writes(),
+                };
+                targets.push(opener.open(name, writes, arguments.targets.direct)?);
+            }
+            (targets, size, false)
+        }
+        Chosen::Scratch => {
+            let writes = named.as_ref().map_or(workload.access.writes(), Study::writes);
+            let bytes = size.unwrap_or(scratch_bytes);
+            (vec![targets::open_scratch(bytes, seed, writes, arguments.targets.direct)?], None, true)
+        }
+    };
+    let scale = if arguments.full { Scale::Full } else { Scale::Scaled };
+    let study = match named {
+        Some(mut study) => {
+            study.workload.seed = seed;
+            study
+        }
+        None => {
+            workload.size = size;
+            survey(arguments, workload, &targets)
+        }
+    };
+    let conditions = Conditions {
+        size,
+        prefilled,
+        placement: arguments.placement.given(),
+        scale,
+        lengths: lengths(arguments, study.lengths.at(scale)),
+        peers,
+        metering,
+        targets,
+    };
+    let session = Session::new(study, conditions)?;
+    if let Some(time) = arguments.time {
+        warn_of_short_time(&session, time);
+    }
+    Ok(Work { session, outputs, _opener: opener })
+}
+
+fn survey(arguments: &StudyArguments, workload: Workload, targets: &[Target]) -> Study {
+    let paths: Vec<IoPath> = arguments.path.clone();
+    Survey { paths, depths: depths(arguments), workload }.study(targets)
+}
+
+/// The peers that are asked for and installed. A missing one is reported, and the study runs without it.
+fn peers(names: &[String]) -> anyhow::Result<Vec<InstalledPeer>> {
+    let mut found = Vec::new();
+    for name in names {
+        match InstalledPeer::find(name) {
+            Ok(peer) => found.push(peer),
+            Err(error) if error.kind() == ErrorKind::Unavailable => warn(&error.to_string()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(found)
+}
+
+/// The study's lengths, except those that were given.
+fn lengths(arguments: &StudyArguments, own: &Lengths) -> Lengths {
+    Lengths {
+        runtime: arguments.runtime.or(own.runtime.filter(|_| arguments.time.is_none())),
+        warmup: arguments.warmup.unwrap_or(own.warmup),
+        repeats: arguments.repeat.map_or(own.repeats, Into::into),
+        time: arguments.time.unwrap_or(own.time),
+        // A given time budget is used up.
+        runtime_max: arguments.time.map_or(own.runtime_max, |_| Duration::MAX),
+    }
+}
+
+/// Runs have a shortest length, so that many arms may need more than the time that was given.
+fn warn_of_short_time(session: &Session, time: Duration) {
+    let needed = session.time_of_runs();
+    if needed > time.mul_f64(1.05) {
+        warn(&format!(
+            "--time {} is too short for {} runs of at least {}: they will take about {}; reduce --repeat or the number of arms",
+            format::duration(time),
+            session.runs(),
+            format::duration(session.runtime()),
+            format::duration(needed)
+        ));
+    }
+}

@@ -1,0 +1,93 @@
+//! `iolane study`: a built-in study, a study file, or a comparison of every path; its results as text and in a folder.
+
+mod dry_run;
+mod find;
+mod job;
+mod live;
+mod page;
+mod skipped;
+mod view;
+
+pub(crate) use find::results_folder;
+
+use iolane_study::results::{Asked, RECORDS_FILE, REPORT_FILE, StudyReport, Written};
+use iolane_study::{files, fio};
+
+use self::job::{Job, Measurement, Work};
+use self::live::Live;
+use super::report_page;
+use crate::arguments::StudyArguments;
+use crate::interrupt::{STOP, is_stopped};
+use crate::outcome::Outcome;
+use crate::output::{self, wrap};
+use crate::targets::{self, describe};
+
+pub(crate) fn study(arguments: StudyArguments) -> anyhow::Result<Outcome> {
+    match Job::of_arguments(arguments)? {
+        Job::Print(text) => output::print(text)?,
+        Job::DryRun(Work { session, outputs, .. }) => dry_run::show(&session, &outputs)?,
+        Job::WriteFioJobs(Work { session, .. }, file, _made) => {
+            files::write(&file, fio::job_text(&session.fio_jobs()).as_bytes())?;
+            output::print(&format!("{}\n", file.display()))?;
+        }
+        Job::Measure(measurement) => return measure(measurement),
+    }
+    Ok(Outcome::Done)
+}
+
+fn measure(measurement: Measurement) -> anyhow::Result<Outcome> {
+    let Measurement { work, folder, starts_over, is_unspecific } = measurement;
+    // The write permits last until the results are written.
+    let Work { session, outputs, _opener } = work;
+    let asked = Asked { study: session.study().clone(), conditions: session.conditions().clone() };
+    if starts_over {
+        folder.discard_journal()?;
+    }
+    let measured = {
+        let mut live = Live::of(&session);
+        session.run(folder.path(), &STOP, |progress| live.at(&progress))?
+    };
+    let (report, written) = folder.write(&asked, measured)?;
+    let page = match written {
+        Written::Yes => report_page::renew(folder.path()),
+        Written::KeptEarlier => None,
+    };
+    let targets: Vec<String> = asked.conditions.targets.iter().map(describe).collect();
+    outputs.text(&page::text(&report, &targets.join("\n")))?;
+    if is_unspecific {
+        outputs.text(&controllers_note())?;
+    }
+    let shown = folder.path().join(REPORT_FILE);
+    outputs.text(&match (written, &page) {
+        (Written::Yes, Some(page)) => format!("Results: {}, {REPORT_FILE}, {RECORDS_FILE}\n", page.display()),
+        (Written::Yes, None) => format!("Results: {}, {RECORDS_FILE}\n", shown.display()),
+        (Written::KeptEarlier, _) => kept_earlier(&shown.display().to_string()),
+    })?;
+    outputs.document(&report)?;
+    Ok(outcome(&report, &outputs, written == Written::Yes && page.is_none()))
+}
+
+/// The exit code, with the warnings on standard error where they were not printed.
+fn outcome(report: &StudyReport, outputs: &output::Outputs, lacks_page: bool) -> Outcome {
+    let gave_up = report.skipped.iter().any(|skipped| skipped.failed);
+    let failed = is_stopped() || gave_up;
+    if failed {
+        outputs.warnings(&report.warnings);
+    }
+    Outcome::failed_if(failed || lacks_page)
+}
+
+/// A line for each controller that a study without a target does not measure.
+fn controllers_note() -> String {
+    let note = |name| format!("note: paths nvme and nvme+int need no kernel driver: iolane study --target {name}");
+    targets::free_controllers().map(|name| format!("{}\n", wrap(&note(name), 6))).collect()
+}
+
+/// Where an interrupted study leaves what it measured if complete results are there already.
+fn kept_earlier(report: &str) -> String {
+    let text = format!(
+        "Results: {report} is that of an earlier, complete study and was not replaced. The interrupted study continues when \
+         the same command is given again; --fresh starts over."
+    );
+    format!("{}\n", wrap(&text, 0))
+}

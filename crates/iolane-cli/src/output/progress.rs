@@ -1,0 +1,57 @@
+//! A progress bar on standard error for work that takes seconds. Without a terminal it shows nothing.
+
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// A progress bar, removed when it is dropped.
+pub(crate) struct Bar(ProgressBar);
+
+impl Bar {
+    /// Work measured in bytes.
+    pub(crate) fn bytes(total: u64, what: &str) -> Self {
+        Self::new(total, what, "{msg} [{bar:30}] {binary_bytes}/{binary_total_bytes}, {eta} left")
+    }
+
+    /// Work of known length that reports nothing meanwhile.
+    pub(crate) fn time(total: Duration, what: &str) -> Self {
+        let bar = Self::new(total.as_millis() as u64, what, "{msg} [{bar:30}] {eta} left");
+        let (ticking, begun) = (bar.0.clone(), Instant::now());
+        if !ticking.is_hidden() {
+            std::thread::spawn(move || {
+                while !ticking.is_finished() {
+                    ticking.set_position(begun.elapsed().as_millis() as u64);
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+            });
+        }
+        bar
+    }
+
+    /// Work of unknown length.
+    pub(crate) fn unknown(what: &str) -> Self {
+        let bar = Self::new(0, what, "{msg}, {elapsed} so far");
+        bar.0.enable_steady_tick(Duration::from_secs(1));
+        bar
+    }
+
+    fn new(total: u64, what: &str, template: &str) -> Self {
+        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        bar.set_message(what.to_owned());
+        Self(bar)
+    }
+
+    /// Sets the amount of work done.
+    pub(crate) fn at(&self, done: u64) {
+        self.0.set_position(done);
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}

@@ -1,0 +1,159 @@
+//! The queue of a path that carries requests out one at a time on the calling thread, such as `psync`. The interface
+//! implements [`Transfer`]; submit, flush and reap are here. Nothing here makes a system call.
+
+use std::collections::VecDeque;
+
+use iolane_core::{Completion, IoError, Operation, Operations, Queue, Request, Result};
+
+use crate::checks;
+
+/// How a blocking path carries out one request.
+pub(crate) trait Transfer {
+    /// Carries the request out, for as long as it blocks, and returns the number of bytes moved. The operation is one of
+    /// those given to [`Blocking::new`].
+    fn transfer(&mut self, request: &mut Request) -> Result<u32, IoError>;
+
+    /// The system calls made so far, or `None` where it cannot count them.
+    fn syscalls(&self) -> Option<u64>;
+}
+
+/// A queue of depth 1 over a [`Transfer`].
+pub(crate) struct Blocking<T> {
+    transfer: T,
+    operations: Operations,
+    state: State,
+}
+
+/// The only request there can be.
+enum State {
+    Idle,
+    Submitted(Request),
+    Done(Completion),
+}
+
+impl<T: Transfer> Blocking<T> {
+    /// A queue for these operations; other requests complete with `NOT_SUPPORTED`.
+    pub(crate) fn new(operations: Operations, transfer: T) -> Self {
+        Self { transfer, operations, state: State::Idle }
+    }
+
+    #[inline(always)]
+    fn perform(&mut self, mut request: Request) -> Completion {
+        debug_assert!(
+            matches!(self.state, State::Idle),
+            "the request was taken out of the queue before it is performed"
+        );
+        if !matches!(request.operation, Operation::Read(_) | Operation::Write(_))
+            && let Err(error) = checks::supported(self.operations, &request.operation)
+        {
+            return request.complete(Err(error));
+        }
+        let result = self.transfer.transfer(&mut request);
+        debug_assert!(is_possible(&request, result), "a transfer moves its buffer's length at most: {result:?}");
+        request.complete(result)
+    }
+}
+
+fn is_possible(request: &Request, result: Result<u32, IoError>) -> bool {
+    let bytes_max = match &request.operation {
+        Operation::Read(buffer) | Operation::Write(buffer) => buffer.len(),
+        _ => 0,
+    };
+    result.is_ok_and(|bytes| bytes as usize <= bytes_max) || result.is_err()
+}
+
+impl<T: Transfer> Queue for Blocking<T> {
+    #[inline]
+    fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize {
+        if !matches!(self.state, State::Idle) {
+            return 0;
+        }
+        match requests.pop_front() {
+            None => 0,
+            Some(request) => {
+                self.state = State::Submitted(request);
+                1
+            }
+        }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        match std::mem::replace(&mut self.state, State::Idle) {
+            State::Submitted(request) => self.state = State::Done(self.perform(request)),
+            unchanged => self.state = unchanged,
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn reap(&mut self, _min: usize, completions: &mut Vec<Completion>) -> Result<usize> {
+        // Performed even for `min = 0`: no other thread would carry the request out.
+        let completion = match std::mem::replace(&mut self.state, State::Idle) {
+            State::Idle => return Ok(0),
+            State::Submitted(request) => self.perform(request),
+            State::Done(completion) => completion,
+        };
+        completions.push(completion);
+        Ok(1)
+    }
+
+    /// Performs the request without storing it first.
+    fn turn(&mut self, requests: &mut Vec<Request>, min: usize, completions: &mut Vec<Completion>) -> Result<usize> {
+        if !matches!(self.state, State::Idle) {
+            return self.reap(min, completions);
+        }
+        if requests.is_empty() {
+            return Ok(0);
+        }
+        completions.push(self.perform(requests.remove(0)));
+        Ok(1)
+    }
+
+    fn depth(&self) -> usize {
+        1
+    }
+
+    fn in_flight(&self) -> usize {
+        usize::from(!matches!(self.state, State::Idle))
+    }
+
+    fn syscalls(&self) -> Option<u64> {
+        self.transfer.syscalls()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Nothing;
+
+    impl Transfer for Nothing {
+        fn transfer(&mut self, _request: &mut Request) -> Result<u32, IoError> {
+            Ok(0)
+        }
+
+        fn syscalls(&self) -> Option<u64> {
+            Some(0)
+        }
+    }
+
+    #[test]
+    fn a_second_flush_keeps_the_completion() {
+        let mut queue = Blocking::new(Operations::ALL, Nothing);
+        queue.submit(&mut VecDeque::from([Request::fsync(7)]));
+        queue.flush().unwrap();
+        queue.flush().unwrap();
+        let mut completions = Vec::new();
+        assert_eq!((queue.reap(1, &mut completions).unwrap(), queue.in_flight()), (1, 0));
+        assert_eq!(completions[0].tag, 7);
+    }
+
+    #[test]
+    fn an_operation_that_was_not_named_is_refused() {
+        let mut queue = Blocking::new(Operations::READ, Nothing);
+        let mut completions = Vec::new();
+        queue.turn(&mut vec![Request::fsync(7)], 1, &mut completions).unwrap();
+        assert_eq!(completions[0].result, Err(IoError::NOT_SUPPORTED));
+    }
+}

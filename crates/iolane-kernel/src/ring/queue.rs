@@ -1,0 +1,416 @@
+//! The queue on a ring: requests become entries, io_uring_enter(2) submits and waits, completions are taken from the ring.
+//! `io_uring` and `io_uring_cmd` open it through `Encode`.
+
+use std::collections::VecDeque;
+use std::marker::PhantomData;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::sync::Arc;
+
+use ::io_uring::{IoUring, opcode, squeue, types};
+use rustix::io::Errno;
+use rustix::io_uring::IoringEnterFlags;
+
+use iolane_core::capability::check_depth;
+use iolane_core::{
+    Buffer, Completion, Error, IoError, IoPath, Operation, Operations, Queue, QueueConfig, Request, Result, Slots,
+    Target,
+};
+
+use super::encode::{Encode, RingFile};
+use super::flags::{depth_max, offers_event_fd};
+use super::registered_buffers::{self, RegisteredPool};
+use super::registered_ring::{register_ring, unregister_ring};
+use super::setup::set_up;
+use super::shared_thread::{SharedThread, open_sharing};
+use crate::{checks, io_workers};
+
+/// A queue on a ring.
+pub(crate) struct RingQueue<E: Encode> {
+    ring: IoUring<E::Submission, E::Completion>,
+    encode: E,
+    file: RingFile,
+    slots: Slots,
+    /// Entries in the ring that were not submitted to the kernel yet.
+    unsubmitted: u32,
+    /// The operations of the path here; other requests are refused before the kernel sees them.
+    operations: Operations,
+    /// Requests that completed without the kernel, because the path has no entry for them.
+    refused: Vec<Completion>,
+    registered: Vec<RegisteredPool>,
+    /// The ring's index in the thread's table of registered rings.
+    registered_ring: Option<u32>,
+    /// What io_uring_enter(2) gets: that index with a flag, or the ring's descriptor.
+    enter_number: RawFd,
+    enter_flags: IoringEnterFlags,
+    polls_submissions: bool,
+    polls_completions: bool,
+    event_fd: bool,
+    syscalls: u64,
+    // Held until the ring is closed.
+    _target: Target,
+    _shared: Option<Arc<SharedThread>>,
+    /// A ring with SINGLE_ISSUER takes calls only from the thread that made it.
+    _not_send: PhantomData<*const ()>,
+}
+
+/// The user data of an entry: its slot, and in the upper half the errno of a refused request.
+#[inline]
+fn to_user_data(slot: u32, refusal: Option<IoError>) -> u64 {
+    let errno = refusal.map_or(0, IoError::errno) as u32;
+    u64::from(errno) << 32 | u64::from(slot)
+}
+
+/// The completion of a refused request, whose user data is larger than any slot.
+#[cold]
+fn take_refused(slots: &mut Slots, user_data: u64) -> Option<Completion> {
+    let request = slots.take(user_data & u64::from(u32::MAX))?;
+    Some(request.complete(Err(IoError::from_errno((user_data >> 32) as i32))))
+}
+
+#[cold]
+fn enter_failed(errno: Errno) -> Error {
+    Error::system("io_uring_enter", errno)
+}
+
+impl<E: Encode> RingQueue<E> {
+    pub(crate) fn open(path: &IoPath, target: &Target, config: &QueueConfig, encode: E) -> Result<Self> {
+        check_depth(path, config.depth, depth_max(path))?;
+        if config.sqpoll_cpu.is_some() && !path.polls_submissions() {
+            return Err(Error::usage(
+                path.to_string(),
+                "a cpu for the submission thread is given, and the path has no such thread",
+            )
+            .remedy("add +sqpoll"));
+        }
+        let fd = target.require_fd(path.interface())?;
+        io_workers::keep();
+        let (ring, shared) = open_sharing(path, |attach_to| set_up::<E>(path, config, attach_to))?;
+        let mut queue = Self {
+            registered: Vec::new(),
+            file: RingFile::descriptor(fd.as_raw_fd()),
+            slots: Slots::new(config.depth as usize),
+            unsubmitted: 0,
+            operations: E::operations(path, target),
+            refused: Vec::new(),
+            registered_ring: None,
+            enter_number: ring.as_raw_fd(),
+            enter_flags: IoringEnterFlags::empty(),
+            polls_submissions: path.polls_submissions(),
+            polls_completions: path.asks_for_polling(),
+            event_fd: config.event_fd && offers_event_fd(path),
+            syscalls: 0,
+            _target: target.clone(),
+            _shared: shared,
+            _not_send: PhantomData,
+            ring,
+            encode,
+        };
+        if path.options.fixed_files {
+            let files = [fd.as_raw_fd()];
+            queue
+                .ring
+                .submitter()
+                .register_files(&files)
+                .map_err(|error| Error::system(format!("{path}: registering the target"), error))?;
+            queue.file = RingFile::registered();
+        }
+        if path.options.fixed_buffers {
+            let bytes_max = queue.encode.registered_bytes_max();
+            queue.registered = registered_buffers::register::<E>(&queue.ring, path, &config.pools, bytes_max)?;
+        }
+        if !path.options.plain && !path.polls_submissions() {
+            queue.registered_ring = register_ring(&queue.ring);
+        }
+        if let Some(index) = queue.registered_ring {
+            (queue.enter_number, queue.enter_flags) = (index as RawFd, IoringEnterFlags::REGISTERED_RING);
+        }
+        Ok(queue)
+    }
+
+    #[inline(always)]
+    fn enter(&mut self, to_submit: u32, min_complete: u32, flags: IoringEnterFlags) -> Result<u32, Errno> {
+        self.syscalls += 1;
+        let (number, flags) = (self.enter_number, flags | self.enter_flags);
+        // SAFETY: the number is our ring's descriptor, open as long as `self.ring`, or its index in this thread's table,
+        // which the flag tells the kernel to use. The entries in the ring point to buffers and a file that `self` keeps.
+        unsafe { rustix::io_uring::io_uring_enter(BorrowedFd::borrow_raw(number), to_submit, min_complete, flags) }
+    }
+
+    /// Submits the entries in the ring, and waits until `min` completions are there (or looks for some, if the ring needs a
+    /// call for that).
+    #[inline(always)]
+    fn enter_for(&mut self, min: usize) -> Result<()> {
+        let mut flags = IoringEnterFlags::empty();
+        if min > 0 || self.polls_completions || self.has_deferred_work() {
+            flags |= IoringEnterFlags::GETEVENTS;
+        }
+        match self.enter(self.unsubmitted, min as u32, flags) {
+            Ok(taken) => {
+                debug_assert!(taken <= self.unsubmitted, "the kernel takes no more entries than it is given");
+                self.unsubmitted -= taken;
+                Ok(())
+            }
+            Err(Errno::INTR) => Ok(()),
+            // No memory for a request, or completions must be read first: completions of those in flight resolve both.
+            Err(Errno::AGAIN | Errno::BUSY) if self.in_kernel() > 0 => Ok(()),
+            Err(errno) => Err(enter_failed(errno)),
+        }
+    }
+
+    /// Whether the kernel holds completions back until we enter (IORING_SQ_TASKRUN, IORING_SQ_CQ_OVERFLOW).
+    #[inline]
+    fn has_deferred_work(&mut self) -> bool {
+        let submission = self.ring.submission();
+        submission.taskrun() || submission.cq_overflow()
+    }
+
+    /// Requests that were submitted to the kernel and not reaped.
+    fn in_kernel(&self) -> usize {
+        debug_assert!(self.unsubmitted as usize <= self.slots.in_flight(), "every entry in the ring has a slot");
+        self.slots.in_flight() - self.unsubmitted as usize
+    }
+
+    /// How many more requests can be in flight.
+    fn room(&self) -> usize {
+        debug_assert!(self.in_flight() <= self.slots.depth(), "refused requests take room like others");
+        self.slots.depth() - self.in_flight()
+    }
+
+    /// Waits for completions without a system call, which is what the path is for.
+    #[inline(never)]
+    fn reap_by_thread(&mut self, min: usize, mut count: usize, completions: &mut Vec<Completion>) -> Result<usize> {
+        if self.unsubmitted > 0 {
+            self.wake()?;
+        }
+        loop {
+            count += self.take_completions(completions);
+            if count >= min {
+                return Ok(count);
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Wakes the kernel's submission thread if it sleeps.
+    #[inline(never)]
+    fn wake(&mut self) -> Result<()> {
+        debug_assert!(self.polls_submissions, "only a submission thread sleeps");
+        self.unsubmitted = 0;
+        if !self.ring.submission().need_wakeup() {
+            return Ok(());
+        }
+        match self.enter(0, 0, IoringEnterFlags::SQ_WAKEUP) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(errno) => Err(Error::system("io_uring_enter to wake the submission thread", errno)),
+        }
+    }
+
+    #[inline(always)]
+    fn take_completions(&mut self, completions: &mut Vec<Completion>) -> usize {
+        let mut count = 0;
+        for entry in self.ring.completion() {
+            let user_data = E::user_data(&entry);
+            let completion = match self.slots.take(user_data) {
+                Some(request) => {
+                    let result = E::result(&entry, &request);
+                    request.complete(result)
+                }
+                None => match take_refused(&mut self.slots, user_data) {
+                    Some(completion) => completion,
+                    None => continue,
+                },
+            };
+            completions.push(completion);
+            count += 1;
+        }
+        count
+    }
+
+    /// Submits the first of too many requests, as many as there is room for.
+    #[cold]
+    fn submit_some(&mut self, requests: &mut Vec<Request>) {
+        let room = self.room();
+        self.submit_all(requests.drain(..room));
+    }
+
+    /// Puts requests into the ring; the caller has checked that there is room for them.
+    #[inline(always)]
+    fn submit_all(&mut self, requests: impl Iterator<Item = Request>) {
+        if self.registered.is_empty() {
+            self.submit_each(requests, |_, _| Some(None));
+        } else {
+            self.submit_each(requests, |pools, buffer| pools.first()?.frame_of(buffer).map(Some));
+        }
+    }
+
+    /// The loop of `submit_all`, compiled once without registered buffers and once with. `find` returns the index of a
+    /// buffer, or `None` if that takes a longer search.
+    #[inline(always)]
+    fn submit_each(
+        &mut self,
+        requests: impl Iterator<Item = Request>,
+        find: impl Fn(&[RegisteredPool], &Buffer) -> Option<Option<u16>>,
+    ) {
+        let mut submission = self.ring.submission();
+        for request in requests {
+            if let Operation::Read(buffer) | Operation::Write(buffer) = &request.operation
+                && let Some(index) = find(&self.registered, buffer)
+                && let Ok(entry) = self.encode.encode(&request, self.file, index)
+            {
+                push::<E>(&mut submission, &mut self.slots, entry, request, None);
+                self.unsubmitted += 1;
+            } else {
+                drop(submission);
+                self.submit_rare(request);
+                submission = self.ring.submission();
+            }
+        }
+    }
+
+    /// Submits requests other than reads and writes in a frame of the first pool, and refuses those that have no entry. It is
+    /// apart from the loop in `submit_each` to keep that short.
+    #[cold]
+    fn submit_rare(&mut self, request: Request) {
+        let index = match &request.operation {
+            Operation::Read(buffer) | Operation::Write(buffer) => RegisteredPool::find(&self.registered, buffer),
+            operation => checks::supported(self.operations, operation).map(|()| None),
+        };
+        let (entry, refusal) = match index.and_then(|index| self.encode.encode(&request, self.file, index)) {
+            Ok(entry) => (entry, None),
+            // An event loop sleeps until the ring's descriptor is readable; a no-op makes it readable.
+            Err(error) if self.event_fd => (opcode::Nop::new().build().into(), Some(error)),
+            Err(error) => return self.refused.push(request.complete(Err(error))),
+        };
+        push::<E>(&mut self.ring.submission(), &mut self.slots, entry, request, refusal);
+        self.unsubmitted += 1;
+    }
+}
+
+#[inline(always)]
+fn push<E: Encode>(
+    submission: &mut squeue::SubmissionQueue<'_, E::Submission>,
+    slots: &mut Slots,
+    mut entry: E::Submission,
+    request: Request,
+    refusal: Option<IoError>,
+) {
+    let slot = slots.insert(request);
+    squeue::EntryMarker::set_user_data(&mut entry, to_user_data(slot, refusal));
+    // SAFETY: the entry points to a buffer in the queue's slots and to a file that it keeps open; both stay until the
+    // completion is taken, and the queue's `Drop` waits for it.
+    let pushed = unsafe { submission.push(&entry) };
+    debug_assert!(pushed.is_ok(), "the ring has at least as many entries as there are slots");
+}
+
+impl<E: Encode> Queue for RingQueue<E> {
+    fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize {
+        let count = requests.len().min(self.room());
+        self.submit_all(requests.drain(..count));
+        count
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        if self.polls_submissions {
+            return if self.unsubmitted > 0 { self.wake() } else { Ok(()) };
+        }
+        while self.unsubmitted > 0 {
+            let before = self.unsubmitted;
+            let completed_before = self.in_kernel();
+            self.enter_for(0)?;
+            // The kernel has no room: the rest is submitted after the next reap.
+            if self.unsubmitted == before && completed_before > 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn reap(&mut self, min: usize, completions: &mut Vec<Completion>) -> Result<usize> {
+        let min = min.min(self.in_flight());
+        let mut count = self.refused.len();
+        if count > 0 {
+            completions.append(&mut self.refused);
+        }
+        if self.polls_submissions {
+            return self.reap_by_thread(min, count, completions);
+        }
+        // Enter first if there are entries to submit, or if the kernel adds completions only when it is entered.
+        let mut enters =
+            self.unsubmitted > 0 || self.in_kernel() > 0 && (self.polls_completions || self.has_deferred_work());
+        loop {
+            if enters {
+                self.enter_for(min.saturating_sub(count))?;
+            }
+            count += self.take_completions(completions);
+            if count >= min {
+                return Ok(count);
+            }
+            enters = true;
+        }
+    }
+
+    fn turn(&mut self, requests: &mut Vec<Request>, min: usize, completions: &mut Vec<Completion>) -> Result<usize> {
+        if requests.len() <= self.room() {
+            self.submit_all(requests.drain(..));
+        } else {
+            self.submit_some(requests);
+        }
+        self.reap(min, completions)
+    }
+
+    fn depth(&self) -> usize {
+        self.slots.depth()
+    }
+
+    fn in_flight(&self) -> usize {
+        self.slots.in_flight() + self.refused.len()
+    }
+
+    fn syscalls(&self) -> Option<u64> {
+        Some(self.syscalls)
+    }
+
+    fn event_fd(&self) -> Option<BorrowedFd<'_>> {
+        // SAFETY: the descriptor is the ring's, open as long as `self` is borrowed.
+        self.event_fd.then(|| unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) })
+    }
+}
+
+impl<E: Encode> Drop for RingQueue<E> {
+    /// Closing a ring does not wait for requests in flight (io_uring_setup(2)), and the kernel may go on writing to their
+    /// buffers. So all that was submitted to the kernel is cancelled if possible, and waited for otherwise, before the fields
+    /// are dropped. Entries that were not submitted are discarded with the ring.
+    fn drop(&mut self) {
+        let submitted =
+            |queue: &Self| if queue.polls_submissions { queue.slots.in_flight() } else { queue.in_kernel() };
+        if submitted(self) > 0 && !self.polls_completions {
+            // Best effort: since Linux 6.0, and for requests that have not reached the device.
+            let _ =
+                self.ring.submitter().register_sync_cancel(Some(types::Timespec::new()), types::CancelBuilder::any());
+        }
+        let mut ended = Vec::with_capacity(self.slots.depth());
+        if self.polls_submissions {
+            let _ = self.wake();
+        }
+        while submitted(self) > 0 {
+            self.take_completions(&mut ended);
+            ended.clear();
+            if submitted(self) == 0 {
+                break;
+            }
+            match self.enter(0, 1, IoringEnterFlags::GETEVENTS) {
+                Ok(_) | Err(Errno::INTR | Errno::AGAIN | Errno::BUSY) => {}
+                Err(_) => {
+                    // The ring is unusable and the kernel may still write: the memory is leaked rather than shared.
+                    std::mem::forget(std::mem::replace(&mut self.slots, Slots::new(0)));
+                    break;
+                }
+            }
+        }
+        debug_assert!(submitted(self) == 0 || self.slots.depth() == 0, "the kernel writes to no buffer any more");
+        if let Some(index) = self.registered_ring {
+            unregister_ring(&self.ring, index);
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Where the engine's time comes from: the processor's time stamp counter, or the virtual clock of a simulated device.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use iolane::tsc::Tsc;
+
+/// A clock the engine reads once per turn of its loop; it makes no system call.
+pub(crate) trait Clock: Clone + Send {
+    /// Now, in nanoseconds since a fixed point.
+    fn now_ns(&self) -> u64;
+
+    /// Passes time until about `until_ns` when there is nothing to do; may return early.
+    fn idle_until(&self, until_ns: u64);
+}
+
+/// The time stamp counter, read in user space and scaled to nanoseconds; the kernel's clock where there is none.
+#[derive(Clone)]
+pub(crate) enum RealClock {
+    Counter(Tsc),
+    Kernel(Instant),
+}
+
+impl RealClock {
+    pub(crate) fn new() -> Self {
+        Tsc::new().map_or_else(|| Self::Kernel(Instant::now()), Self::Counter)
+    }
+}
+
+/// A sleep shorter than this would wake up too late, so the thread spins instead.
+const SLEEP_MIN_NS: u64 = 200_000;
+
+impl Clock for RealClock {
+    #[inline]
+    fn now_ns(&self) -> u64 {
+        match self {
+            Self::Counter(tsc) => tsc.now_ns(),
+            Self::Kernel(start) => start.elapsed().as_nanos() as u64,
+        }
+    }
+
+    fn idle_until(&self, until_ns: u64) {
+        let wait_ns = until_ns.saturating_sub(self.now_ns());
+        if wait_ns > SLEEP_MIN_NS {
+            std::thread::sleep(Duration::from_nanos(wait_ns - SLEEP_MIN_NS / 2));
+        } else {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+/// The clock of a simulated device. It advances when the queues wait, so idling jumps ahead.
+#[derive(Clone)]
+pub(crate) struct VirtualClock(pub(crate) Arc<AtomicU64>);
+
+impl Clock for VirtualClock {
+    fn now_ns(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn idle_until(&self, until_ns: u64) {
+        self.0.fetch_max(until_ns, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,12 @@
+//! What `--verify` writes and how it is recognised: every unit of a block says where it belongs, which write it is of
+//! and whether it is whole, and a map knows which write each block should hold. The engine uses both around its requests.
+
+mod header;
+mod map;
+mod mismatch;
+mod units;
+
+pub use header::{Expected, Field};
+pub use map::ContentMap;
+pub use mismatch::{Cause, Mismatch};
+pub use units::{PREFILL, UNIT_BYTES_MIN, check, fill};

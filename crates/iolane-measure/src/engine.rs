@@ -1,0 +1,478 @@
+//! The loop that keeps one queue busy: it generates requests, submits them, reaps completions and records latencies.
+//! Each thread of a run has one engine and decides when its phases begin. No phase allocates.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use hdrhistogram::Histogram;
+use iolane::{Buffer, Completion, Error, IoError, Operations, Pool, Queue, Request, Result};
+
+use crate::clock::Clock;
+use crate::content::{ContentMap, Expected};
+use crate::latencies::{LatencyCounts, new_histogram};
+use crate::progress::ThreadCounters;
+use crate::workload::{PlannedRequest, RequestGenerator, Workload};
+
+/// What one phase of one engine did; merged, of all engines of a run.
+#[derive(Debug, Clone)]
+pub struct Tally {
+    /// Reads and writes that completed without an error.
+    pub ios: u64,
+    /// Bytes moved by them.
+    pub bytes: u64,
+    /// Requests among them that moved fewer bytes than requested.
+    pub short: u64,
+    /// Reads whose content was compared with the expected content and matched.
+    pub verified: u64,
+    /// Requests that failed.
+    pub errors: u64,
+    /// The first failure, as text.
+    pub first_error: Option<String>,
+    /// Completed fsync requests.
+    pub syncs: u64,
+    /// With a rate: requests that were due but had not started when the phase ended.
+    pub late: u64,
+    /// System calls of the queue; `None` where it cannot count them.
+    pub syscalls: Option<u64>,
+    /// When the phase began and when its last request completed, in nanoseconds of the run's clock.
+    pub window_ns: (u64, u64),
+    /// From a request's start (with a rate: its scheduled start) to its completion, in nanoseconds.
+    pub latency: Histogram<u64>,
+    /// Submission time per batch in nanoseconds; only in phases that measure it.
+    pub submit: Histogram<u64>,
+}
+
+impl Tally {
+    /// An empty tally. It allocates, so it is made before a phase begins.
+    pub(crate) fn new() -> Self {
+        Self {
+            ios: 0,
+            bytes: 0,
+            short: 0,
+            verified: 0,
+            errors: 0,
+            first_error: None,
+            syncs: 0,
+            late: 0,
+            syscalls: None,
+            window_ns: (0, 0),
+            latency: new_histogram(),
+            submit: new_histogram(),
+        }
+    }
+
+    pub fn elapsed_ns(&self) -> u64 {
+        assert!(self.window_ns.0 <= self.window_ns.1, "a phase ends after it begins: {:?}", self.window_ns);
+        self.window_ns.1 - self.window_ns.0
+    }
+
+    /// Adds what another engine did in the same phase.
+    pub fn merge(&mut self, other: &Self) {
+        self.ios += other.ios;
+        self.bytes += other.bytes;
+        self.short += other.short;
+        self.verified += other.verified;
+        self.errors += other.errors;
+        self.syncs += other.syncs;
+        self.late += other.late;
+        self.syscalls = self.syscalls.zip(other.syscalls).map(|(a, b)| a + b);
+        // From the first start to the last end, since threads that share CPUs may not have run at the same time.
+        self.window_ns = (self.window_ns.0.min(other.window_ns.0), self.window_ns.1.max(other.window_ns.1));
+        self.first_error = self.first_error.take().or_else(|| other.first_error.clone());
+        let _ = self.latency.add(&other.latency);
+        let _ = self.submit.add(&other.submit);
+    }
+}
+
+/// What a phase is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Submission and waiting are combined, as cheaply as the path can. Results come from this phase.
+    Measure,
+    /// Each batch is submitted by a call of its own, which is timed.
+    TimeSubmission,
+}
+
+/// Length of a phase: it ends at whichever limit is reached first.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Extent {
+    pub(crate) duration_ns: u64,
+    /// Most bytes to request.
+    pub(crate) bytes_max: u64,
+}
+
+impl Extent {
+    /// A time limit only.
+    pub(crate) fn of(duration_ns: u64) -> Self {
+        Self { duration_ns, bytes_max: u64::MAX }
+    }
+}
+
+/// The longest that an idle engine rests before it checks whether to stop.
+const IDLE_NS_MAX: u64 = 100_000_000;
+
+pub(crate) struct Engine<C> {
+    queue: Box<dyn Queue>,
+    clock: C,
+    generator: RequestGenerator,
+    /// Completions to wait for, at least.
+    batch: usize,
+    /// With a rate: nanoseconds from one scheduled start to the next.
+    interval_ns: Option<f64>,
+    fsync_every: Option<u32>,
+    /// With a think time: nanoseconds to wait after each request.
+    think_ns: Option<u64>,
+    /// Bytes that the phase may still request.
+    bytes_left: u64,
+    /// With --verify: the expected content of each block, shared by all engines on a target.
+    content_map: Option<Arc<ContentMap>>,
+    /// Unused tags, with their buffers.
+    free: Vec<(u32, Buffer)>,
+    depth: usize,
+    /// What is in flight, by tag.
+    in_flight: Box<[InFlight]>,
+    /// Whether a request may start as soon as another completes, with no other condition.
+    unconditional: bool,
+    requests: Vec<Request>,
+    completions: Vec<Completion>,
+    latencies: LatencyCounts,
+    /// Progress that the sampler reads.
+    counters: Arc<ThreadCounters>,
+    writes_unsynced: u32,
+    /// Tag and buffer that an fsync in flight occupies.
+    syncing: Option<(u32, Buffer)>,
+    /// A request that was drawn but overlaps one in flight; it is the next to start.
+    held_back: Option<PlannedRequest>,
+}
+
+#[derive(Clone, Copy)]
+struct InFlight {
+    start_ns: u64,
+    request: PlannedRequest,
+}
+
+impl<C: Clock> Engine<C> {
+    /// An engine on a queue. `pool` has a buffer for each request in flight; `threads` engines share the workload's rate.
+    pub(crate) fn new(
+        queue: Box<dyn Queue>,
+        clock: C,
+        workload: &Workload,
+        generator: RequestGenerator,
+        content_map: Option<Arc<ContentMap>>,
+        pool: &Pool,
+        threads: usize,
+    ) -> Result<Self> {
+        let depth = queue.depth();
+        assert!(depth > 0, "a queue holds at least one request");
+        // In reverse order, so that tag 0 is used first and a shallow load stays in few cache lines.
+        let free: Vec<_> = (0..depth as u32).rev().filter_map(|tag| Some((tag, pool.take()?))).collect();
+        if free.len() < depth {
+            return Err(Error::exhausted("buffers", format!("{} for {depth} requests in flight", pool.frames())));
+        }
+        let nothing = PlannedRequest { is_read: true, offset: 0, block_bytes: 0 };
+        Ok(Self {
+            clock,
+            generator,
+            batch: workload.batch.map_or(1, |batch| batch as usize),
+            interval_ns: workload.rate.map(|rate| threads as f64 * 1e9 / rate),
+            fsync_every: workload.fsync_every,
+            think_ns: workload.think_us.map(|think_us| think_us.saturating_mul(1000)),
+            bytes_left: u64::MAX,
+            unconditional: workload.rate.is_none()
+                && workload.fsync_every.is_none()
+                && workload.think_us.is_none()
+                && workload.bytes_max.is_none()
+                && content_map.is_none(),
+            content_map,
+            free,
+            depth,
+            in_flight: vec![InFlight { start_ns: 0, request: nothing }; depth].into(),
+            requests: Vec::with_capacity(depth),
+            completions: Vec::with_capacity(depth),
+            latencies: LatencyCounts::new(),
+            counters: Arc::default(),
+            writes_unsynced: 0,
+            syncing: None,
+            held_back: None,
+            queue,
+        })
+    }
+
+    /// Counts in these counters, so that a sampler can read them.
+    pub(crate) fn with_counters(self, counters: Arc<ThreadCounters>) -> Self {
+        counters.share(&self.latencies);
+        Self { counters, ..self }
+    }
+
+    /// Runs until `extent` is reached or `stop` is set, and then until every request has completed; counts into `tally`.
+    ///
+    /// # Errors
+    /// If the queue fails, or --verify finds wrong content. Failed requests are counted, not returned.
+    pub(crate) fn run(&mut self, phase: Phase, extent: Extent, stop: &AtomicBool, tally: &mut Tally) -> Result<()> {
+        assert_eq!(self.free.len(), self.depth, "a phase begins with nothing in flight");
+        let syscalls_before = self.queue.syscalls();
+        let begin_ns = self.clock.now_ns();
+        let end_ns = begin_ns + extent.duration_ns;
+        let mut now_ns = begin_ns;
+        self.bytes_left = extent.bytes_max;
+        // When the think time is over.
+        let mut resume_ns = begin_ns;
+        let mut schedule = self.interval_ns.map(|interval_ns| Schedule { begin_ns, interval_ns, started: 0 });
+        let is_time = |now_ns: u64| now_ns < end_ns && !stop.load(Ordering::Relaxed);
+        let mut goes_on = is_time(now_ns);
+        let unconditional = self.unconditional;
+        loop {
+            if goes_on && !self.free.is_empty() && now_ns >= resume_ns {
+                match &mut schedule {
+                    None => self.refill(now_ns),
+                    Some(schedule) => self.refill_due(now_ns, schedule),
+                }
+                goes_on = self.bytes_left > 0;
+            }
+            let busy = self.free.len() < self.depth;
+            if !busy && !goes_on {
+                break;
+            }
+            let begin_next_ns = schedule.as_ref().map_or(resume_ns, Schedule::next_ns);
+            if !busy && (schedule.is_some() || now_ns < resume_ns) {
+                self.clock.idle_until(begin_next_ns.min(end_ns).min(now_ns + IDLE_NS_MAX));
+                now_ns = self.clock.now_ns();
+                goes_on = is_time(now_ns);
+                continue;
+            }
+            if phase == Phase::TimeSubmission && !self.requests.is_empty() {
+                self.submit_timed(tally)?;
+            }
+            // With a rate, waiting would delay requests that become due meanwhile.
+            let min = if schedule.is_some() && goes_on { 0 } else { self.batch };
+            loop {
+                self.queue.turn(&mut self.requests, min, &mut self.completions)?;
+                now_ns = self.clock.now_ns();
+                goes_on = is_time(now_ns);
+                self.note_completions(now_ns, goes_on && unconditional, tally)?;
+                // While completions start new requests themselves, the outer loop has nothing to do.
+                if !(goes_on && unconditional) || phase == Phase::TimeSubmission {
+                    break;
+                }
+            }
+            goes_on = goes_on && self.bytes_left > 0;
+            if let Some(think_ns) = self.think_ns {
+                resume_ns = now_ns.saturating_add(think_ns);
+            }
+        }
+        assert!(self.requests.is_empty() && self.syncing.is_none(), "a phase ends with nothing in flight");
+        self.latencies.move_to(&mut tally.latency);
+        tally.ios = tally.latency.len();
+        tally.window_ns = (begin_ns, now_ns);
+        // Requests due after the byte limit was reached are not late: they were not wanted.
+        let schedule = schedule.filter(|_| self.bytes_left > 0);
+        tally.late = schedule.map_or(0, |schedule| schedule.due(end_ns.min(now_ns)).saturating_sub(schedule.started));
+        tally.syscalls = self.queue.syscalls().zip(syscalls_before).map(|(after, before)| after - before);
+        Ok(())
+    }
+
+    /// The operations that a workload needs of a path.
+    pub(crate) fn required_operations(workload: &Workload) -> Operations {
+        let mut required = Operations::default();
+        if workload.access.reads() {
+            required = required.with(Operations::READ);
+        }
+        if workload.access.writes() {
+            required = required.with(Operations::WRITE);
+        }
+        if workload.fsync_every.is_some() {
+            required = required.with(Operations::FSYNC);
+        }
+        required
+    }
+
+    /// Prepares a request for every free tag; all of them start now.
+    fn refill(&mut self, now_ns: u64) {
+        while !self.free.is_empty() && self.prepare(now_ns) {}
+    }
+
+    /// Prepares the requests that are due, as far as tags are free. Each starts at the time it was due, even if that is
+    /// past.
+    fn refill_due(&mut self, now_ns: u64, schedule: &mut Schedule) {
+        while !self.free.is_empty() && schedule.next_ns() <= now_ns && self.prepare(schedule.next_ns()) {
+            schedule.started += 1;
+        }
+    }
+
+    /// Prepares one request. Returns false if it cannot: no tag is free, no bytes are left, or the request drawn overlaps
+    /// one in flight.
+    #[inline(never)]
+    fn prepare(&mut self, start_ns: u64) -> bool {
+        let Some((tag, buffer)) = self.free.pop() else { return false };
+        if self.fsync_every.is_some_and(|every| self.writes_unsynced >= every) && self.syncing.is_none() {
+            self.requests.push(Request::fsync(tag.into()));
+            self.syncing = Some((tag, buffer));
+            self.writes_unsynced = 0;
+            return true;
+        }
+        let planned = self.held_back.take().unwrap_or_else(|| self.generator.next_request());
+        let Some(bytes_left) = self.bytes_left.checked_sub(planned.block_bytes.into()) else {
+            self.bytes_left = 0;
+            self.free.push((tag, buffer));
+            return false;
+        };
+        let mut buffer = sized(buffer, planned);
+        if let Some(content_map) = &self.content_map
+            && !claim(content_map, planned, &mut buffer)
+        {
+            self.held_back = Some(planned);
+            self.free.push((tag, buffer));
+            return false;
+        }
+        self.bytes_left = bytes_left;
+        self.writes_unsynced += u32::from(!planned.is_read);
+        self.in_flight[tag as usize] = InFlight { start_ns, request: planned };
+        add(&mut self.requests, tag, buffer, planned);
+        true
+    }
+
+    fn submit_timed(&mut self, tally: &mut Tally) -> Result<()> {
+        let before_ns = self.clock.now_ns();
+        let mut waiting = VecDeque::from(std::mem::take(&mut self.requests));
+        self.queue.submit(&mut waiting);
+        self.queue.flush()?;
+        tally.submit.saturating_record(self.clock.now_ns() - before_ns);
+        self.requests = waiting.into();
+        Ok(())
+    }
+
+    /// Counts completions. With `again`, each is replaced by a new request at once.
+    #[inline(always)]
+    fn note_completions(&mut self, now_ns: u64, again: bool, tally: &mut Tally) -> Result<()> {
+        self.counters.add(self.completions.len());
+        while let Some(Completion { tag, result, buffer }) = self.completions.pop() {
+            let tag = tag as u32;
+            let Some(buffer) = buffer else {
+                self.note_sync(result, tally);
+                continue;
+            };
+            debug_assert!(self.free.len() < self.depth, "a completion of tag {tag} with nothing in flight");
+            let begun = &mut self.in_flight[tag as usize];
+            match result {
+                Ok(bytes) => {
+                    self.latencies.record(now_ns - begun.start_ns);
+                    tally.bytes += u64::from(bytes);
+                    tally.short += u64::from(bytes < begun.request.block_bytes);
+                }
+                Err(error) => {
+                    self.counters.uncount();
+                    note_error(begun.request, error, tally);
+                }
+            }
+            if let Some(content_map) = &self.content_map {
+                tally.verified += u64::from(release(content_map, begun.request, result, &buffer)?);
+            }
+            if again {
+                let planned = self.generator.next_request();
+                *begun = InFlight { start_ns: now_ns, request: planned };
+                add(&mut self.requests, tag, sized(buffer, planned), planned);
+            } else {
+                self.free.push((tag, buffer));
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn note_sync(&mut self, result: Result<u32, IoError>, tally: &mut Tally) {
+        self.counters.uncount();
+        match result {
+            Ok(_) => tally.syncs += 1,
+            Err(error) => {
+                tally.errors += 1;
+                tally.first_error.get_or_insert_with(|| format!("fsync: {error}"));
+            }
+        }
+        self.free.extend(self.syncing.take());
+    }
+}
+
+#[cold]
+fn note_error(request: PlannedRequest, error: IoError, tally: &mut Tally) {
+    tally.errors += 1;
+    tally.first_error.get_or_insert_with(|| describe(request, error));
+}
+
+#[inline(always)]
+fn add(requests: &mut Vec<Request>, tag: u32, buffer: Buffer, planned: PlannedRequest) {
+    let PlannedRequest { is_read, offset, .. } = planned;
+    // Each arm pushes its own request. A single push of a request made in two ways would build it in memory and copy it,
+    // and the processor stalls when it reads in wide words what it has just written in narrow ones.
+    if is_read {
+        requests.push(Request::read(tag.into(), offset, buffer));
+    } else {
+        requests.push(Request::write(tag.into(), offset, buffer));
+    }
+}
+
+/// The buffer, as long as the request's block.
+#[inline(always)]
+fn sized(mut buffer: Buffer, planned: PlannedRequest) -> Buffer {
+    let sized = buffer.set_len(planned.block_bytes as usize);
+    debug_assert!(sized.is_ok(), "the pool's buffers hold the largest block");
+    buffer
+}
+
+fn describe(request: PlannedRequest, error: IoError) -> String {
+    let what = if request.is_read { "read" } else { "write" };
+    format!("{what} of {} bytes at offset {}: {error}", request.block_bytes, request.offset)
+}
+
+/// Claims the blocks of a request and fills the buffer of a write. Returns false if one of the blocks is in use.
+fn claim(content_map: &ContentMap, planned: PlannedRequest, buffer: &mut Buffer) -> bool {
+    let bytes = u64::from(planned.block_bytes);
+    if planned.is_read {
+        return content_map.try_begin_read(planned.offset, bytes);
+    }
+    match content_map.try_begin_write(planned.offset, bytes) {
+        None => false,
+        Some(generation) => {
+            content_map.fill(buffer, planned.offset, generation);
+            true
+        }
+    }
+}
+
+/// Checks what was read or records what was written, and releases the blocks. Returns whether content was compared.
+fn release(
+    content_map: &ContentMap,
+    request: PlannedRequest,
+    result: Result<u32, IoError>,
+    buffer: &Buffer,
+) -> Result<bool> {
+    let PlannedRequest { is_read, offset, block_bytes } = request;
+    let whole = result == Ok(block_bytes);
+    if !is_read {
+        content_map.end_write(offset, block_bytes.into(), whole);
+        return Ok(false);
+    }
+    let known = whole && content_map.expected(offset) != Expected::Unwritten;
+    let checked = if whole { content_map.check(buffer, offset) } else { Ok(()) };
+    content_map.end_read(offset, block_bytes.into());
+    checked.map(|()| known).map_err(|mismatch| Error::failed("verify", mismatch.to_string()))
+}
+
+/// When requests are due, with a rate: evenly spaced, regardless of completions.
+struct Schedule {
+    begin_ns: u64,
+    interval_ns: f64,
+    started: u64,
+}
+
+impl Schedule {
+    fn next_ns(&self) -> u64 {
+        // Saturates for a rate close to 0, where the next request is never due.
+        self.begin_ns.saturating_add((self.started as f64 * self.interval_ns) as u64)
+    }
+
+    /// Number of requests due before a time.
+    fn due(&self, before_ns: u64) -> u64 {
+        ((before_ns - self.begin_ns) as f64 / self.interval_ns).ceil() as u64
+    }
+}

@@ -1,0 +1,25 @@
+//! One run: a workload, the engine that drives it through a path, and what the run cost. `iolane run` and studies call it.
+//! It writes no results, knows nothing of studies, and prints nothing.
+#![forbid(unsafe_code)]
+
+pub mod checks;
+mod clock;
+pub mod content;
+mod engine;
+pub mod figures;
+pub mod host;
+pub mod latencies;
+pub mod meters;
+pub mod placement;
+pub mod process;
+pub mod progress;
+pub mod run;
+pub mod scratch;
+pub mod serde_text;
+pub mod span;
+#[cfg(test)]
+mod sysfs_fixture;
+pub mod telemetry;
+pub mod workload;
+
+pub use engine::Tally;

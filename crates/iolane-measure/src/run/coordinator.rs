@@ -1,0 +1,266 @@
+//! Runs one arm: a thread per queue, warm-up, the short phases that prove what the path does, then the measured phase.
+//! This thread coordinates the others and reads telemetry between their phases; it issues no I/O itself.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Instant, SystemTime};
+
+use iolane::{Error, Result};
+
+use super::outcome::RunOutcome;
+use super::phase_barrier::PhaseBarrier;
+use super::plan::{CheckedPlan, RunPlan};
+use super::thread::{RunThread, ThreadOutcome, panicked};
+use crate::clock::{Clock, RealClock, VirtualClock};
+use crate::content::ContentMap;
+use crate::progress::{RunProgress, Sampler, ThreadCounters};
+use crate::span::Span;
+use crate::telemetry::{RunTelemetry, SyscallCounter, Unavailable, Watch};
+
+/// Runs an arm. `stop` ends it early; the outcome then covers the time until it was stopped.
+///
+/// # Errors
+/// `Exhausted` when memory or descriptors run out; `Failed` when a queue fails or --verify finds wrong content. Failed
+/// requests are counted in the outcome.
+pub fn run(checked: &CheckedPlan, stop: &AtomicBool) -> Result<RunOutcome> {
+    run_with_progress(checked, stop, &RunProgress::default())
+}
+
+/// As [`run`], with rate and tail latency shown in `progress` while it runs.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with_progress(checked: &CheckedPlan, stop: &AtomicBool, progress: &RunProgress) -> Result<RunOutcome> {
+    match virtual_clock(checked.plan()) {
+        // I/Os per real second of a simulated device would measure this program's speed.
+        Some(clock) => Ok(RunOutcome { rates: Vec::new(), ..run_on(checked, &clock, stop, &RunProgress::default())? }),
+        None => run_on(checked, &RealClock::new(), stop, progress),
+    }
+}
+
+/// The clock of a simulated target, which is then the only target and has one thread.
+fn virtual_clock(plan: &RunPlan) -> Option<VirtualClock> {
+    let clock = plan.targets.first().and_then(iolane::sim::clock).map(VirtualClock);
+    assert!(clock.is_none() || plan.threads == 1, "a checked plan gives a simulated target one thread");
+    clock
+}
+
+fn run_on<C: Clock>(checked: &CheckedPlan, clock: &C, stop: &AtomicBool, progress: &RunProgress) -> Result<RunOutcome> {
+    let plan = checked.plan();
+    let counters: Vec<Arc<ThreadCounters>> = (0..plan.threads).map(|_| Arc::default()).collect();
+    let content_maps = content_maps(plan)?;
+    let barrier = PhaseBarrier::new(plan.threads);
+    // The kernel patches its code when the first user of a tracepoint comes and when the last one goes. This counter holds
+    // the tracepoint while the threads open and close theirs, so that no code is patched while a thread of the run makes
+    // system calls: QEMU's translator has been seen to run the old code for ever when that happens.
+    let tracepoint = SyscallCounter::open();
+    let mut watch = plan.watched.then(|| Watch::open(&plan.targets, plan.cpus().as_ref()));
+    let (telemetry, span, rates, outcomes) = std::thread::scope(|scope| {
+        let spawned: io::Result<Vec<_>> = (0..plan.threads)
+            .map(|index| {
+                let content_map = content_maps[index % content_maps.len()].clone();
+                let (clock, counters, barrier) = (clock.clone(), counters[index].clone(), &barrier);
+                let thread = RunThread { plan, index, content_map, clock, counters, barrier, stop };
+                std::thread::Builder::new().name(format!("iolane-{index}")).spawn_scoped(scope, || thread.run())
+            })
+            .collect();
+        let threads = spawned.map_err(|error| {
+            barrier.cancel();
+            Error::system("starting a thread", error)
+        })?;
+        let mut sampler = Sampler::new(&counters, progress, Instant::now());
+        barrier.coordinate(&mut sampler, || drop(tracepoint));
+        // Samples of warm-up and short phases are only for display; rates begin with the measured phase.
+        let (begun, mut sampler) = barrier.coordinate(&mut sampler, || {
+            watch.iter_mut().for_each(Watch::begin);
+            let begun = Instant::now();
+            (begun, Sampler::new(&counters, progress, begun))
+        });
+        let (ended, telemetry) = barrier.coordinate(&mut sampler, || (Instant::now(), watch.map(Watch::end)));
+        assert!(begun <= ended, "the monotonic clock does not go back");
+        let telemetry =
+            telemetry.unwrap_or_else(|| RunTelemetry::unavailable(&Unavailable::new("the run was not watched")));
+        let rates = sampler.end(ended);
+        let span = Span { from: begun, to: ended };
+        let joined = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(panicked())));
+        Ok::<_, Error>((telemetry, span, rates, joined.collect::<Result<Vec<_>>>()?))
+    })?;
+    // A thread without an outcome gave way to one with an error, which was returned above.
+    assert!(outcomes.iter().all(Option::is_some), "a thread did not measure though none had failed");
+    let all = outcomes.into_iter().flatten().reduce(merged);
+    let ThreadOutcome { measured, submit, syscall_proof } = all.expect("a checked plan has at least one thread");
+    Ok(RunOutcome {
+        tally: measured,
+        telemetry,
+        rates,
+        span,
+        wall_s: span.seconds(),
+        submit,
+        syscall_proof,
+        capabilities: checked.capabilities().clone(),
+        interrupted: stop.load(Ordering::Relaxed),
+    })
+}
+
+fn merged(mut all: ThreadOutcome, other: ThreadOutcome) -> ThreadOutcome {
+    all.measured.merge(&other.measured);
+    let _ = all.submit.add(&other.submit);
+    all.syscall_proof.merge(other.syscall_proof);
+    all
+}
+
+/// A map of the expected content of each target, in their order; `None` without --verify.
+fn content_maps(plan: &RunPlan) -> Result<Vec<Option<Arc<ContentMap>>>> {
+    let workload = &plan.workload;
+    let map = |target| -> Result<Option<Arc<ContentMap>>> {
+        if !workload.verify {
+            return Ok(None);
+        }
+        let (bytes, unit_bytes) = (plan.region_bytes(target)?, workload.block_sizes.min());
+        let map = match plan.holds_known_content() {
+            true => ContentMap::prefilled(0, bytes, unit_bytes, workload.seed),
+            // A fresh id, so that blocks of an earlier run or repeat do not pass for blocks of this one.
+            false => ContentMap::unwritten(0, bytes, unit_bytes, run_id()),
+        };
+        map.map(|map| Some(Arc::new(map)))
+    };
+    plan.targets.iter().map(map).collect()
+}
+
+/// A number that no other run has.
+fn run_id() -> u64 {
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    since_1970.as_nanos() as u64 ^ u64::from(std::process::id())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use iolane::{IoPath, Pages, Target};
+
+    use super::*;
+    use crate::engine::Tally;
+    use crate::placement::Placement;
+    use crate::workload::Workload;
+
+    /// The tally of one thread on a simulated device where each request takes 100 us, in virtual time.
+    fn simulated(workload: Workload, runtime: Duration) -> Tally {
+        simulated_with("", workload, runtime)
+    }
+
+    fn simulated_with(settings: &str, workload: Workload, runtime: Duration) -> Tally {
+        let plan = RunPlan {
+            path: IoPath::new("sim"),
+            targets: vec![Target::open(format!("sim:16m,latency=100us,jitter=0us,{settings}")).unwrap()],
+            workload,
+            threads: 1,
+            placement: Placement::default(),
+            runtime,
+            warmup: Duration::ZERO,
+            pages: Pages::Base,
+            prefilled: false,
+            watched: true,
+        };
+        run(&plan.check().unwrap(), &AtomicBool::new(false)).unwrap().tally
+    }
+
+    #[test]
+    fn a_thread_ends_with_the_last_block_within_its_byte_limit() {
+        for (bytes_max, depth, ios) in [(4096, 1, 1), (8191, 4, 1), (40_960, 3, 10), (43_000, 32, 10)] {
+            let workload = Workload { bytes_max: Some(bytes_max), depth, ..Workload::default() };
+            assert_eq!(simulated(workload, Duration::from_secs(3600)).ios, ios, "{bytes_max}");
+        }
+    }
+
+    #[test]
+    fn time_ends_a_run_that_does_not_reach_its_byte_limit() {
+        let workload = |bytes_max| Workload { bytes_max, ..Workload::default() };
+        let limited = simulated(workload(Some(1 << 40)), Duration::from_millis(10));
+        assert_eq!(limited.ios, simulated(workload(None), Duration::from_millis(10)).ios);
+    }
+
+    #[test]
+    fn requests_due_after_the_byte_limit_are_not_late() {
+        let workload = Workload { bytes_max: Some(40_960), rate: Some(1e6), ..Workload::default() };
+        let tally = simulated(workload, Duration::from_secs(1));
+        assert_eq!((tally.ios, tally.late), (10, 0));
+    }
+
+    #[test]
+    fn think_time_follows_each_request_and_is_no_latency() {
+        let workload = Workload { think_us: Some(900), ..Workload::default() };
+        let tally = simulated(workload, Duration::from_millis(100));
+        assert!((98..=101).contains(&tally.ios), "{}", tally.ios);
+        assert!(tally.latency.max() < 150_000, "{} ns", tally.latency.max());
+    }
+
+    /// One second of a device that answers in 100 us and stalls once for 100 ms, at the request of that number, counted from
+    /// the beginning of the two short phases.
+    fn with_a_stall(request: u64, workload: Workload) -> Tally {
+        simulated_with(&format!("stall-every={request},stall=100ms"), workload, Duration::from_secs(1))
+    }
+
+    /// A histogram of three digits is exact to a thousandth, and a simulated device completes requests at whole microseconds.
+    #[track_caller]
+    fn assert_percentiles(tally: &Tally, expected: &[(f64, f64)]) {
+        for (percentile, expected_us) in expected {
+            let measured_us = tally.latency.value_at_percentile(*percentile) as f64 / 1e3;
+            let close = (measured_us - expected_us).abs() <= 0.001 * expected_us + 1.0;
+            assert!(close, "p{percentile} is {measured_us} us instead of {expected_us} us");
+        }
+    }
+
+    #[test]
+    fn a_run_has_the_rate_of_each_tenth_of_a_second_of_real_time() {
+        let plan = |path: &str, target: &str| RunPlan {
+            path: IoPath::new(path),
+            targets: vec![Target::open(target).unwrap()],
+            workload: Workload::default(),
+            threads: 1,
+            placement: Placement::default(),
+            runtime: Duration::from_millis(300),
+            warmup: Duration::ZERO,
+            pages: Pages::Base,
+            prefilled: false,
+            watched: true,
+        };
+        let outcome = run(&plan("null", "null").check().unwrap(), &AtomicBool::new(false)).unwrap();
+        let seen: f64 = outcome.rates.iter().map(|rate| rate / 10.0).sum();
+        let done = outcome.tally.ios as f64;
+        // A busy machine may allow fewer samples; together they count at most what was done.
+        assert!(!outcome.rates.is_empty() && seen > 0.0, "{:?}", outcome.rates);
+        assert!(seen < 1.2 * done, "{seen} of {done}");
+        let outcome = run(&plan("sim", "sim:16m,latency=100us").check().unwrap(), &AtomicBool::new(false)).unwrap();
+        assert!(outcome.rates.is_empty());
+    }
+
+    #[test]
+    fn without_a_rate_a_stall_is_one_slow_request_which_the_percentiles_miss() {
+        // 10,000 requests a second, 500 of them in each short phase; the stall keeps 1000 from being made.
+        let closed_loop = with_a_stall(6000, Workload::default());
+        assert_eq!(closed_loop.ios, 9000);
+        assert_percentiles(&closed_loop, &[(50.0, 100.0), (99.9, 100.0), (100.0, 100_100.0)]);
+        // Paced as with the rate below, but each waits for the one before it: 100 are never made.
+        let paced = with_a_stall(600, Workload { think_us: Some(900), ..Workload::default() });
+        assert_eq!(paced.ios, 900);
+        assert_percentiles(&paced, &[(50.0, 100.0), (99.0, 100.0), (100.0, 100_100.0)]);
+    }
+
+    #[test]
+    fn with_a_rate_a_stall_counts_for_every_request_that_was_due_meanwhile() {
+        // One each millisecond: the first to meet the stall takes 100.1 ms, the next 99.1, the hundredth 1.1. So ten of
+        // the thousand take longer than p99, which is the eleventh's 90.1 ms.
+        let rate = |depth| Workload { rate: Some(1000.0), depth, ..Workload::default() };
+        let deep = with_a_stall(600, rate(128));
+        assert_eq!((deep.ios, deep.late), (1000, 0));
+        let expected = [(50.0, 100.0), (90.0, 100.0), (90.1, 1100.0), (95.0, 50_100.0), (99.0, 90_100.0)];
+        assert_percentiles(&deep, &expected);
+        assert_percentiles(&deep, &[(100.0, 100_100.0)]);
+        // At depth 1 each then waits for those before it as well, 100 us for each: the eleventh for ten.
+        let alone = with_a_stall(600, rate(1));
+        assert_eq!((alone.ios, alone.late), (1000, 0));
+        assert_percentiles(&alone, &[(50.0, 100.0), (99.0, 91_100.0), (100.0, 100_100.0)]);
+    }
+}

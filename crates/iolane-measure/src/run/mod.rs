@@ -1,0 +1,12 @@
+//! One run of one arm: [`RunPlan`] describes it, [`CheckedPlan`] proves that it can be run, [`run`](run()) runs it, and
+//! [`RunOutcome`] holds what it measured. `iolane run` and studies call it; nothing here prints or writes results.
+
+mod coordinator;
+mod outcome;
+mod phase_barrier;
+mod plan;
+mod thread;
+
+pub use coordinator::{run, run_with_progress};
+pub use outcome::{RunOutcome, SyscallProof};
+pub use plan::{CheckedPlan, Probes, RunPlan};

@@ -1,0 +1,302 @@
+//! What one run does, and the proof that it can be done: `RunPlan` is what a caller asks for, `CheckedPlan` what the run
+//! takes. Commands and studies check their plans here; nothing here opens a queue that outlives the check.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use iolane::capability::check_depth;
+use iolane::units::{Bytes, CpuList};
+use iolane::{Capabilities, Error, IoPath, Operations, Pages, Result, Target, TargetKind};
+
+use crate::clock::RealClock;
+use crate::engine::Engine;
+use crate::placement::Placement;
+use crate::telemetry::{Reading, Unavailable};
+use crate::workload::{ThreadShare, Workload};
+
+/// One arm: path, targets, workload, threads and lengths. [`check`](Self::check) makes it runnable.
+#[derive(Debug, Clone)]
+pub struct RunPlan {
+    pub path: IoPath,
+    /// Thread `i` uses target `i` modulo the number of targets.
+    pub targets: Vec<Target>,
+    pub workload: Workload,
+    /// Threads, each with a queue of its own; at least one per target.
+    pub threads: usize,
+    pub placement: Placement,
+    /// Length of the measured phase.
+    pub runtime: Duration,
+    /// Length of the load that precedes it and is not measured.
+    pub warmup: Duration,
+    /// Page size of the buffers.
+    pub pages: Pages,
+    /// Whether the targets hold generation 0 of the workload's seed, as a scratch file does.
+    pub prefilled: bool,
+    /// Whether telemetry is read around the measured phase. Without it a run shows what reading telemetry costs.
+    pub watched: bool,
+}
+
+/// A plan that was checked against its path and its targets, with the capabilities found. Only
+/// [`RunPlan::check`] and [`RunPlan::check_with`] make one.
+#[derive(Debug, Clone)]
+pub struct CheckedPlan {
+    plan: RunPlan,
+    /// Of the path on the first target.
+    capabilities: Capabilities,
+}
+
+/// Results of probing, so that plans which share a path and targets probe each pair once: probing io_uring sets up a
+/// ring. Targets are known by their names, which must therefore be distinct.
+#[derive(Debug, Default)]
+pub struct Probes {
+    capabilities: HashMap<(IoPath, String), Capabilities>,
+}
+
+impl Probes {
+    /// What a path can do on a target.
+    ///
+    /// # Errors
+    /// As [`iolane::probe`]. Failures are not remembered.
+    pub fn probe(&mut self, path: &IoPath, target: &Target) -> Result<Capabilities> {
+        let key = (path.clone(), target.name().to_owned());
+        if let Some(known) = self.capabilities.get(&key) {
+            return Ok(known.clone());
+        }
+        let capabilities = iolane::probe(path, target)?;
+        self.capabilities.insert(key, capabilities.clone());
+        Ok(capabilities)
+    }
+}
+
+impl CheckedPlan {
+    pub fn plan(&self) -> &RunPlan {
+        &self.plan
+    }
+
+    /// What the path can do on the first target.
+    pub fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    /// The same plan with another length of the measured phase, the only part that no check depends on.
+    #[must_use]
+    pub fn with_runtime(mut self, runtime: Duration) -> Self {
+        self.plan.runtime = runtime;
+        self
+    }
+}
+
+impl RunPlan {
+    /// Checks everything that can be known before the run, on every target.
+    ///
+    /// # Errors
+    /// `Usage` for a workload that is contradictory or does not fit a target, `Unavailable` if the path cannot be used on
+    /// one of them.
+    pub fn check(self) -> Result<CheckedPlan> {
+        self.check_with(&mut Probes::default())
+    }
+
+    /// As [`check`](Self::check), with the results of earlier probes.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    pub fn check_with(self, probes: &mut Probes) -> Result<CheckedPlan> {
+        self.workload.validate()?;
+        iolane::interface_of(&self.path)?.validate(&self.path)?;
+        self.check_verify()?;
+        self.check_threads()?;
+        let mut first = None;
+        for target in &self.targets {
+            self.check_target(target)?;
+            let capabilities = probes.probe(&self.path, target)?;
+            self.check_capabilities(target, &capabilities)?;
+            first.get_or_insert(capabilities);
+        }
+        let capabilities = first.ok_or_else(|| Error::usage("run", "there is no target"))?;
+        Ok(CheckedPlan { plan: self, capabilities })
+    }
+
+    /// Whether its time is the machine's, and otherwise why not: telemetry and meters have no meaning in virtual time.
+    ///
+    /// # Errors
+    /// If a target is simulated.
+    pub fn keeps_real_time(&self) -> Reading<()> {
+        match self.targets.iter().any(|target| target.kind() == TargetKind::Sim) {
+            false => Ok(()),
+            true => Err(Unavailable::new("the target is simulated and runs in virtual time")),
+        }
+    }
+
+    fn check_target(&self, target: &Target) -> Result<()> {
+        let bytes = self.region_bytes(target)?;
+        self.workload.block_sizes.check(target.name(), target.block_bytes(), bytes)?;
+        if self.workload.access.writes() && !target.writable() {
+            return Err(Error::usage(
+                format!("--rw {} on {}", self.workload.access, target.name()),
+                "the target was opened for reading",
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_capabilities(&self, target: &Target, capabilities: &Capabilities) -> Result<()> {
+        let missing = Engine::<RealClock>::required_operations(&self.workload).without(capabilities.operations);
+        if missing != Operations::default() {
+            return Err(Error::usage(
+                format!("{} on {}", self.path, target.name()),
+                format!("this path does not support {missing}"),
+            )
+            .remedy("choose another path or workload"));
+        }
+        let request_bytes_max = capabilities.request_bytes_max.unwrap_or(u64::MAX);
+        if u64::from(self.workload.block_sizes.max()) > request_bytes_max {
+            let what = format!("{} on {} with blocks of {}", self.path, target.name(), self.workload.block_sizes);
+            let cause = format!("a request on this path moves at most {request_bytes_max} bytes here");
+            return Err(Error::unavailable(what, cause).remedy("use smaller blocks, or another path"));
+        }
+        check_depth(&self.path, self.workload.depth, capabilities.depth_max)
+    }
+
+    fn check_threads(&self) -> Result<()> {
+        if self.threads == 0 {
+            return Err(Error::usage("--threads 0", "a run needs at least one thread"));
+        }
+        if self.targets.len() > self.threads {
+            let cause = format!("{} targets need a thread each", self.targets.len());
+            return Err(Error::usage(format!("--threads {}", self.threads), cause)
+                .remedy(format!("use --threads {} or more", self.targets.len())));
+        }
+        if self.keeps_real_time().is_err() && (self.targets.len(), self.threads) != (1, 1) {
+            return Err(Error::usage("a simulated target", "its virtual time belongs to one thread")
+                .remedy("use one target and --threads 1"));
+        }
+        Ok(())
+    }
+
+    /// Refuses a --verify that would compare nothing and still report success.
+    fn check_verify(&self) -> Result<()> {
+        let access = self.workload.access;
+        let refuse =
+            |cause: &str, remedy: &str| Err(Error::usage(format!("--verify with --rw {access}"), cause).remedy(remedy));
+        match (self.workload.verify, access.reads(), access.writes()) {
+            (false, ..) | (true, true, true) => Ok(()),
+            (true, false, _) => refuse("nothing is read back", "read as well (--rw rw or randrw)"),
+            (true, true, false) if self.holds_known_content() => Ok(()),
+            (true, true, false) => refuse(
+                "the expected content of the target is unknown",
+                "write as well (--rw randrw), or leave --target out and use blocks of 512 bytes or a multiple",
+            ),
+        }
+    }
+
+    /// Whether the targets hold the content of a scratch file, in units that the blocks are made of, and keep it.
+    pub(super) fn holds_known_content(&self) -> bool {
+        let sectors = self.workload.block_sizes.min().is_multiple_of(512);
+        self.prefilled && sectors && !self.workload.access.writes()
+    }
+
+    /// Bytes of a target that are used, from its start.
+    pub(super) fn region_bytes(&self, target: &Target) -> Result<u64> {
+        match self.workload.size {
+            Some(size) if size > target.bytes() => Err(Error::usage(
+                format!("--size {}", Bytes(size)),
+                format!("{} has {}", target.name(), Bytes(target.bytes())),
+            )
+            .remedy("use a smaller --size, or leave it out to use the whole target")),
+            size => Ok(size.unwrap_or(target.bytes())),
+        }
+    }
+
+    /// The CPUs of its threads and of the submission threads of its path; `None` where the scheduler chooses.
+    pub(super) fn cpus(&self) -> Option<CpuList> {
+        let sqpoll_cpus = self.placement.sqpoll_cpus.as_ref().filter(|_| self.path.polls_submissions());
+        let lists = [Some(self.placement.cpus.as_ref()?), sqpoll_cpus];
+        Some(lists.into_iter().flatten().flat_map(|list| list.cpus()).copied().collect())
+    }
+
+    pub(super) fn target_of(&self, thread: usize) -> &Target {
+        &self.targets[thread % self.targets.len()]
+    }
+
+    /// Which share of its target a thread has.
+    pub(super) fn share(&self, thread: usize) -> ThreadShare {
+        assert!(thread < self.threads, "thread {thread} of {}", self.threads);
+        let targets = self.targets.len();
+        let on_this_target = (self.threads - thread % targets).div_ceil(targets);
+        ThreadShare { index: (thread / targets) as u32, count: on_this_target as u32 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::Access;
+
+    fn plan(path: &str, targets: &[&str]) -> RunPlan {
+        RunPlan {
+            path: IoPath::new(path),
+            targets: targets.iter().map(|target| Target::open(target).unwrap()).collect(),
+            workload: Workload::default(),
+            threads: targets.len(),
+            placement: Placement::default(),
+            runtime: Duration::from_secs(1),
+            warmup: Duration::ZERO,
+            pages: Pages::Base,
+            prefilled: false,
+            watched: true,
+        }
+    }
+
+    #[track_caller]
+    fn refused(plan: RunPlan) -> String {
+        plan.check().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn plans_on_the_same_path_and_target_probe_it_once() {
+        let mut probes = Probes::default();
+        for depth in [1, 2, 4] {
+            let workload = Workload { depth, ..Workload::default() };
+            let checked = RunPlan { workload, ..plan("null", &["null"]) }.check_with(&mut probes).unwrap();
+            assert_eq!(checked.plan().workload.depth, depth);
+            assert_eq!(probes.capabilities.len(), 1);
+        }
+        assert!(plan("sim", &["null"]).check_with(&mut probes).is_err());
+        assert_eq!(probes.capabilities.len(), 1, "a failure was remembered");
+    }
+
+    #[test]
+    fn another_runtime_leaves_a_plan_checked_and_otherwise_unchanged() {
+        let checked = plan("null", &["null"]).check().unwrap();
+        let longer = checked.clone().with_runtime(Duration::from_secs(9));
+        assert_eq!(longer.plan().runtime, Duration::from_secs(9));
+        let back = longer.with_runtime(checked.plan().runtime);
+        assert_eq!(format!("{back:?}"), format!("{checked:?}"));
+    }
+
+    #[test]
+    fn threads_must_fit_the_targets() {
+        assert!(refused(plan("null", &[])).contains("at least one thread"));
+        let two = RunPlan { threads: 1, ..plan("null", &["null", "null"]) };
+        assert!(refused(two).contains("use --threads 2 or more"));
+        let simulated = RunPlan { threads: 2, ..plan("sim", &["sim:16m"]) };
+        assert!(refused(simulated).contains("use one target and --threads 1"));
+    }
+
+    #[test]
+    fn a_verify_that_would_compare_nothing_is_refused() {
+        let verify = |access| {
+            let workload = Workload { access, verify: true, ..Workload::default() };
+            refused(RunPlan { workload, ..plan("sim", &["sim:16m"]) })
+        };
+        assert!(verify(Access::RandWrite).contains("nothing is read back"));
+        assert!(verify(Access::RandRead).contains("the expected content of the target is unknown"));
+    }
+
+    #[test]
+    fn threads_on_one_target_share_it_completely() {
+        let plan = RunPlan { threads: 5, ..plan("null", &["null", "null"]) };
+        let shares: Vec<(u32, u32)> = (0..5).map(|thread| plan.share(thread)).map(|s| (s.index, s.count)).collect();
+        assert_eq!(shares, [(0, 3), (0, 2), (1, 3), (1, 2), (2, 3)]);
+    }
+}

@@ -1,0 +1,169 @@
+//! What one thread of a run does between the barriers: it opens its queue, warms up, runs the two short phases that prove
+//! system calls and submission time, then the measured phase. `run` starts it.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use iolane::units::CpuList;
+use iolane::{Error, Pool, QueueConfig, Result};
+use rand_core::Rng;
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use super::outcome::SyscallProof;
+use super::phase_barrier::PhaseBarrier;
+use super::plan::RunPlan;
+use crate::clock::Clock;
+use crate::content::ContentMap;
+use crate::engine::{Engine, Extent, Phase, Tally};
+use crate::progress::ThreadCounters;
+use crate::telemetry::{Reading, SyscallCounter, Unavailable};
+use crate::workload::{RequestGenerator, random_stream};
+
+/// Length of each short phase, in nanoseconds: enough for some thousand requests, little compared with any run.
+const SHORT_PHASE_NS: u64 = 50_000_000;
+
+/// What one thread measured.
+pub(super) struct ThreadOutcome {
+    pub(super) measured: Tally,
+    pub(super) submit: Histogram<u64>,
+    pub(super) syscall_proof: SyscallProof,
+}
+
+/// One thread of a run.
+pub(super) struct RunThread<'a, C> {
+    pub(super) plan: &'a RunPlan,
+    pub(super) index: usize,
+    /// What the blocks of its target should hold; `None` without --verify.
+    pub(super) content_map: Option<Arc<ContentMap>>,
+    pub(super) clock: C,
+    pub(super) counters: Arc<ThreadCounters>,
+    pub(super) barrier: &'a PhaseBarrier,
+    pub(super) stop: &'a AtomicBool,
+}
+
+impl<C: Clock> RunThread<'_, C> {
+    /// Runs to the end. `None` if it did not measure because another thread had failed.
+    pub(super) fn run(self) -> Result<Option<ThreadOutcome>> {
+        let (plan, barrier, stop) = (self.plan, self.barrier, self.stop);
+        let prepared = without_panic(|| self.prepare());
+        let mut all_ready = barrier.wait(prepared.is_err());
+        let prepared = prepared.and_then(|(mut engine, proof)| {
+            let extent = Extent::of(SHORT_PHASE_NS);
+            let submit =
+                all_ready.then(|| without_panic(|| run_phase(&mut engine, Phase::TimeSubmission, extent, stop)));
+            // The tally of the measured phase is allocated here, before the counters around that phase are read.
+            Ok((engine, proof, submit.transpose()?.map(|tally| tally.submit), Tally::new()))
+        });
+        all_ready &= barrier.wait(prepared.is_err());
+        let measured = prepared.map(|(mut engine, proof, submit, mut tally)| {
+            // Neither warm-up nor the short phases count towards the bytes that the workload may move.
+            let bytes_max = plan.workload.bytes_max.unwrap_or(u64::MAX);
+            let extent = Extent { duration_ns: nanoseconds(plan.runtime), bytes_max };
+            let measured = all_ready
+                .then(|| without_panic(|| engine.run(Phase::Measure, extent, stop, &mut tally).map(|()| tally)));
+            (engine, measured, submit, proof)
+        });
+        barrier.wait(false);
+        // The queue closes only now: its kernel threads have been counted.
+        let (_engine, measured, submit, syscall_proof) = measured?;
+        let Some((measured, submit)) = measured.zip(submit) else { return Ok(None) };
+        Ok(Some(ThreadOutcome { measured: measured?, submit, syscall_proof }))
+    }
+
+    /// Opens the queue, warms up, and runs the short phase that counts the system calls of the path.
+    fn prepare(self) -> Result<(Engine<C>, SyscallProof)> {
+        let plan = self.plan;
+        if let Some(cpu) = nth(plan.placement.cpus.as_ref(), self.index) {
+            pin(cpu)?;
+        }
+        // Opened before the queue, since it counts the threads that are made after it. An open counter slows every system
+        // call on the machine, so it is closed before anything is measured.
+        let counter = SyscallCounter::open();
+        let target = plan.target_of(self.index);
+        let workload = &plan.workload;
+        let share = plan.share(self.index);
+        let pool = Pool::new(workload.depth as usize, workload.block_sizes.max() as usize, plan.pages)?;
+        if workload.access.writes() && self.content_map.is_none() {
+            fill_with_noise(&pool, workload.seed);
+        }
+        let sqpoll_cpu = nth(plan.placement.sqpoll_cpus.as_ref(), self.index);
+        let config = QueueConfig::new(workload.depth).pool(&pool).sqpoll_cpu(sqpoll_cpu);
+        let queue = iolane::open_queue(&plan.path, target, &config)?;
+        let generator = RequestGenerator::new(workload, 0, plan.region_bytes(target)?, share)?;
+        let engine = Engine::new(queue, self.clock, workload, generator, self.content_map, &pool, plan.threads)?;
+        let mut engine = engine.with_counters(self.counters);
+        run_phase(&mut engine, Phase::Measure, Extent::of(nanoseconds(plan.warmup)), self.stop)?;
+        let proof = prove_syscalls(&mut engine, counter, self.stop)?;
+        Ok((engine, proof))
+    }
+}
+
+/// A bug in one thread must not leave the others waiting for it.
+fn without_panic<T>(run: impl FnOnce() -> Result<T>) -> Result<T> {
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+    caught.unwrap_or_else(|_| Err(panicked()))
+}
+
+pub(super) fn panicked() -> Error {
+    Error::failed("a thread of the run", "it panicked, which is a bug in iolane")
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    duration.as_nanos().try_into().unwrap_or(u64::MAX / 2)
+}
+
+fn run_phase<C: Clock>(engine: &mut Engine<C>, phase: Phase, extent: Extent, stop: &AtomicBool) -> Result<Tally> {
+    let mut tally = Tally::new();
+    engine.run(phase, extent, stop, &mut tally)?;
+    Ok(tally)
+}
+
+/// Runs a short phase in which both the queue and the kernel count system calls.
+fn prove_syscalls<C: Clock>(
+    engine: &mut Engine<C>,
+    counter: Reading<SyscallCounter>,
+    stop: &AtomicBool,
+) -> Result<SyscallProof> {
+    let mut tally = Tally::new();
+    let mut counter = counter.and_then(|mut counter| counter.start().map(|()| counter));
+    engine.run(Phase::Measure, Extent::of(SHORT_PHASE_NS), stop, &mut tally)?;
+    let counted = counter.as_mut().map_err(|unavailable| unavailable.clone()).and_then(SyscallCounter::stop);
+    let kernel = match (counted, tally.syscalls) {
+        // Each I/O of a path that cannot count its own calls takes at least one, made by threads of its library.
+        (Ok(counted), None) if counted < tally.ios => {
+            Err(Unavailable::new("the library's threads were started before the counter was opened"))
+        }
+        (counted, _) => counted,
+    };
+    Ok(SyscallProof { ios: tally.ios, engine: tally.syscalls, kernel })
+}
+
+fn nth(cpus: Option<&CpuList>, thread: usize) -> Option<u32> {
+    let cpus = cpus?.cpus();
+    cpus.get(thread % cpus.len().max(1)).copied()
+}
+
+fn pin(cpu: u32) -> Result<()> {
+    let mut set = CpuSet::new();
+    if (cpu as usize) < CpuSet::MAX_CPU {
+        set.set(cpu as usize);
+    }
+    sched_setaffinity(None, &set).map_err(|errno| {
+        Error::usage(
+            format!("--cpus {cpu}"),
+            format!("this process may not run there: {}", iolane::error::describe(&errno.into())),
+        )
+        .remedy("see /sys/devices/system/cpu/online and the cpuset of the process")
+    })
+}
+
+/// Data that neither a drive nor a file system can compress or deduplicate.
+fn fill_with_noise(pool: &Pool, seed: u64) {
+    let mut random = random_stream(seed ^ 0x006e_6f69_7365, 0);
+    let mut buffers: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
+    for buffer in &mut buffers {
+        random.fill_bytes(buffer);
+    }
+}

@@ -1,0 +1,145 @@
+//! The scratch file that runs and studies use when no target is named. It is fully written, so that reads reach the device,
+//! and it has no name, so that nothing is left behind however the program ends.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use iolane::units::Bytes;
+use iolane::{Error, Pages, Pool, Result, Target};
+use rustix::fs::{CWD, FallocateFlags, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::content;
+
+/// A file without a name, gone when this and the targets opened on it are dropped.
+#[derive(Debug)]
+pub struct Scratch {
+    fd: OwnedFd,
+    folder: String,
+    bytes: u64,
+}
+
+/// Bytes per write while the file is filled.
+const CHUNK_BYTES: usize = 1 << 20;
+
+impl Scratch {
+    /// Makes a scratch file of `bytes` bytes in `folder` and fills it with content that `--verify` recognises (generation 0
+    /// of run `seed`). Calls `progress` with the bytes written so far.
+    ///
+    /// # Errors
+    /// `Exhausted` if the disk is full, `Unavailable` if the folder cannot be written, `Failed` if `stop` was set.
+    pub fn create(
+        folder: &Path,
+        bytes: u64,
+        seed: u64,
+        stop: &AtomicBool,
+        mut progress: impl FnMut(u64),
+    ) -> Result<Self> {
+        let shown = folder.display().to_string();
+        let what = format!("scratch file of {} in {shown}", Bytes(bytes));
+        let failed = |errno: Errno| match errno {
+            Errno::NOSPC | Errno::DQUOT => {
+                Error::exhausted(&what, "the disk is full").remedy("use --size to make it smaller, or name a target")
+            }
+            Errno::FBIG => Error::exhausted(&what, "the file system does not support files of this size")
+                .remedy("use --size to make it smaller"),
+            Errno::ROFS | Errno::ACCESS | Errno::PERM | Errno::NOENT => {
+                Error::unavailable(&what, iolane::error::describe(&errno.into()))
+                    .remedy("run in a folder you may write, or name a target")
+            }
+            errno => Error::system(&what, errno),
+        };
+        let fd = nameless_file(folder).map_err(failed)?;
+        // Allocates the whole file first, where the file system can, so that a full disk is found before anything is written.
+        match rustix::fs::fallocate(&fd, FallocateFlags::empty(), 0, bytes) {
+            Ok(()) | Err(Errno::OPNOTSUPP) => {}
+            // The size exceeds a signed number of 64 bits.
+            Err(Errno::INVAL) => return Err(failed(Errno::FBIG)),
+            Err(errno) => return Err(failed(errno)),
+        }
+        let pool = Pool::new(1, CHUNK_BYTES, Pages::Base)?;
+        let mut chunk = pool.take().ok_or_else(|| Error::failed(&what, "its buffer is in use"))?;
+        let mut written = 0;
+        while written < bytes {
+            if stop.load(Ordering::Relaxed) {
+                return Err(Error::failed(&what, "interrupted"));
+            }
+            chunk.set_len((bytes - written).min(CHUNK_BYTES as u64) as usize)?;
+            content::fill(&mut chunk, written, content::PREFILL, seed);
+            written += rustix::io::retry_on_intr(|| rustix::io::pwrite(&fd, &chunk, written)).map_err(failed)? as u64;
+            progress(written);
+        }
+        rustix::fs::fsync(&fd).map_err(failed)?;
+        // Drops the data from the page cache, so that reads reach the device.
+        let _ = rustix::fs::fadvise(&fd, 0, None, rustix::fs::Advice::DontNeed);
+        Ok(Self { fd, folder: shown, bytes })
+    }
+
+    /// Opens it as a target.
+    ///
+    /// # Errors
+    /// As [`iolane::TargetOptions::open`].
+    pub fn open(&self, write: bool, direct: bool) -> Result<Target> {
+        let path = format!("/proc/self/fd/{}", self.fd.as_raw_fd());
+        Target::options().write(write).direct(direct).called(format!("scratch file in {}", self.folder)).open(path)
+    }
+
+    /// Its size in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+/// Opens a file without a name (open(2), O_TMPFILE). Where the file system has none, makes a file and unlinks it at once.
+fn nameless_file(folder: &Path) -> Result<OwnedFd, Errno> {
+    let mode = Mode::RUSR | Mode::WUSR;
+    match rustix::fs::open(folder, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, mode) {
+        Err(Errno::OPNOTSUPP | Errno::ISDIR) => {}
+        opened => return opened,
+    }
+    let name = folder.join(format!(".iolane-scratch-{}", std::process::id()));
+    let fd = rustix::fs::openat(CWD, &name, OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC, mode)?;
+    rustix::fs::unlink(&name)?;
+    Ok(fd)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn never() -> AtomicBool {
+        AtomicBool::new(false)
+    }
+
+    #[test]
+    fn a_scratch_file_leaves_no_name_and_can_be_opened_more_than_once() {
+        let folder = std::env::temp_dir().join(format!("iolane-scratch-test-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let scratch = Scratch::create(&folder, 3 << 20, 1, &never(), |_| {}).unwrap();
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
+        let (one, two) = (scratch.open(false, false).unwrap(), scratch.open(true, false).unwrap());
+        assert_eq!((one.bytes(), two.writable()), (3 << 20, true));
+        std::fs::remove_dir(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_size_no_disk_has_is_refused_before_anything_is_written() {
+        let mut written = 0;
+        let error = Scratch::create(&std::env::temp_dir(), 1 << 55, 1, &never(), |bytes| written = bytes).unwrap_err();
+        assert_eq!(written, 0, "{error}");
+    }
+
+    #[test]
+    fn an_interrupt_stops_the_filling() {
+        let error = Scratch::create(&std::env::temp_dir(), 1 << 20, 1, &AtomicBool::new(true), |_| {}).unwrap_err();
+        assert!(error.to_string().contains("interrupted"), "{error}");
+    }
+
+    #[test]
+    fn a_missing_folder_is_named() {
+        let error =
+            Scratch::create(Path::new("/no/such/folder"), 1 << 20, 1, &never(), |_| {}).unwrap_err().to_string();
+        assert!(error.contains("/no/such/folder") && error.contains("name a target"), "{error}");
+    }
+}

@@ -1,0 +1,236 @@
+//! `Workload`: what a run asks of a target, from a command line or a plan, and the rules its options keep.
+
+use iolane::units::Bytes;
+use iolane::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+use super::access::Access;
+use super::block_sizes::BlockSizes;
+use super::offset_pattern::OffsetPattern;
+use crate::content;
+
+/// The load on a target. Plain data; [`validate`](Self::validate) checks that it is consistent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Workload {
+    /// Reads, writes or both, in sequence or at random (`--rw`).
+    #[serde(with = "crate::serde_text")]
+    pub access: Access,
+    /// Percentage of reads where both occur, 0 to 100 (`--read-percent`); 50 if not given.
+    pub read_percent: Option<u8>,
+    /// Sizes of the blocks (`--bs`).
+    #[serde(with = "crate::serde_text")]
+    pub block_sizes: BlockSizes,
+    /// Distribution of random offsets (`--offsets`).
+    #[serde(with = "crate::serde_text")]
+    pub offsets: OffsetPattern,
+    /// Requests in flight on each queue (`--depth`).
+    pub depth: u32,
+    /// Requests per submission (`--batch`); the engine's choice if not given.
+    pub batch: Option<u32>,
+    /// Writes between two fsyncs of a thread (`--fsync`); no fsync if not given.
+    pub fsync_every: Option<u32>,
+    /// Requests per second over all threads (`--rate`); no limit if not given.
+    pub rate: Option<f64>,
+    /// Microseconds between the completion of a request and the start of the next, at depth 1 (fio's `thinktime`).
+    pub think_us: Option<u64>,
+    /// Whether written blocks encode their own offset and every read is checked (`--verify`).
+    pub verify: bool,
+    /// Bytes of the target that are used, from its start (`--size`); the whole target if not given.
+    pub size: Option<u64>,
+    /// Bytes after which a thread ends before its time; no limit if not given.
+    pub bytes_max: Option<u64>,
+    /// Seed of every random choice (`--seed`).
+    pub seed: u64,
+}
+
+impl Default for Workload {
+    /// Random reads of 4 KiB, one at a time.
+    fn default() -> Self {
+        Self {
+            access: Access::RandRead,
+            read_percent: None,
+            block_sizes: BlockSizes::fixed(4096).expect("4096 is between 1 and 2^30"),
+            offsets: OffsetPattern::UNIFORM,
+            depth: 1,
+            batch: None,
+            fsync_every: None,
+            rate: None,
+            think_us: None,
+            verify: false,
+            size: None,
+            bytes_max: None,
+            seed: 1,
+        }
+    }
+}
+
+impl Workload {
+    pub fn read_percent(&self) -> u8 {
+        match (self.access.reads(), self.access.writes()) {
+            (true, true) => self.read_percent.unwrap_or(50),
+            (true, false) => 100,
+            _ => 0,
+        }
+    }
+
+    /// Checks what does not depend on a target; [`BlockSizes::check`] checks the rest.
+    ///
+    /// # Errors
+    /// `Usage` naming the first option that is invalid or contradicts another.
+    pub fn validate(&self) -> Result<()> {
+        self.validate_access()?;
+        self.validate_pace()?;
+        self.validate_space()
+    }
+
+    fn validate_access(&self) -> Result<()> {
+        let access = self.access;
+        match self.read_percent {
+            Some(percent @ 101..) => {
+                return Err(Error::usage(format!("--read-percent {percent}"), "a percentage is at most 100"));
+            }
+            Some(percent) if !access.is_mixed() => {
+                let what = format!("--read-percent {percent} with --rw {access}");
+                return Err(Error::usage(what, "there is no mix of reads and writes").remedy("use --rw rw or randrw"));
+            }
+            _ => {}
+        }
+        match self.fsync_every {
+            Some(0) => {
+                Err(Error::usage("--fsync 0", "the number of writes is at least 1").remedy("leave it out for no fsync"))
+            }
+            Some(every) if !access.writes() => {
+                Err(Error::usage(format!("--fsync {every} with --rw {access}"), "nothing is written"))
+            }
+            _ if !access.is_random() && self.offsets != OffsetPattern::UNIFORM => Err(Error::usage(
+                format!("--offsets {} with --rw {access}", self.offsets),
+                "the offsets are sequential",
+            )
+            .remedy(format!("use --rw rand{access}"))),
+            _ => Ok(()),
+        }
+    }
+
+    fn validate_pace(&self) -> Result<()> {
+        let depth = self.depth;
+        if depth == 0 {
+            return Err(Error::usage("--depth 0", "depth is at least 1"));
+        }
+        match self.batch {
+            Some(0) => return Err(Error::usage("--batch 0", "a batch has at least 1 request")),
+            Some(batch) if batch > depth => {
+                return Err(Error::usage(
+                    format!("--batch {batch} with --depth {depth}"),
+                    "a batch cannot hold more requests than are in flight",
+                )
+                .remedy(format!("use --batch {depth} or less, or a larger --depth")));
+            }
+            _ => {}
+        }
+        if let Some(think_us) = self.think_us {
+            let what = |with: String| format!("a think time of {think_us} us with {with}");
+            match self.rate {
+                Some(rate) => {
+                    return Err(Error::usage(what(format!("--rate {rate}")), "both decide when requests start"));
+                }
+                None if depth > 1 => {
+                    let cause = "a think time needs one request in flight";
+                    return Err(Error::usage(what(format!("--depth {depth}")), cause).remedy("use --depth 1"));
+                }
+                None => {}
+            }
+        }
+        match self.rate {
+            Some(rate) if !(rate > 0.0 && rate.is_finite()) => {
+                Err(Error::usage(format!("--rate {rate}"), "a rate is above 0 I/Os per second")
+                    .remedy("leave it out for no limit"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn validate_space(&self) -> Result<()> {
+        let (sizes, min, max) = (&self.block_sizes, self.block_sizes.min(), self.block_sizes.max());
+        if let Some(size) = self.size.filter(|size| *size < u64::from(max)) {
+            return Err(Error::usage(
+                format!("--size {} with --bs {sizes}", Bytes(size)),
+                format!("smaller than a block of {}", Bytes(max.into())),
+            ));
+        }
+        if let Some(bytes_max) = self.bytes_max.filter(|bytes_max| *bytes_max < u64::from(max)) {
+            return Err(Error::usage(
+                format!("{} for each thread with --bs {sizes}", Bytes(bytes_max)),
+                format!("smaller than a block of {}", Bytes(max.into())),
+            ));
+        }
+        let what = || format!("--verify with --bs {sizes}");
+        if self.verify && (min as usize) < content::UNIT_BYTES_MIN {
+            let cause = format!("a block needs at least {} bytes for its header", content::UNIT_BYTES_MIN);
+            return Err(Error::usage(what(), cause));
+        }
+        match sizes.not_multiple_of(min).filter(|_| self.verify) {
+            Some(odd) => Err(Error::usage(what(), format!("{odd} is not a multiple of the smallest size, {min}"))
+                .remedy("blocks that overlap in part cannot be verified; use multiples of the smallest")),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_workload_is_valid_and_a_mix_is_half_reads() {
+        assert!(Workload::default().validate().is_ok());
+        let percent = |access| Workload { access, ..Workload::default() }.read_percent();
+        assert_eq!((percent(Access::Rw), percent(Access::RandRead), percent(Access::Write)), (50, 100, 0));
+    }
+
+    #[test]
+    fn each_invalid_option_is_refused_by_name() {
+        let base = Workload::default;
+        let split: BlockSizes = "4k/50:6k/50".parse().unwrap();
+        for (workload, name) in [
+            (Workload { depth: 0, ..base() }, "--depth 0"),
+            (Workload { batch: Some(0), ..base() }, "--batch 0"),
+            (Workload { batch: Some(5), depth: 4, ..base() }, "--batch 5 with --depth 4"),
+            (Workload { read_percent: Some(50), ..base() }, "--read-percent 50 with --rw randread"),
+            (Workload { read_percent: Some(101), access: Access::Rw, ..base() }, "--read-percent 101"),
+            (Workload { fsync_every: Some(1), ..base() }, "--fsync 1 with --rw randread"),
+            (Workload { fsync_every: Some(0), access: Access::Write, ..base() }, "--fsync 0"),
+            (Workload { rate: Some(0.0), ..base() }, "--rate 0"),
+            (Workload { rate: Some(f64::NAN), ..base() }, "--rate NaN"),
+            (Workload { rate: Some(f64::INFINITY), ..base() }, "--rate inf"),
+            (Workload { size: Some(4095), ..base() }, "--size 4095 with --bs 4k"),
+            (Workload { think_us: Some(5), depth: 2, ..base() }, "a think time of 5 us with --depth 2"),
+            (Workload { think_us: Some(5), rate: Some(9.0), ..base() }, "a think time of 5 us with --rate 9"),
+            (Workload { bytes_max: Some(4095), ..base() }, "4095 for each thread with --bs 4k"),
+            (Workload { access: Access::Rw, offsets: "zipf:1.2".parse().unwrap(), ..base() }, "use --rw randrw"),
+            (Workload { verify: true, block_sizes: BlockSizes::fixed(63).unwrap(), ..base() }, "--verify with --bs 63"),
+            (Workload { verify: true, block_sizes: split, ..base() }, "6144 is not a multiple"),
+        ] {
+            let error = workload.validate().expect_err(name).to_string();
+            assert!(error.contains(name), "{error}, expected {name}");
+        }
+    }
+
+    #[test]
+    fn options_at_their_limits_are_accepted() {
+        let base = Workload::default;
+        for workload in [
+            Workload { batch: Some(4), depth: 4, ..base() },
+            Workload { read_percent: Some(0), access: Access::Rw, ..base() },
+            Workload { read_percent: Some(100), access: Access::RandRw, ..base() },
+            Workload { fsync_every: Some(1), access: Access::Rw, ..base() },
+            Workload { rate: Some(0.1), size: Some(4096), bytes_max: Some(4096), ..base() },
+            Workload { think_us: Some(u64::MAX), ..base() },
+            Workload { block_sizes: "4k/50:6k/50".parse().unwrap(), ..base() },
+            Workload { verify: true, block_sizes: "64".parse().unwrap(), ..base() },
+            Workload { verify: true, block_sizes: "4k-64k".parse().unwrap(), ..base() },
+        ] {
+            assert!(workload.validate().is_ok(), "{workload:?}");
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! What a run asks of a target: accesses, block sizes, offsets, depth and the rest, from a command line or a plan.
+//! The engine draws its requests from here; nothing here performs I/O.
+
+mod access;
+mod block_sizes;
+mod definition;
+mod offset_pattern;
+mod offsets;
+mod random;
+mod requests;
+mod skew;
+
+pub use access::Access;
+pub use block_sizes::BlockSizes;
+pub use definition::Workload;
+pub use offset_pattern::OffsetPattern;
+pub use offsets::{OffsetGenerator, Region, ThreadShare};
+pub use random::random_stream;
+pub use requests::{PlannedRequest, RequestGenerator};

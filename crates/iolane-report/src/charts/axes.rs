@@ -1,0 +1,57 @@
+//! Axes of charts: what a metric or a factor is called, its unit and its ticks.
+
+use iolane_study::plan::{Factor, Metric};
+
+use super::chart::{Axis, AxisKind, Line};
+use super::unit::Unit;
+
+/// The axis of a numeric factor, with a tick at each measured or published value.
+pub(super) fn factor_axis(factor: Factor, kind: AxisKind, series: &[Line]) -> Axis {
+    let measured = series.iter().flat_map(|line| &line.points).map(|mark| mark.x);
+    let published = series.iter().flat_map(|line| &line.published).map(|point| point.x);
+    let mut ticks: Vec<f64> = measured.chain(published).collect();
+    ticks.sort_by(f64::total_cmp);
+    ticks.dedup();
+    let unit = if factor == Factor::Bs { Unit::Bytes } else { Unit::Number };
+    Axis { label: factor_label(factor).into(), unit, kind, categories: Vec::new(), ticks }
+}
+
+pub(super) fn axis(label: &str, unit: Unit, kind: AxisKind) -> Axis {
+    Axis { label: label.into(), unit, kind, categories: Vec::new(), ticks: Vec::new() }
+}
+
+pub(super) fn metric_axis(metric: Metric) -> Axis {
+    let (label, unit) = match metric {
+        Metric::Iops => ("IOPS", Unit::Count),
+        Metric::BytesPerS => ("bandwidth", Unit::BytesPerSecond),
+        Metric::MeanNs => ("mean latency", Unit::Nanoseconds),
+        Metric::P50Ns => ("median latency", Unit::Nanoseconds),
+        Metric::P99Ns => ("99th percentile of latency", Unit::Nanoseconds),
+        Metric::SubmitP50Ns => ("median time to submit", Unit::Nanoseconds),
+        Metric::SyscallsPerIo => ("system calls per I/O", Unit::Number),
+        Metric::ContextSwitchesPerIo => ("context switches per I/O", Unit::Number),
+        Metric::InterruptsPerIo => ("device interrupts per I/O", Unit::Number),
+        Metric::Cores => ("cores used", Unit::Number),
+        Metric::CpuSPerMillionIos => ("CPU seconds per million I/Os", Unit::Number),
+        Metric::CacheMissRate => ("cache misses per reference", Unit::Share),
+        Metric::CyclesPerIo => ("cycles per I/O", Unit::Count),
+        Metric::InstructionsPerIo => ("instructions per I/O", Unit::Count),
+        Metric::IosPerJoule => ("I/Os per joule", Unit::Count),
+        Metric::IosPerJouleAboveIdle => ("I/Os per joule above idle", Unit::Count),
+        Metric::Watts => ("watts", Unit::Watts),
+        Metric::WattsAboveIdle => ("watts above idle", Unit::Watts),
+    };
+    axis(label, unit, AxisKind::Linear)
+}
+
+pub(super) fn factor_label(factor: Factor) -> &'static str {
+    match factor {
+        Factor::Path => "path",
+        Factor::Rw => "access",
+        Factor::Bs => "block size",
+        Factor::Depth => "depth",
+        Factor::Threads => "threads",
+        Factor::Drives => "drives",
+        Factor::Cores => "cores",
+    }
+}

@@ -1,0 +1,61 @@
+//! The arms of a study by load, and the lines of charts that show them.
+
+use iolane_study::plan::Arm;
+use iolane_study::results::{Loaded, load_in_words, load_of};
+use iolane_study::rows::ArmResults;
+use iolane_study::stats::Estimate;
+
+use super::chart::{Line, Mark};
+use super::id::slug;
+use crate::chart_style::{self, look};
+
+/// Arms that do the same work; they differ in path and depth.
+pub(super) struct Load {
+    pub(super) words: String,
+    pub(super) arms: Vec<ArmResults>,
+}
+
+/// The arms by load in the order of the report's tables, those of a load in the order of legends.
+pub(super) fn loads(loaded: &Loaded) -> Vec<Load> {
+    let mut arms = loaded.results().arms;
+    arms.sort_by_cached_key(|ArmResults { arm, .. }| {
+        (load_of(arm), chart_style::rank(&arm.path, arm.peer.as_deref()), arm.name.clone(), arm.depth)
+    });
+    let mut loads: Vec<Load> = Vec::new();
+    for arm in arms {
+        let words = load_in_words(&arm.arm);
+        match loads.iter_mut().find(|load| load.words == words) {
+            Some(load) => load.arms.push(arm),
+            None => loads.push(Load { words, arms: vec![arm] }),
+        }
+    }
+    loads
+}
+
+impl Load {
+    /// The arms at the smallest depth and at the largest.
+    pub(super) fn at_ends(&self) -> impl Iterator<Item = (u32, Vec<&ArmResults>)> {
+        let depths = || self.arms.iter().map(|arm| arm.arm.depth);
+        let mut ends = vec![depths().min().unwrap_or(1), depths().max().unwrap_or(1)];
+        ends.dedup();
+        ends.into_iter().map(|depth| (depth, self.arms.iter().filter(|arm| arm.arm.depth == depth).collect()))
+    }
+
+    pub(super) fn id(&self, what: &str) -> String {
+        format!("{what}-{}", slug(&self.words))
+    }
+}
+
+pub(super) fn line(arm: &Arm, points: Vec<Mark>) -> Line {
+    Line {
+        name: arm.label(),
+        path: arm.path.to_string(),
+        look: look(&arm.path, arm.peer.as_deref()),
+        points,
+        published: Vec::new(),
+    }
+}
+
+pub(super) fn estimated(x: f64, y: Estimate) -> Mark {
+    Mark { x, y: y.value, low: Some(y.low), high: Some(y.high), at: String::new() }
+}

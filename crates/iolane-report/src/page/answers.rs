@@ -1,0 +1,90 @@
+//! The table of answers: the best path of each load for each goal, with how sure the choice is.
+
+use iolane_measure::figures::RunFigure;
+use iolane_study::format::{capital, quantity, range_beside};
+use iolane_study::results::{Answer, Goal, Loaded, Sureness, answers};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct AnswerTable {
+    /// In the order of the cells of a row.
+    pub(super) goals: Vec<String>,
+    pub(super) rows: Vec<AnswerRow>,
+    /// Why the table is empty; an empty text where it is not.
+    pub(super) none: String,
+    /// Why energy is unavailable; empty where it was measured.
+    pub(super) no_energy: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct AnswerRow {
+    pub(super) load: String,
+    pub(super) cells: Vec<Option<AnswerCell>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct AnswerCell {
+    /// The path's name, in pieces between which a line may break.
+    pub(super) path: Vec<String>,
+    /// The path in iolane's notation; empty where the name is the same.
+    pub(super) notation: String,
+    /// `depth 16, 0.98 cores`.
+    pub(super) at: String,
+    /// The value of the goal's metric.
+    pub(super) value: String,
+    pub(super) interval: String,
+    /// How sure the choice is, as a class of the style sheet.
+    pub(super) sureness_class: &'static str,
+    /// The same in words.
+    pub(super) sureness: String,
+}
+
+impl AnswerTable {
+    pub(super) fn new(loaded: &Loaded) -> Self {
+        let answers = answers(&loaded.results());
+        let has_energy = answers.iter().any(|answer| answer.goal == Goal::Energy);
+        let mut goals = vec![Goal::Latency, Goal::Throughput];
+        if has_energy {
+            goals.push(Goal::Energy);
+        }
+        if answers.iter().any(|answer| answer.goal == Goal::Processor) {
+            goals.push(Goal::Processor);
+        }
+        let row = |answers: &[Answer]| AnswerRow {
+            load: answers[0].load.clone(),
+            cells: goals.iter().map(|goal| answers.iter().find(|answer| answer.goal == *goal).map(cell)).collect(),
+        };
+        let why = loaded.rows.iter().find_map(|row| row.figures.why_missing(RunFigure::Joules));
+        Self {
+            rows: answers.chunk_by(|a, b| a.load == b.load).map(row).collect(),
+            none: if answers.is_empty() { iolane_study::results::sentences(&answers).concat() } else { String::new() },
+            no_energy: match why {
+                _ if has_energy => String::new(),
+                Some(why) => format!("Energy is unavailable: {why}."),
+                None => "Energy is unavailable: no meter.".into(),
+            },
+            goals: goals.into_iter().map(|goal| capital(goal.words())).collect(),
+        }
+    }
+}
+
+fn cell(answer: &Answer) -> AnswerCell {
+    let take = &answer.take;
+    let shown = |value| quantity(answer.metric, value);
+    AnswerCell {
+        path: take.path.split_inclusive(['+', ',', ' ']).map(String::from).collect(),
+        notation: if take.notation == take.path { String::new() } else { take.notation.clone() },
+        at: match take.cores {
+            Some(cores) => format!("depth {}, {cores:.2} cores", take.depth),
+            None => format!("depth {}", take.depth),
+        },
+        value: answer.value_in_words(),
+        interval: range_beside(&shown(take.value.value), &shown(take.value.low), &shown(take.value.high)),
+        sureness_class: match answer.sureness() {
+            Sureness::Alone => "alone",
+            Sureness::Shown => "shown",
+            Sureness::Alike => "alike",
+            Sureness::Noisy => "noisy",
+        },
+        sureness: answer.sureness_in_words(),
+    }
+}

@@ -1,0 +1,92 @@
+//! How to run a study again: the command that was typed, the study's file, and its arms as fio jobs, all from the results
+//! folder. The page and the digest show it.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use iolane_study::fio::{JobSpec, job_text};
+use iolane_study::results::Loaded;
+use iolane_study::rows::Row;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Rerun {
+    /// The command line, quoted for a shell; empty if it was not recorded.
+    pub(crate) command: String,
+    /// Of iolane.
+    pub(crate) version: String,
+    pub(crate) seed: String,
+    /// The study's file; empty for a survey, which has none.
+    pub(crate) study_file: String,
+    /// A job file for fio.
+    pub(crate) fio_jobs: String,
+}
+
+impl Rerun {
+    pub(crate) fn new(loaded: &Loaded) -> Self {
+        let host = &loaded.document.host.host;
+        let words: Vec<String> = host.command_line.iter().map(|word| quoted(word)).collect();
+        Self {
+            command: words.join(" "),
+            version: host.iolane_version.clone(),
+            seed: loaded.document.seed.to_string(),
+            study_file: loaded.document.study_file.clone().unwrap_or_default(),
+            fio_jobs: job_text(&jobs(loaded)),
+        }
+    }
+}
+
+/// A word as a POSIX shell reads it back.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "+-_./:,=@%".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.into();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+fn jobs(loaded: &Loaded) -> Vec<JobSpec> {
+    let mut known = HashSet::new();
+    let own = loaded.rows.iter().filter(|row| row.arm.peer.is_none());
+    own.filter(|row| known.insert(row.arm.to_string())).map(|row| job(loaded, row)).collect()
+}
+
+fn job(loaded: &Loaded, row: &Row) -> JobSpec {
+    let first = loaded.document.targets.first();
+    let is_scratch = row.targets.starts_with("scratch file in ");
+    JobSpec {
+        name: row.arm.to_string().replace(", ", " "),
+        path: row.arm.path.clone(),
+        access: row.arm.rw,
+        block_sizes: row.arm.bs.clone(),
+        depth: row.arm.depth,
+        threads: row.arm.threads,
+        // fio creates a scratch file itself.
+        targets: if is_scratch {
+            Vec::new()
+        } else {
+            row.targets.split(',').map(|name| name.trim().to_owned()).collect()
+        },
+        size: first.map(|target| target.bytes).filter(|_| is_scratch),
+        runtime: seconds(loaded.document.runtime_s),
+        warmup: seconds(loaded.document.warmup_s),
+        seed: loaded.document.seed,
+        direct: first.is_none_or(|target| target.direct),
+        cpus: row.cpus.as_ref().and_then(|cpus| cpus.parse().ok()),
+        sqpoll_cpus: row.sqpoll_cpus.as_ref().and_then(|cpus| cpus.parse().ok()),
+    }
+}
+
+fn seconds(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_can_be_pasted_into_a_shell() {
+        let words = ["iolane", "io_uring+sqpoll,fixedbufs", "it's", "", "$(reboot)"].map(quoted);
+        assert_eq!(words, ["iolane", "io_uring+sqpoll,fixedbufs", r"'it'\''s'", "''", "'$(reboot)'"]);
+    }
+}

@@ -1,0 +1,117 @@
+//! Decides claims: applies the rule of each check to the evidence and combines the verdicts of the checks.
+
+use super::crossing;
+use super::decision::Decision;
+use super::each;
+use super::evidence::{ArmEvidence, Evidence};
+use super::finding::Finding;
+use super::missing::Missing;
+use super::verdict::Verdict;
+use super::{order, ratio, value};
+use crate::plan::{Check, Claim, Rule, Study};
+use crate::rows::Results;
+use iolane_measure::figures::FigureValue;
+use iolane_measure::telemetry::Sourced;
+
+/// Decides every claim of a study, in its order.
+pub fn decide(study: &Study, results: &Results) -> Vec<Decision> {
+    let evidence = Evidence::of(results);
+    study.claims.iter().map(|claim| decide_claim(claim, &evidence)).collect()
+}
+
+fn decide_claim(claim: &Claim, evidence: &Evidence<'_>) -> Decision {
+    let findings: Vec<Finding<'_>> = claim.checks.iter().map(|check| find(check, evidence)).collect();
+    let mut measured: Vec<&str> = Vec::new();
+    for figures in findings.iter().filter_map(|finding| finding.figures.as_deref()) {
+        if !measured.contains(&figures) {
+            measured.push(figures);
+        }
+    }
+    let verdict = combined_verdict(&findings);
+    Decision {
+        id: claim.id.clone(),
+        says: claim.says.clone(),
+        verdict,
+        published: claim.published.clone(),
+        measured: (!measured.is_empty()).then(|| measured.join("; ")),
+        why: combined_reason(verdict, claim, &findings),
+        differs: claim.differs.clone(),
+        checks: claim.checks.iter().zip(&findings).map(|(check, finding)| finding.decision(check)).collect(),
+    }
+}
+
+fn find<'a>(check: &Check, evidence: &Evidence<'a>) -> Finding<'a> {
+    let mut finding = find_by_rule(check, evidence);
+    let sources = evidence.joules(check);
+    if let (Some(figures), false) = (&mut finding.figures, sources.is_empty()) {
+        let is_modelled = sources.iter().any(|joules| joules.modelled);
+        if is_modelled {
+            figures.insert_str(0, "modelled: ");
+        }
+        let origin = |joules: &&Sourced<FigureValue>| match joules.modelled {
+            true => format!("modelled: {}", joules.source),
+            false => format!("by {}", joules.source),
+        };
+        let origins: Vec<String> = sources.iter().map(origin).collect();
+        finding.why.push_str(&format!("; joules {}", origins.join(" and ")));
+    }
+    finding
+}
+
+fn find_by_rule<'a>(check: &Check, evidence: &Evidence<'a>) -> Finding<'a> {
+    match &check.rule {
+        Rule::Ratio { metric, of, to, each, share } => {
+            let one = |arms: &[Vec<ArmEvidence<'a>>]| ratio::find(check, *metric, [(of, &arms[0]), (to, &arms[1])]);
+            each::find(evidence, &[of, to], (*each, *share), one)
+        }
+        Rule::Value { metric, of, each, share } => {
+            let one = |arms: &[Vec<ArmEvidence<'a>>]| value::find(check, *metric, of, &arms[0]);
+            each::find(evidence, &[of], (*each, *share), one)
+        }
+        Rule::Order { metric, of, published_order } => {
+            order::find(check, *metric, &evidence.select(of), published_order)
+        }
+        Rule::Crossing { metric, of, to, along } => crossing::find(check, *metric, [of, to], *along, evidence),
+    }
+}
+
+/// One failed check decides; a claim holds only if all its checks do.
+fn combined_verdict(findings: &[Finding<'_>]) -> Verdict {
+    let worst_first = [Verdict::DoesNotHold, Verdict::NotTestable, Verdict::Inconclusive];
+    let occurs = |verdict: &Verdict| findings.iter().any(|finding| finding.verdict == *verdict);
+    worst_first.into_iter().find(occurs).unwrap_or(Verdict::Holds)
+}
+
+/// How many checks led to the verdict, and the clearest of them; the report lists the others.
+fn combined_reason(verdict: Verdict, claim: &Claim, findings: &[Finding<'_>]) -> String {
+    if let [only] = findings {
+        return only.why.clone();
+    }
+    let with = |verdict: Verdict| -> Vec<(&Check, &Finding<'_>)> {
+        claim.checks.iter().zip(findings).filter(|(_, finding)| finding.verdict == verdict).collect()
+    };
+    let (deciding, count) = (with(verdict), findings.len());
+    let nearest = deciding.iter().min_by(|(_, a), (_, b)| a.margin.total_cmp(&b.margin));
+    let shown = nearest.map_or(String::new(), |(check, finding)| format!("{}: {}", check.says, finding.why));
+    let holding: Vec<&str> = with(Verdict::Holds).iter().map(|(check, _)| check.says.as_str()).collect();
+    let holding = match holding.is_empty() {
+        true => String::new(),
+        false => format!("; checks that hold: {}", holding.join("; ")),
+    };
+    let some = match deciding.len() {
+        all if all == count => format!("all {count} checks"),
+        one => format!("{one} of {count} checks"),
+    };
+    match verdict {
+        Verdict::Holds => format!("{some} hold; closest to failing: {shown}"),
+        Verdict::DoesNotHold => format!("{some} failed; worst: {shown}"),
+        Verdict::Inconclusive => format!("{some} inconclusive; worst: {shown}{holding}"),
+        Verdict::NotTestable => {
+            let mut missing = Missing::default();
+            deciding.iter().for_each(|(_, finding)| missing.merge(&finding.missing));
+            // With nothing missing, the check's own reason names the fault in the study file.
+            let what = if missing.is_empty() { shown } else { format!("not measured: {missing}") };
+            format!("{some} not testable: {what}{holding}")
+        }
+    }
+}

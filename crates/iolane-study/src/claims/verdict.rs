@@ -1,0 +1,61 @@
+//! The four verdicts. Every rule ends in one; `study.json` and reports contain their names.
+
+use std::fmt;
+
+use serde::de::{self, Deserializer};
+use serde::{Deserialize, Serialize, Serializer};
+
+/// With fewer repeats the interval of a median carries no information.
+pub(super) const REPEATS_MIN: usize = 3;
+
+/// The verdict on a claim, or on one check of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// The whole 95 % interval is within the bounds.
+    Holds,
+    /// The whole interval is outside.
+    DoesNotHold,
+    /// The interval contains a bound, or there are too few repeats for an interval.
+    Inconclusive,
+    /// A required arm or metric was not measured.
+    NotTestable,
+}
+
+impl Verdict {
+    pub const ALL: [Self; 4] = [Self::Holds, Self::DoesNotHold, Self::Inconclusive, Self::NotTestable];
+
+    /// As in `study.json`: `holds`, `does not hold`, `inconclusive`, `not testable here`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::DoesNotHold => "does not hold",
+            Self::Inconclusive => "inconclusive",
+            Self::NotTestable => "not testable here",
+        }
+    }
+
+    /// How often each verdict occurs among these.
+    pub fn counts(verdicts: impl Iterator<Item = Self> + Clone) -> [(Self, usize); 4] {
+        Self::ALL.map(|verdict| (verdict, verdicts.clone().filter(|other| *other == verdict).count()))
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl Serialize for Verdict {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for Verdict {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let known = Self::ALL.into_iter().find(|verdict| verdict.name() == name);
+        known.ok_or_else(|| de::Error::custom(format!("`{name}` is not a verdict")))
+    }
+}

@@ -1,0 +1,90 @@
+//! A job of a fio job file, as iolane runs it. `translate` creates it; the command line runs its plan.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use iolane::{IoPath, Pages, Target};
+use iolane_measure::placement::Placement;
+use iolane_measure::run::RunPlan;
+use iolane_measure::workload::Workload;
+
+/// One job of a file: the load, its targets and its length.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Job {
+    /// The name of its section, or the value of `name=`.
+    pub name: String,
+    /// The path that corresponds to fio's engine.
+    pub path: IoPath,
+    /// Without `size` and `bytes_max`, which [`plan`](Self::plan) adds.
+    pub workload: Workload,
+    /// Threads, one queue each (`numjobs`).
+    pub threads: usize,
+    pub place: Place,
+    /// fio's `size`: bytes used of all its targets together; `None` is all of them.
+    pub size: Option<u64>,
+    /// The bytes after which each thread ends.
+    pub amount: Amount,
+    /// The time limit; `None` ends the job only by its amount.
+    pub runtime: Option<Duration>,
+    /// Load before the measured phase (`ramp_time`).
+    pub warmup: Duration,
+    /// Bypass the page cache.
+    pub direct: bool,
+    pub placement: Placement,
+    /// Wait for the jobs before it to end.
+    pub stonewall: bool,
+    /// Differences from what fio would do, one sentence each.
+    pub notes: Vec<String>,
+}
+
+/// The targets of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// Existing targets, by name (`filename`).
+    Named(Vec<String>),
+    /// One scratch file per thread, in `directory`, of `size` bytes.
+    Scratch { folder: PathBuf, bytes: u64 },
+}
+
+/// The bytes after which a thread ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Amount {
+    /// None; only the time limit ends it.
+    Unlimited,
+    Bytes(u64),
+    /// The bytes used of all its targets together.
+    Targets,
+}
+
+impl Job {
+    /// The plan of the job on the targets opened for it, whose content is not known; for scratch files it needs no targets.
+    pub fn plan(&self, targets: Vec<Target>) -> RunPlan {
+        let mut workload = self.workload.clone();
+        if let Place::Named(_) = self.place {
+            workload.size = self.size.map(|size| size / targets.len().max(1) as u64);
+        }
+        workload.bytes_max = match self.amount {
+            Amount::Unlimited => None,
+            Amount::Bytes(bytes) => Some(bytes),
+            Amount::Targets => Some(match self.place {
+                Place::Named(_) => targets.iter().fold(0, |sum: u64, target| sum.saturating_add(target.bytes())),
+                Place::Scratch { bytes, .. } => bytes.saturating_mul(self.threads as u64),
+            }),
+        };
+        RunPlan {
+            path: self.path.clone(),
+            targets,
+            workload,
+            threads: self.threads,
+            placement: self.placement.clone(),
+            runtime: self.runtime.unwrap_or(RUNTIME_MAX),
+            warmup: self.warmup,
+            pages: Pages::Base,
+            prefilled: false,
+            watched: true,
+        }
+    }
+}
+
+/// The time limit of a job that has none: a year.
+pub(super) const RUNTIME_MAX: Duration = Duration::from_secs(366 * 86_400);

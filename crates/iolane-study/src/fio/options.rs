@@ -1,0 +1,266 @@
+//! The options of one job by fio's names: those of its section, over those of the `[global]` sections before it. Lists the
+//! supported options and the reasons for refusing others; `translate` reads the values.
+
+use std::collections::BTreeMap;
+
+use iolane::{Error, Result};
+
+use super::job_file::{Entry, JobFile, Section};
+use super::numbers::{KbBase, time_us};
+use iolane_measure::workload::Access;
+
+pub(super) const SECOND_US: u64 = 1_000_000;
+
+/// Supported options, with their aliases.
+const SUPPORTED: &[(&str, &[&str])] = &[
+    ("bs", &["blocksize"]),
+    ("bsrange", &["blocksize_range"]),
+    ("bssplit", &[]),
+    ("buffered", &[]),
+    ("cmd_type", &[]),
+    ("cpus_allowed", &[]),
+    ("cpus_allowed_policy", &[]),
+    ("description", &[]),
+    ("direct", &[]),
+    ("directory", &[]),
+    ("filename", &[]),
+    ("fixedbufs", &[]),
+    ("fsync", &[]),
+    ("group_reporting", &[]),
+    ("hipri", &[]),
+    ("io_size", &["io_limit"]),
+    ("iodepth", &[]),
+    ("iodepth_batch", &["iodepth_batch_submit"]),
+    ("iodepth_batch_complete_min", &["iodepth_batch_complete"]),
+    ("ioengine", &[]),
+    ("kb_base", &[]),
+    ("name", &[]),
+    ("nonvectored", &[]),
+    ("norandommap", &[]),
+    ("numjobs", &[]),
+    ("ramp_time", &[]),
+    ("random_distribution", &[]),
+    ("randseed", &[]),
+    ("rate_iops", &[]),
+    ("registerfiles", &[]),
+    ("runtime", &["timeout"]),
+    ("rw", &["readwrite"]),
+    ("rwmixread", &[]),
+    ("rwmixwrite", &[]),
+    ("size", &[]),
+    ("sqthread_poll", &[]),
+    ("sqthread_poll_cpu", &[]),
+    ("stonewall", &["wait_for_previous"]),
+    ("thinktime", &[]),
+    ("thread", &[]),
+    ("time_based", &[]),
+    ("verify", &[]),
+];
+
+/// Common options that are not supported: what fio does, and the remedy.
+const REFUSED: &[(&str, &str, &str)] = &[
+    ("fdatasync", "fio would sync data without metadata", "use fsync"),
+    ("filesize", "fio would create files of that size", "use size"),
+    ("iodepth_batch_complete_max", "fio would reap at most that many completions at once", "leave it out"),
+    (
+        "iodepth_low",
+        "fio would let the queue drain to that depth before refilling it",
+        "leave it out, or use iodepth_batch",
+    ),
+    ("loops", "fio would repeat the job that many times", "use time_based and runtime, or a larger io_size"),
+    ("nrfiles", "fio would spread the job over that many files", "use one section per file"),
+    ("number_ios", "fio would end after that many requests", "use io_size"),
+    (
+        "offset",
+        "fio would start at that offset; iolane uses a target from its start",
+        "leave it out, or name a partition",
+    ),
+    ("offset_increment", "fio would start each thread at another offset", "leave it out"),
+    ("rate", "fio would limit bytes per second", "use rate_iops, in requests per second"),
+    ("startdelay", "fio would start the job later", "use stonewall to run jobs in sequence"),
+    ("thinktime_blocks", "fio would pause after that many requests instead of after each", "leave it out"),
+    ("thinktime_spin", "fio would busy-wait for part of the think time", "leave it out"),
+    ("zonemode", "fio would access the target zone by zone", "leave it out"),
+];
+
+const UNKNOWN_REMEDY: &str =
+    "remove it if the results do not depend on it; docs/fio-job-files.md lists the supported options";
+
+pub(super) struct Options<'a> {
+    file: &'a str,
+    section: &'a Section,
+    /// The last entry of each option, with its position among all entries.
+    entries: BTreeMap<&'static str, (usize, &'a Entry)>,
+    pub(super) kb_base: KbBase,
+}
+
+impl<'a> Options<'a> {
+    /// The options of the job in section `index` of the file.
+    ///
+    /// # Errors
+    /// `Usage` for an option that is not supported.
+    pub(super) fn of_job(file: &'a JobFile, index: usize) -> Result<Self> {
+        let section = &file.sections[index];
+        let globals = file.sections[..index].iter().filter(|section| section.is_global());
+        let mut options = Self { file: &file.name, section, entries: BTreeMap::new(), kb_base: KbBase::Compatible };
+        for (order, entry) in globals.chain([section]).flat_map(|section| &section.entries).enumerate() {
+            options.entries.insert(options.name_of(entry)?, (order, entry));
+        }
+        // kb_base applies to all numbers of the job wherever it is set, as in fio.
+        options.kb_base = options.parsed("kb_base", parse_kb_base)?.unwrap_or(KbBase::Compatible);
+        Ok(options)
+    }
+
+    /// The canonical name of an option.
+    fn name_of(&self, entry: &Entry) -> Result<&'static str> {
+        let is_it = |(name, others): &&(&'static str, &[&str])| *name == entry.key || others.contains(&&*entry.key);
+        if let Some((name, _)) = SUPPORTED.iter().find(is_it) {
+            return Ok(name);
+        }
+        Err(match REFUSED.iter().find(|(name, ..)| *name == entry.key) {
+            Some((_, meaning, remedy)) => self.refused(entry, meaning, remedy),
+            None => self.refused(entry, "this option is not supported", UNKNOWN_REMEDY),
+        })
+    }
+
+    pub(super) fn job_name(&self) -> Result<String> {
+        Ok(self.text("name")?.unwrap_or(&self.section.name).to_owned())
+    }
+
+    /// An error about the job as a whole.
+    pub(super) fn refused_job(&self, cause: impl Into<String>, remedy: &str) -> Error {
+        self.in_job(Error::usage("", cause).remedy(remedy))
+    }
+
+    /// An error from elsewhere, with the line of the job added.
+    pub(super) fn in_job(&self, error: Error) -> Error {
+        let what = match error.what() {
+            "" => String::new(),
+            what => format!(": {what}"),
+        };
+        let what = format!("{} line {}: job [{}]{what}", self.file, self.section.line, self.section.name);
+        Error::usage(what, error.cause()).with_kind(error.kind()).remedy(error.remedy_text())
+    }
+
+    /// An error about an option, or about the job if the option is not set.
+    pub(super) fn refuse(&self, option: &str, cause: &str, remedy: &str) -> Error {
+        match self.entries.get(option) {
+            Some((_, entry)) => self.refused(entry, cause, remedy),
+            None => self.refused_job(cause, remedy),
+        }
+    }
+
+    fn refused(&self, entry: &Entry, cause: &str, remedy: &str) -> Error {
+        let written = match &entry.value {
+            Some(value) => format!("{}={value}", entry.key),
+            None => entry.key.clone(),
+        };
+        Error::usage(format!("{} line {}", self.file, entry.line), format!("`{written}`: {cause}")).remedy(remedy)
+    }
+
+    pub(super) fn has(&self, option: &str) -> bool {
+        self.entries.contains_key(option)
+    }
+
+    /// The option of the two that is set last.
+    pub(super) fn last_of(&self, one: &'static str, other: &'static str) -> &'static str {
+        let order = |option: &str| self.entries.get(option).map(|(order, _)| order);
+        if order(one) > order(other) { one } else { other }
+    }
+
+    pub(super) fn text(&self, option: &str) -> Result<Option<&'a str>> {
+        let Some((_, entry)) = self.entries.get(option) else { return Ok(None) };
+        match entry.value.as_deref() {
+            None | Some("") => Err(self.refused(entry, "it needs a value", "write, for example, bs=4k")),
+            value => Ok(value),
+        }
+    }
+
+    /// The parsed value of an option; `parse` returns an error about the value.
+    pub(super) fn parsed<T>(&self, option: &str, parse: impl Fn(&str) -> Result<T, String>) -> Result<Option<T>> {
+        let Some(text) = self.text(option)? else { return Ok(None) };
+        parse(text).map(Some).map_err(|cause| self.refuse(option, &cause, "see fio(1) for the format"))
+    }
+
+    /// A switch: on without a value or with 1.
+    pub(super) fn flag(&self, option: &str) -> Result<Option<bool>> {
+        let Some((_, entry)) = self.entries.get(option) else { return Ok(None) };
+        match entry.value.as_deref() {
+            None | Some("1") => Ok(Some(true)),
+            Some("0") => Ok(Some(false)),
+            Some(_) => Err(self.refused(entry, "expected 0 or 1", "write 0 or 1")),
+        }
+    }
+
+    /// A number, optionally with a unit of bytes.
+    pub(super) fn number(&self, option: &str) -> Result<Option<u64>> {
+        self.parsed(option, |text| self.kb_base.number(text))
+    }
+
+    /// A number above 0; for many options of fio 0 means none.
+    pub(super) fn number_or_none(&self, option: &str) -> Result<Option<u64>> {
+        Ok(self.number(option)?.filter(|number| *number > 0))
+    }
+
+    /// A number from 1 to `most`.
+    pub(super) fn count(&self, option: &str, default: u32, most: u32) -> Result<u32> {
+        let count = |text: &str| match self.kb_base.number(text)?.try_into() {
+            Ok(count) if (1..=most).contains(&count) => Ok(count),
+            _ => Err(format!("it is not between 1 and {most}")),
+        };
+        Ok(self.parsed(option, count)?.unwrap_or(default))
+    }
+
+    /// A 32-bit number above 0; 0 means none.
+    pub(super) fn count_or_none(&self, option: &str) -> Result<Option<u32>> {
+        let count = |text: &str| match self.kb_base.number(text)?.try_into() {
+            Ok(count) => Ok(count),
+            Err(_) => Err(format!("it is not between 0 and {}", u32::MAX)),
+        };
+        Ok(self.parsed(option, count)?.filter(|count| *count > 0))
+    }
+
+    /// A time above 0 in microseconds; 0 means none. `bare_us` is the unit of a number without one.
+    pub(super) fn time_us(&self, option: &str, bare_us: u64) -> Result<Option<u64>> {
+        Ok(self.parsed(option, |text| time_us(text, bare_us))?.filter(|time_us| *time_us > 0))
+    }
+
+    /// The part of a comma-separated value (reads, writes, trims) that applies to an access.
+    pub(super) fn part_for(&self, option: &str, access: Access) -> Result<Option<&'a str>> {
+        let Some(text) = self.text(option)? else { return Ok(None) };
+        let (reads, writes) = match text.split_once(',') {
+            None => (text, text),
+            Some((reads, rest)) => (reads, rest.split(',').next().unwrap_or(rest)),
+        };
+        if access.is_mixed() && reads != writes {
+            let cause = "different values for reads and writes are not supported";
+            return Err(self.refuse(option, cause, "use one job for the reads and one for the writes"));
+        }
+        let part = if access.reads() { reads } else { writes };
+        Ok(Some(part).filter(|part| !part.is_empty()))
+    }
+}
+
+fn parse_kb_base(text: &str) -> Result<KbBase, String> {
+    match text {
+        "1024" => Ok(KbBase::Compatible),
+        "1000" => Ok(KbBase::Si),
+        _ => Err("expected 1024 or 1000".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_option_and_alias_is_listed_once() {
+        let mut names: Vec<&str> =
+            SUPPORTED.iter().flat_map(|(name, others)| others.iter().chain([name])).copied().collect();
+        names.extend(REFUSED.iter().map(|(name, ..)| *name));
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+}

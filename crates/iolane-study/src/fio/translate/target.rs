@@ -1,0 +1,99 @@
+//! fio's options for targets, length and CPUs.
+
+use std::time::Duration;
+
+use iolane::units::{Bytes, CpuList};
+use iolane::{IoPath, Result};
+use iolane_measure::placement::Placement;
+
+use crate::fio::job::{Amount, Place};
+use crate::fio::options::{Options, SECOND_US};
+
+pub(super) fn place(options: &Options<'_>, path: &IoPath, size: Option<u64>) -> Result<Place> {
+    if path.interface() == "null" {
+        let size = size.ok_or_else(|| {
+            options.refused_job("ioengine=null needs a size; without one fio does nothing", "set size=")
+        })?;
+        return Ok(Place::Named(vec![format!("null:{}", Bytes(size))]));
+    }
+    let folder = options.text("directory")?;
+    if folder.is_some_and(|folder| folder.contains(':')) {
+        return Err(options.refuse(
+            "directory",
+            "only one directory per job is supported",
+            "use one job per directory",
+        ));
+    }
+    match (options.text("filename")?, size) {
+        (Some(names), _) => {
+            let names = split_names(names).into_iter();
+            let names = names.map(|name| folder.map_or(name.clone(), |folder| format!("{folder}/{name}")));
+            Ok(Place::Named(names.collect()))
+        }
+        (None, Some(bytes)) => Ok(Place::Scratch { folder: folder.unwrap_or(".").into(), bytes }),
+        (None, None) => Err(options.refused_job(
+            "it has neither filename nor size",
+            "name a target with filename=, or set the size of a scratch file with size=",
+        )),
+    }
+}
+
+/// Names separated by colons; `\:` is a colon within a name.
+fn split_names(text: &str) -> Vec<String> {
+    let mut names = vec![String::new()];
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        match (character, names.last_mut()) {
+            ('\\', Some(name)) if characters.next_if_eq(&':').is_some() => name.push(':'),
+            (':', _) => names.push(String::new()),
+            (other, Some(name)) => name.push(other),
+            (_, None) => {}
+        }
+    }
+    names.retain(|name| !name.is_empty());
+    names
+}
+
+/// When the job ends: after its bytes or its time, whichever comes first, as in fio.
+pub(super) fn end(
+    options: &Options<'_>,
+    size: Option<u64>,
+    notes: &mut Vec<String>,
+) -> Result<(Amount, Option<Duration>)> {
+    let runtime = options.time_us("runtime", SECOND_US)?.map(Duration::from_micros);
+    let amount = match options.number_or_none("io_size")?.or(size) {
+        Some(bytes) => Amount::Bytes(bytes),
+        None => Amount::Targets,
+    };
+    match (options.flag("time_based")?, runtime) {
+        (Some(true), Some(_)) => Ok((Amount::Unlimited, runtime)),
+        (Some(true), None) => {
+            notes.push("time_based has no effect without runtime, as in fio".into());
+            Ok((amount, None))
+        }
+        _ => Ok((amount, runtime)),
+    }
+}
+
+pub(super) fn placement(options: &Options<'_>, threads: usize, notes: &mut Vec<String>) -> Result<Placement> {
+    let cpus = |text: &str| text.parse::<CpuList>().map_err(|error| error.cause().to_owned());
+    let allowed = options.parsed("cpus_allowed", cpus)?;
+    let is_split = match options.text("cpus_allowed_policy")? {
+        None | Some("shared") => false,
+        Some("split") => true,
+        Some(_) => {
+            return Err(options.refuse("cpus_allowed_policy", "expected shared or split", "use one of them"));
+        }
+    };
+    if !is_split && allowed.as_ref().is_some_and(|cpus| cpus.cpus().len() > 1) {
+        let pinned = if threads == 1 {
+            "the thread is pinned to the first CPU"
+        } else {
+            "threads are pinned to the CPUs in turn"
+        };
+        notes.push(format!("{pinned}; fio lets each thread run on any of them"));
+    }
+    let polls = options.flag("sqthread_poll")? == Some(true);
+    let sqpoll_cpus = options.parsed("sqthread_poll_cpu", cpus)?.filter(|_| polls);
+    Ok(Placement { cpus: allowed, sqpoll_cpus })
+}

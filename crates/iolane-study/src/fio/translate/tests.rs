@@ -1,0 +1,253 @@
+//! What fio's options mean here, which differences are noted, and what is refused.
+
+use std::time::Duration;
+
+use iolane::{IoPath, Target};
+use iolane_measure::placement::Placement;
+use iolane_measure::workload::{Access, BlockSizes, OffsetPattern};
+use proptest::prelude::*;
+
+use super::*;
+use crate::fio::job::RUNTIME_MAX;
+
+fn parse(text: &str) -> Result<Vec<Job>> {
+    jobs(&JobFile::parse("job.fio", text.as_bytes())?)
+}
+
+/// The one job of a file whose section has these lines, below a target.
+#[track_caller]
+fn one(lines: &str) -> Job {
+    let text = format!("[a]\nfilename=/dev/x\ngroup_reporting\ndirect=1\nnorandommap\n{lines}");
+    let mut jobs = parse(&text).unwrap();
+    assert_eq!(jobs.len(), 1);
+    jobs.remove(0)
+}
+
+#[test]
+fn a_minimal_job_has_the_defaults_of_fio() {
+    let jobs = parse("[a]\nfilename=/dev/x\n").unwrap();
+    let expected = Job {
+        name: "a".into(),
+        path: IoPath::new("psync"),
+        workload: Workload { access: Access::Read, ..Workload::default() },
+        threads: 1,
+        place: Place::Named(vec!["/dev/x".into()]),
+        size: None,
+        amount: Amount::Targets,
+        runtime: None,
+        warmup: Duration::ZERO,
+        direct: false,
+        placement: Placement::default(),
+        stonewall: false,
+        notes: vec!["the page cache of the targets is not dropped first; fio drops it".into()],
+    };
+    assert_eq!(jobs, [expected]);
+    assert_eq!((jobs[0].workload.depth, jobs[0].workload.block_sizes.single()), (1, Some(4096)));
+}
+
+#[test]
+fn options_that_behave_as_in_fio_have_no_note() {
+    let lines = "rw=randrw\nbs=8k\niodepth=32\nioengine=io_uring\nnumjobs=4\nruntime=5\ntime_based\nramp_time=1\n\
+                 rwmixread=70\nrandseed=7\nsize=1g\nfsync=64\ncpus_allowed=0-3\ncpus_allowed_policy=split\nthread";
+    let job = one(lines);
+    assert_eq!(job.notes, Vec::<String>::new());
+    let workload = Workload {
+        access: Access::RandRw,
+        block_sizes: BlockSizes::fixed(8192).unwrap(),
+        depth: 32,
+        read_percent: Some(70),
+        seed: 7,
+        fsync_every: Some(64),
+        ..Workload::default()
+    };
+    assert_eq!((job.workload, job.threads, job.size), (workload, 4, Some(1 << 30)));
+    assert_eq!(
+        (job.amount, job.runtime, job.warmup),
+        (Amount::Unlimited, Some(Duration::from_secs(5)), Duration::from_secs(1))
+    );
+    assert_eq!(job.placement.cpus, Some("0-3".parse().unwrap()));
+}
+
+#[test]
+fn global_sections_apply_to_later_jobs_and_the_last_of_repeated_options_counts() {
+    let text =
+        "[global]\nfilename=x\nbs=4k\n[a]\nblocksize=8k\nbs=16k\n[global]\nbs=64k\n[b]\nwait_for_previous\nname=c\n";
+    let jobs = parse(text).unwrap();
+    let sizes: Vec<_> = jobs.iter().map(|job| job.workload.block_sizes.single().unwrap()).collect();
+    assert_eq!(sizes, [16384, 65536]);
+    assert_eq!((&*jobs[0].name, &*jobs[1].name), ("a", "c"));
+    assert_eq!((jobs[0].stonewall, jobs[1].stonewall), (false, true));
+}
+
+#[test]
+fn engines_and_their_options_are_paths() {
+    for (lines, path) in [
+        ("ioengine=sync", "psync"),
+        ("ioengine=pvsync", "psync"),
+        ("ioengine=pvsync2\nhipri", "psync+iopoll"),
+        ("ioengine=posixaio", "posix_aio"),
+        ("ioengine=libaio", "libaio"),
+        ("ioengine=io_uring\nnonvectored=1", "io_uring"),
+        ("ioengine=io_uring\nhipri=1\nfixedbufs", "io_uring+iopoll,fixedbufs"),
+        ("ioengine=io_uring\nhipri=0\nregisterfiles=1", "io_uring,fixedfiles"),
+        ("ioengine=io_uring\nsqthread_poll", "io_uring+sqpoll,fixedfiles"),
+        ("ioengine=io_uring\nsqthread_poll\nregisterfiles=0\nhipri", "io_uring+sqpoll+iopoll"),
+        ("ioengine=io_uring_cmd\ncmd_type=nvme\nhipri", "io_uring_cmd+iopoll"),
+        ("ioengine=null\nsize=1g", "null"),
+    ] {
+        let missing_here = path == "posix_aio" && iolane::interface_of(&IoPath::new(path)).is_err();
+        if !missing_here {
+            assert_eq!(one(lines).path, path.parse().unwrap(), "{lines}");
+        }
+    }
+    let job = one("ioengine=io_uring\nsqthread_poll\nsqthread_poll_cpu=3");
+    assert_eq!(job.placement.sqpoll_cpus, Some("3".parse().unwrap()));
+    let job = one("ioengine=io_uring\nsqthread_poll=0\nsqthread_poll_cpu=3");
+    assert_eq!(job.placement.sqpoll_cpus, None);
+}
+
+#[test]
+fn a_job_ends_with_its_bytes_or_its_time_whichever_fio_would_take() {
+    let seconds = |seconds| Some(Duration::from_secs(seconds));
+    for (lines, end) in [
+        ("", (Amount::Targets, None)),
+        ("size=1m", (Amount::Bytes(1 << 20), None)),
+        ("size=1m\nio_size=4m", (Amount::Bytes(4 << 20), None)),
+        ("runtime=2m", (Amount::Targets, seconds(120))),
+        ("size=1m\nruntime=3", (Amount::Bytes(1 << 20), seconds(3))),
+        ("size=1m\nruntime=3\ntime_based=1", (Amount::Unlimited, seconds(3))),
+        ("size=1m\nruntime=3\ntime_based=0", (Amount::Bytes(1 << 20), seconds(3))),
+        ("size=1m\ntime_based\nruntime=0", (Amount::Bytes(1 << 20), None)),
+    ] {
+        let job = one(lines);
+        assert_eq!((job.amount, job.runtime), end, "{lines}");
+    }
+}
+
+#[test]
+fn bytes_end_a_thread_in_the_plan_and_a_size_is_shared_by_the_targets() {
+    let target = |name: &str| Target::open(name).unwrap();
+    let targets = || vec![target("null:1m"), target("null:3m")];
+    let job = |lines: &str| one(&format!("ioengine=null\nsize=1m\n{lines}"));
+    let plan = job("numjobs=2").plan(targets());
+    assert_eq!((plan.workload.size, plan.workload.bytes_max), (Some(512 << 10), Some(1 << 20)));
+    let plan = Job { amount: Amount::Targets, size: None, ..job("") }.plan(targets());
+    assert_eq!((plan.workload.size, plan.workload.bytes_max, plan.runtime), (None, Some(4 << 20), RUNTIME_MAX));
+    let plan = job("time_based\nruntime=1").plan(targets());
+    assert_eq!((plan.workload.bytes_max, plan.runtime), (None, Duration::from_secs(1)));
+}
+
+#[test]
+fn names_have_colons_between_them_and_a_folder_before_each() {
+    let places = |lines: &str| one(&format!("numjobs=2\n{lines}")).place;
+    let named = |names: &[&str]| Place::Named(names.iter().map(|name| (*name).to_owned()).collect());
+    assert_eq!(places("filename=/dev/a:/dev/b"), named(&["/dev/a", "/dev/b"]));
+    assert_eq!(places("filename=pci\\:0000\\:00\\:04.0:b\\c"), named(&["pci:0000:00:04.0", "b\\c"]));
+    assert_eq!(places("directory=/mnt\nfilename=a:/b"), named(&["/mnt/a", "/mnt//b"]));
+    let jobs = parse("[a]\nsize=1m\n[b]\nsize=2m\ndirectory=/mnt").unwrap();
+    let scratch = |folder: &str, bytes| Place::Scratch { folder: folder.into(), bytes };
+    assert_eq!([&jobs[0].place, &jobs[1].place], [&scratch(".", 1 << 20), &scratch("/mnt", 2 << 20)]);
+}
+
+#[test]
+fn sizes_mixes_rates_and_patterns_are_workloads() {
+    let sizes = |lines: &str| one(lines).workload.block_sizes.to_string();
+    assert_eq!(sizes("rw=randread\nbs=8k,16k"), "8k");
+    assert_eq!(sizes("rw=randwrite\nbs=8k,16k,32k"), "16k");
+    assert_eq!(sizes("rw=randwrite\nbs=8k,"), "4k");
+    assert_eq!(sizes("kb_base=1000\nbs=4096"), "4k");
+    assert_eq!(sizes("bs=1m\nbssplit=4k/70:64k/30"), "4k/70:64k/30");
+    assert_eq!(sizes("bssplit=4k/50:8k/:16k/"), "4k/50:8k:16k");
+    assert_eq!(sizes("bs=1m\nbsrange=4k-16k"), "4k-16k");
+    assert_eq!(sizes("bsrange=4k-16k\nbs=1m"), "1m");
+    let percent = |lines: &str| one(&format!("rw=rw\n{lines}")).workload.read_percent();
+    assert_eq!((percent("rwmixread=70\nrwmixwrite=40"), percent("rwmixwrite=40\nrwmixread=70")), (60, 70));
+    assert_eq!(one("rwmixread=70").workload.read_percent, None);
+    assert_eq!(one("rate_iops=500\nnumjobs=4").workload.rate, Some(2000.0));
+    assert_eq!(one("rw=randread\nrandom_distribution=zipf").workload.offsets.to_string(), "zipf:1.1");
+    assert_eq!(one("rw=read\nrandom_distribution=zipf:1.2").workload.offsets, OffsetPattern::UNIFORM);
+    let batched = "ioengine=libaio\niodepth=16\niodepth_batch_submit=8\niodepth_batch_complete=8";
+    assert_eq!(one(batched).workload.batch, Some(8));
+}
+
+#[test]
+fn differences_from_fio_are_noted() {
+    for (lines, part) in [
+        ("rw=randread\nnorandommap=0", "without norandommap fio covers every block once"),
+        ("iodepth=8", "one request in flight, as in fio: iodepth=8"),
+        ("ioengine=libaio\niodepth=8\nthinktime=5ms", "with thinktime a thread keeps one request in flight"),
+        ("numjobs=2", "in fio all start at offset 0"),
+        ("numjobs=2\nfilename=a:b", "each thread uses one target"),
+        ("numjobs=2\nrw=randread\ngroup_reporting=0", "the total of all threads"),
+        ("direct=0", "page cache"),
+        ("rate_iops=10", "latency counts from the scheduled start"),
+        ("rw=randrw\nverify=crc32c", "not fio's verify=crc32c"),
+        ("cpus_allowed=0-1", "pinned to the first"),
+        ("time_based", "no effect without runtime"),
+        ("bsrange=4k-8k", "multiples of the smallest size, with equal probability: 4k-8k"),
+        ("ioengine=io_uring\nsqthread_poll\nregisterfiles=0", "fio registers the file with sqthread_poll regardless"),
+        ("ioengine=io_uring\nnonvectored=0", "iolane does not"),
+        ("ioengine=null\nsize=1m", "not opened"),
+    ] {
+        let notes = one(lines).notes;
+        assert!(notes.len() == 1 && notes[0].contains(part), "{lines}: {notes:?}");
+    }
+}
+
+#[test]
+fn unsupported_options_are_refused_by_line_with_a_remedy() {
+    for (lines, parts) in [
+        ("bs=4k\nturbo=1", &["job.fio line 4: `turbo=1`: ", "this option is not supported", "; remove it"][..]),
+        ("offset=1g", &["line 3: `offset=1g`: fio would start at that offset", "; leave it out"]),
+        ("bs", &["line 3: `bs`: it needs a value"]),
+        ("bs=", &["line 3: `bs=`: it needs a value"]),
+        ("bs=4x", &["line 3: `bs=4x`: ", "not a whole number", "fio(1)"]),
+        ("bs=0", &["`bs=0`", "between 1 byte and 1g"]),
+        ("rw=rw\nbs=4k,8k", &["line 4: `bs=4k,8k`", "one job for the reads"]),
+        ("bssplit=4k/60:8k/60", &["sum to 120"]),
+        ("rw=trim", &["line 3: `rw=trim`", "no discard workload"]),
+        ("rw=randread:8", &["line 3: `rw=randread:8`"]),
+        ("ioengine=mmap", &["line 3: `ioengine=mmap`", "use psync"]),
+        (
+            "ioengine=libaio\nhipri",
+            &["line 4: `hipri`: ioengine=libaio does not have this option", "use ioengine=pvsync2"],
+        ),
+        ("ioengine=io_uring_cmd\ncmd_type=scsi", &["line 4", "use cmd_type=nvme"]),
+        ("direct=yes", &["line 3: `direct=yes`", "0 or 1"]),
+        ("iodepth=0", &["line 3: `iodepth=0`", "between 1 and"]),
+        ("numjobs=5000", &["line 3: `numjobs=5000`", "between 1 and 4096"]),
+        ("numjobs=4096\n[b]\nfilename=x", &["line 4: job [b]: ", "more than 4096 threads"]),
+        ("ioengine=libaio\niodepth=16\niodepth_batch=8", &["line 5: `iodepth_batch=8`", "the same value"]),
+        ("rw=rw\nrate_iops=100", &["line 4: `rate_iops=100`", "one job for the reads"]),
+        ("rw=randread\nrandom_distribution=normal:10", &["line 4", "expected random, zipf or pareto"]),
+        ("verify=md5", &["line 3: `verify=md5`", "use rw=rw or rw=randrw"]),
+        ("rw=write\nverify=md5", &["line 4: `verify=md5`", "fio reads everything back"]),
+        ("filename=a:b", &["line 3: `filename=a:b`: 2 targets", "numjobs=2"]),
+        ("filename=:", &["line 3: `filename=:`", "names no target"]),
+        ("directory=/a:/b", &["line 3: `directory=/a:/b`"]),
+        ("runtime=1.5", &["line 3: `runtime=1.5`"]),
+        ("size=1k", &["line 1: job [a]: ", "smaller than a block of 4k"]),
+        ("rate_iops=9\nthinktime=5", &["line 1: job [a]: a think time of 5 us"]),
+        ("ioengine=null", &["line 1: job [a]: ioengine=null needs a size"]),
+        ("kb_base=10", &["line 3: `kb_base=10`"]),
+        ("randseed=-1", &["line 3: `randseed=-1`"]),
+    ] {
+        let error = parse(&format!("[a]\nfilename=x\n{lines}")).expect_err(lines).to_string();
+        assert!(parts.iter().all(|part| error.contains(part)), "{lines}: {error}");
+    }
+    let error = parse("[a]\nbs=4k").unwrap_err().to_string();
+    assert!(error.contains("line 1: job [a]: it has neither filename nor size"), "{error}");
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_it_panic(
+        lines in prop::collection::vec(
+            ("[a-z_]{1,8}|bs|rw|size|filename|runtime|iodepth|numjobs|bssplit|cpus_allowed|ioengine", "\\PC{0,12}|[0-9a-z:,/-]{0,12}"),
+            0..6,
+        ),
+    ) {
+        let lines: Vec<String> = lines.into_iter().map(|(key, value)| format!("{key}={value}\n")).collect();
+        let _ = parse(&format!("[a]\nsize=1m\n{}", lines.concat()));
+    }
+}

@@ -1,0 +1,166 @@
+//! fio's options for access, block sizes, depth, rate and verification as a workload.
+
+use iolane::units::Bytes;
+use iolane::{IoPath, Result};
+use iolane_measure::workload::{Access, BlockSizes, OffsetPattern, Workload};
+
+use crate::fio::options::Options;
+
+fn parse_access(text: &str) -> Result<Access, String> {
+    match text {
+        trim if trim.contains("trim") => Err("iolane has no discard workload".into()),
+        text => {
+            text.parse().map_err(|_| "expected read, write, randread, randwrite, rw or randrw without a suffix".into())
+        }
+    }
+}
+
+pub(super) fn translate(
+    options: &Options<'_>,
+    path: &IoPath,
+    threads: usize,
+    notes: &mut Vec<String>,
+) -> Result<Workload> {
+    let access = options.parsed("rw", parse_access)?.unwrap_or(Access::Read);
+    let think_us = options.time_us("thinktime", 1)?;
+    let seed = |text: &str| match options.kb_base.number(text)? {
+        seed if i64::try_from(seed).is_ok() => Ok(seed),
+        _ => Err("it is larger than 2^63 - 1".into()),
+    };
+    let mut workload = Workload {
+        access,
+        read_percent: read_percent(options)?.filter(|_| access.is_mixed()),
+        block_sizes: block_sizes(options, access, notes)?,
+        depth: depth(options, path, think_us, notes)?,
+        rate: rate(options, access, threads, notes)?,
+        think_us,
+        fsync_every: options.count_or_none("fsync")?.filter(|_| access.writes()),
+        verify: verify(options, notes)?,
+        seed: options.parsed("randseed", seed)?.unwrap_or(Workload::default().seed),
+        ..Workload::default()
+    };
+    workload.batch = batch(options, workload.depth)?;
+    if access.is_random() {
+        workload.offsets = options.parsed("random_distribution", parse_distribution)?.unwrap_or(OffsetPattern::UNIFORM);
+        if workload.offsets == OffsetPattern::UNIFORM && options.flag("norandommap")? != Some(true) {
+            notes.push(
+                "offsets are drawn with replacement; without norandommap fio covers every block once before repeating any"
+                    .into(),
+            );
+        }
+    }
+    Ok(workload)
+}
+
+/// The last of rwmixread and rwmixwrite takes effect, as in fio.
+fn read_percent(options: &Options<'_>) -> Result<Option<u8>> {
+    let percent = |text: &str| match options.kb_base.number(text)? {
+        percent @ 0..=100 => Ok(percent as u8),
+        _ => Err("a percentage cannot exceed 100".into()),
+    };
+    Ok(match options.last_of("rwmixread", "rwmixwrite") {
+        "rwmixread" => options.parsed("rwmixread", percent)?,
+        _ => options.parsed("rwmixwrite", percent)?.map(|percent| 100 - percent),
+    })
+}
+
+/// bssplit takes precedence, then the last of bs and bsrange, as in fio.
+fn block_sizes(options: &Options<'_>, access: Access, notes: &mut Vec<String>) -> Result<BlockSizes> {
+    let size = |text: &str| options.kb_base.number(text).map(|bytes| Bytes(bytes).to_string());
+    let option = match options.last_of("bs", "bsrange") {
+        _ if options.has("bssplit") => "bssplit",
+        last => last,
+    };
+    let Some(text) = options.part_for(option, access)? else { return Ok(Workload::default().block_sizes) };
+    let rewritten = match option {
+        "bs" => size(text),
+        "bsrange" => match text.split_once('-') {
+            None => Err("expected MIN-MAX".into()),
+            Some((min, max)) => size(min).and_then(|min| Ok(format!("{min}-{}", size(max)?))),
+        },
+        _ => text
+            .split(':')
+            .map(|entry| {
+                let (bytes, percent) = entry.split_once('/').unwrap_or((entry, ""));
+                Ok(format!("{}/{percent}", size(bytes)?))
+            })
+            .collect::<Result<Vec<String>, String>>()
+            .map(|entries| entries.join(":")),
+    };
+    let sizes = rewritten.and_then(|text| text.parse::<BlockSizes>().map_err(|error| error.cause().to_owned()));
+    let sizes = sizes.map_err(|cause| options.refuse(option, &cause, "see fio(1) for how it is written"))?;
+    if option == "bsrange" && sizes.single().is_none() {
+        notes.push(format!("block sizes are the multiples of the smallest size, with equal probability: {sizes}"));
+    }
+    Ok(sizes)
+}
+
+fn depth(options: &Options<'_>, path: &IoPath, think_us: Option<u64>, notes: &mut Vec<String>) -> Result<u32> {
+    let depth = options.count("iodepth", 1, u32::MAX)?;
+    let reason = match (path.interface(), think_us) {
+        ("psync", _) => "this engine keeps one request in flight",
+        (_, Some(_)) => "with thinktime a thread keeps one request in flight",
+        _ => return Ok(depth),
+    };
+    if depth > 1 {
+        notes.push(format!("{reason}, as in fio: iodepth={depth} has no effect"));
+    }
+    Ok(1)
+}
+
+/// iolane has one batch size for submission and completion; fio has an option for each.
+fn batch(options: &Options<'_>, depth: u32) -> Result<Option<u32>> {
+    // fio also limits a batch to the depth.
+    let submit = options.count("iodepth_batch", 1, u32::MAX)?.min(depth);
+    let complete = options.count("iodepth_batch_complete_min", 1, u32::MAX)?.min(depth);
+    if submit == complete {
+        return Ok(Some(submit).filter(|batch| *batch > 1));
+    }
+    let option = if submit > complete { "iodepth_batch" } else { "iodepth_batch_complete_min" };
+    let cause = "iolane waits for as many completions as it submits per batch";
+    Err(options.refuse(option, cause, "give iodepth_batch and iodepth_batch_complete_min the same value"))
+}
+
+/// fio's rate applies to each thread, iolane's to all of them.
+fn rate(options: &Options<'_>, access: Access, threads: usize, notes: &mut Vec<String>) -> Result<Option<f64>> {
+    let Some(text) = options.part_for("rate_iops", access)? else { return Ok(None) };
+    let refuse = |cause: &str, remedy: &str| Err(options.refuse("rate_iops", cause, remedy));
+    let rate = match options.kb_base.number(text) {
+        Ok(0) => return Ok(None),
+        Ok(rate) => rate,
+        Err(cause) => return refuse(&cause, "see fio(1) for how it is written"),
+    };
+    if access.is_mixed() {
+        let cause = "fio applies it to reads and writes separately; iolane has one rate for both";
+        return refuse(cause, "use one job for the reads and one for the writes");
+    }
+    notes.push(
+        "with a rate, latency counts from the scheduled start of a request; fio counts from its actual start".into(),
+    );
+    Ok(Some(rate as f64 * threads as f64))
+}
+
+fn verify(options: &Options<'_>, notes: &mut Vec<String>) -> Result<bool> {
+    let Some(method) = options.text("verify")? else { return Ok(false) };
+    if matches!(method, "0" | "null") {
+        return Ok(false);
+    }
+    notes.push(format!(
+        "verification uses iolane's own block content, not fio's verify={method}, and checks each read as it completes"
+    ));
+    Ok(true)
+}
+
+fn parse_distribution(text: &str) -> Result<OffsetPattern, String> {
+    let (name, value) = text.split_once(':').map_or((text, None), |(name, value)| (name, Some(value)));
+    // fio's defaults (FIO_DEF_ZIPF and FIO_DEF_PARETO in its options.c).
+    let value = match (name, value) {
+        ("random", None) => return Ok(OffsetPattern::UNIFORM),
+        ("zipf", value) => value.unwrap_or("1.1"),
+        ("pareto", value) => value.unwrap_or("0.2"),
+        _ => return Err("expected random, zipf or pareto".into()),
+    };
+    let number = value.parse::<f64>().map_err(|_| format!("`{value}` is not a number"))?;
+    let pattern = if name == "zipf" { OffsetPattern::zipf(number) } else { OffsetPattern::pareto(number) };
+    pattern.map_err(|error| error.cause().to_owned())
+}

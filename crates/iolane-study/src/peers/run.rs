@@ -1,0 +1,90 @@
+//! Runs a peer to its end, a stop or its time limit, and parses what it printed.
+
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use iolane::{Error, Result};
+use iolane_measure::process::{self, End, Limits};
+
+use super::find::Installed;
+use super::peer::{Load, Peer, PeerMeasurement};
+
+/// Time allowed in addition to warm-up and runtime: SPDK maps memory and initializes drives first.
+const GRACE: Duration = Duration::from_secs(60);
+/// From the request to end until it is killed.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Runs a peer until it ends, `stop` is set, or it takes a minute longer than its load.
+///
+/// It runs in its own process group, of which no process remains when this returns.
+///
+/// # Errors
+/// `Usage` for a load that the peer [cannot](Peer::cannot) run; `Failed`, with the last lines it printed, if it fails, is
+/// stopped, or prints unexpected output.
+pub fn run(peer: &dyn Peer, installed: &Installed, load: &Load<'_>, stop: &AtomicBool) -> Result<PeerMeasurement> {
+    let limits = Limits { time: load.runtime + load.warmup + GRACE, patience: PATIENCE };
+    run_within(&limits, peer, installed, load, stop)
+}
+
+pub(super) fn run_within(
+    limits: &Limits,
+    peer: &dyn Peer,
+    installed: &Installed,
+    load: &Load<'_>,
+    stop: &AtomicBool,
+) -> Result<PeerMeasurement> {
+    let what = format!("peer {} on {}", peer.name(), load.path);
+    if let Some(cause) = impossible(load).or_else(|| peer.cannot(load)) {
+        return Err(Error::usage(what, cause));
+    }
+    let folder = Folder::create()?;
+    let mut command = peer.command(&installed.program, load, &folder.0)?;
+    let finished = process::capture(&mut command, limits, stop)?;
+    let failed = |cause: String| Err(Error::failed(&what, format!("{cause}{}", finished.complaints())));
+    match finished.end {
+        End::Stopped => failed("stopped before it ended".into()),
+        End::Overdue => failed(format!("still running after {} s", limits.time.as_secs())),
+        End::Verbose => failed("it printed far more output than a result".into()),
+        End::Itself if !finished.succeeded() => failed(format!("it failed ({})", finished.status)),
+        End::Itself => peer.parse(&finished.stdout, load),
+    }
+}
+
+/// Why no peer can run a load.
+fn impossible(load: &Load<'_>) -> Option<String> {
+    let nothing = [
+        ("threads", load.threads == 0),
+        ("targets", load.targets.is_empty()),
+        ("requests in flight", load.depth == 0),
+        ("bytes per block", load.block_bytes == 0),
+        ("seconds of runtime", load.runtime.is_zero()),
+    ];
+    if let Some((name, _)) = nothing.iter().find(|(_, is_nothing)| *is_nothing) {
+        return Some(format!("the load has 0 {name}"));
+    }
+    (load.threads < load.targets.len()).then(|| format!("{} targets need at least as many threads", load.targets.len()))
+}
+
+/// A folder for the files of one run, accessible only to its owner, removed on drop.
+pub(super) struct Folder(pub(super) PathBuf);
+
+impl Folder {
+    pub(super) fn create() -> Result<Self> {
+        static MADE: AtomicU64 = AtomicU64::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("iolane-peer-{}-{number}", std::process::id()));
+        // An existing folder may have been planted by another user: it is an error, never reused.
+        let made = std::fs::DirBuilder::new().mode(0o700).create(&path);
+        made.map_err(|error| Error::system(format!("folder {}", path.display()), error))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // A folder that cannot be removed is harmless, and `drop` cannot report it.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,401 @@
+//! The advice of a study: for each load and each goal, the recommended path, its confidence, and the runner-up. The
+//! page, the terminal and `study.json` show it. It is derived from the rows only.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::format::{number, quantity};
+use crate::plan::{Arm, Metric};
+use crate::rows::{ArmResults, Results};
+use crate::stats::{Estimate, estimate_median, estimate_ratio, median};
+
+/// The goal a path is chosen for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Goal {
+    /// The lowest 99th percentile at the smallest depth of the study.
+    Latency,
+    /// The most I/Os per second at any depth.
+    Throughput,
+    /// The most I/Os per joule at any depth.
+    Energy,
+    /// The least CPU time per I/O at any depth: the substitute for energy when there is no meter.
+    Processor,
+}
+
+impl Goal {
+    /// The metric that decides.
+    pub fn metric(self) -> Metric {
+        match self {
+            Self::Latency => Metric::P99Ns,
+            Self::Throughput => Metric::Iops,
+            Self::Energy => Metric::IosPerJoule,
+            Self::Processor => Metric::CpuSPerMillionIos,
+        }
+    }
+
+    /// The goal as a phrase before a path: `for latency`.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Latency => "for latency",
+            Self::Throughput => "for throughput",
+            Self::Energy => "per joule",
+            Self::Processor => "for the least processor time",
+        }
+    }
+
+    /// How many times better `of` is than `over`: above 1 means better, whether a high or a low value is the goal.
+    fn gain(self, of: &[f64], over: &[f64]) -> Estimate {
+        match self {
+            Self::Throughput | Self::Energy => estimate_ratio(of, over),
+            Self::Latency | Self::Processor => estimate_ratio(over, of),
+        }
+    }
+}
+
+/// The recommended path for one load and one goal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Answer {
+    /// The load in words: `randread 4k, 2 threads`.
+    pub load: String,
+    pub goal: Goal,
+    pub metric: Metric,
+    /// The recommended path.
+    pub take: Choice,
+    /// The best of the other paths; `None` if there is no other.
+    pub runner_up: Option<RunnerUp>,
+    /// Other paths that are not shown to be worse.
+    pub equals: Vec<String>,
+    /// What measured or estimated the joules; `None` for goals other than energy.
+    pub joules_from: Option<String>,
+    /// Whether the joules come from a model.
+    #[serde(default)]
+    pub modelled: bool,
+}
+
+/// A path at its best depth.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Choice {
+    /// The path's name in the study.
+    pub path: String,
+    /// The path in iolane's notation, as the library and the command line take it.
+    pub notation: String,
+    pub depth: u32,
+    /// The metric's median with its interval.
+    pub value: Estimate,
+    /// CPU seconds per second.
+    pub cores: Option<f64>,
+}
+
+/// The second-best path.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunnerUp {
+    #[serde(flatten)]
+    pub choice: Choice,
+    /// How many times better the recommended path is, paired by repeat.
+    pub gain: Estimate,
+    /// Whether the difference is shown: the interval excludes 1.
+    pub shown: bool,
+}
+
+/// Everything except path and depth, as a sort key.
+pub fn load_of(arm: &Arm) -> (&'static str, u32, String, usize, usize, Option<usize>) {
+    (arm.rw.name(), arm.bs.max(), arm.bs.to_string(), arm.threads, arm.drives, arm.cores)
+}
+
+/// The load of an arm without its depth, in words: `randread 4k, 2 threads`.
+pub fn load(arm: &Arm) -> String {
+    let Arm { rw, bs, threads, drives, cores, .. } = arm;
+    let mut text = format!("{rw} {bs}");
+    if *threads > 1 {
+        text.push_str(&format!(", {threads} threads"));
+    }
+    if *drives > 1 {
+        text.push_str(&format!(" on {drives} drives"));
+    }
+    match cores {
+        Some(1) => text.push_str(", 1 core"),
+        Some(cores) => text.push_str(&format!(", {cores} cores")),
+        None => {}
+    }
+    text
+}
+
+/// With fewer repeats than this, intervals are too narrow to be reliable.
+pub const REPEATS_FOR_ADVICE: usize = 3;
+
+/// A path below this share of the best is not called equal to it, however wide the interval: it was too noisy to
+/// decide.
+const CLOSE_TO_BEST: f64 = 0.9;
+
+/// The advice for each load, from arms with at least `REPEATS_FOR_ADVICE` repeats; empty if no arm has them.
+pub fn answers(results: &Results) -> Vec<Answer> {
+    let own = results.arms.iter().filter(|arm| arm.arm.peer.is_none());
+    let mut loads: BTreeMap<_, Vec<&ArmResults>> = BTreeMap::new();
+    for arm in own.filter(|arm| arm.rows.len() >= REPEATS_FOR_ADVICE) {
+        loads.entry(load_of(&arm.arm)).or_default().push(arm);
+    }
+    let goals = |arms: &Vec<&ArmResults>| {
+        let energy = answer(Goal::Energy, arms).or_else(|| answer(Goal::Processor, arms));
+        [answer(Goal::Latency, arms), answer(Goal::Throughput, arms), energy]
+    };
+    loads.values().flat_map(goals).flatten().collect()
+}
+
+/// The advice as sentences, one per load, or the reason why there is none.
+pub fn sentences(answers: &[Answer]) -> Vec<String> {
+    if answers.is_empty() {
+        return vec![format!(
+            "No advice: with fewer than {REPEATS_FOR_ADVICE} repeats a difference cannot be distinguished from chance."
+        )];
+    }
+    let sentence = |answers: &[Answer]| {
+        let parts: Vec<String> = answers.iter().map(Answer::words).collect();
+        format!("{}: {}.", answers[0].load, parts.join("; "))
+    };
+    answers.chunk_by(|a, b| a.load == b.load).map(sentence).collect()
+}
+
+/// An arm with the metric's value in each repeat.
+type Candidate<'a> = (&'a ArmResults, Vec<f64>);
+
+fn answer(goal: Goal, arms: &[&ArmResults]) -> Option<Answer> {
+    let least_depth = arms.iter().map(|arm| arm.arm.depth).min()?;
+    let asked = arms.iter().copied().filter(|arm| goal != Goal::Latency || arm.arm.depth == least_depth);
+    let measured = asked.filter_map(|arm| Some((arm, arm.values(goal.metric())?)));
+    let mut paths = best_of_each_path(goal, measured.collect());
+    let equals = take_the_cheaper(goal, &mut paths);
+    let (take, values) = paths.first()?;
+    let runner_up = paths.get(1).map(|(arm, others)| {
+        let gain = goal.gain(values, others);
+        RunnerUp { choice: choice(arm, others), gain, shown: gain.shows_difference() }
+    });
+    let joules = take.rows[0].joules().filter(|_| goal == Goal::Energy);
+    Some(Answer {
+        load: load(&take.arm),
+        goal,
+        metric: goal.metric(),
+        take: choice(take, values),
+        runner_up,
+        equals,
+        joules_from: joules.map(|joules| joules.source.clone()),
+        modelled: joules.is_some_and(|joules| joules.modelled),
+    })
+}
+
+/// The best arm of each path, the best path first.
+fn best_of_each_path(goal: Goal, mut arms: Vec<Candidate<'_>>) -> Vec<Candidate<'_>> {
+    let is_ascending = matches!(goal, Goal::Latency | Goal::Processor);
+    arms.sort_by(|(_, a), (_, b)| {
+        let order = median(a).total_cmp(&median(b));
+        if is_ascending { order } else { order.reverse() }
+    });
+    let mut best: Vec<Candidate<'_>> = Vec::new();
+    for arm in arms {
+        if best.iter().all(|(known, _)| known.arm.name != arm.0.arm.name) {
+            best.push(arm);
+        }
+    }
+    best
+}
+
+/// Of the best choice and those not shown to be worse, moves the one that needs the least CPU time to the front.
+/// Returns the names of the others.
+fn take_the_cheaper(goal: Goal, paths: &mut Vec<Candidate<'_>>) -> Vec<String> {
+    let Some((_, best)) = paths.first() else { return Vec::new() };
+    let is_equal = |(_, values): &&Candidate<'_>| {
+        let share = goal.gain(values, best);
+        !share.shows_difference() && share.value >= CLOSE_TO_BEST
+    };
+    let equals: Vec<&ArmResults> =
+        paths.iter().enumerate().filter(|(at, path)| *at == 0 || is_equal(path)).map(|(_, (arm, _))| *arm).collect();
+    let cost = |arm: &ArmResults| cores(arm).unwrap_or(f64::INFINITY);
+    let take = equals.iter().fold(equals[0], |take, arm| if cost(arm) < 0.9 * cost(take) { arm } else { take });
+    let others = equals.iter().filter(|arm| arm.arm.name != take.arm.name).map(|arm| arm.arm.name.clone()).collect();
+    let at = paths.iter().position(|(arm, _)| arm.arm == take.arm).unwrap_or(0);
+    let taken = paths.remove(at);
+    paths.insert(0, taken);
+    others
+}
+
+fn cores(arm: &ArmResults) -> Option<f64> {
+    arm.values(Metric::Cores).map(|values| median(&values))
+}
+
+fn choice(arm: &ArmResults, values: &[f64]) -> Choice {
+    let Arm { name, path, depth, .. } = &arm.arm;
+    let (value, cores) = (estimate_median(values), cores(arm));
+    Choice { path: name.clone(), notation: path.to_string(), depth: *depth, value, cores }
+}
+
+/// Confidence in an answer, compared with the runner-up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sureness {
+    /// No other path was measured.
+    Alone,
+    /// It is better, and the difference is shown.
+    Shown,
+    /// No difference is shown, and the values are close.
+    Alike,
+    /// The values differ, but are too noisy to exclude chance.
+    Noisy,
+}
+
+impl Answer {
+    /// `for latency take psync (p99 85.2 us, depth 1), 1.32x better than libaio (1.28x to 1.36x)`.
+    fn words(&self) -> String {
+        let sure = self.sureness_in_words();
+        let sure = if self.sureness() == Sureness::Alone { String::new() } else { format!(", {sure}") };
+        let Choice { path, notation, depth, .. } = &self.take;
+        let notation = if notation == path { String::new() } else { format!("{notation}; ") };
+        format!("{} take {path} ({notation}{}, depth {depth}){sure}", self.goal.words(), self.value_in_words())
+    }
+
+    /// The measured value of the recommended path: `p99 85.2 us`, `3.1 k I/Os per joule, modelled`.
+    pub fn value_in_words(&self) -> String {
+        let prefix = if self.goal == Goal::Latency { "p99 " } else { "" };
+        let modelled = if self.modelled { ", modelled" } else { "" };
+        format!("{prefix}{}{modelled}", quantity(self.metric, self.take.value.value))
+    }
+
+    pub fn sureness(&self) -> Sureness {
+        match &self.runner_up {
+            None => Sureness::Alone,
+            Some(second) if second.shown && second.gain.value > 1.0 => Sureness::Shown,
+            Some(second) if self.equals.contains(&second.choice.path) => Sureness::Alike,
+            Some(_) => Sureness::Noisy,
+        }
+    }
+
+    /// The confidence with its figures: `1.32x better than libaio (1.28x to 1.36x)`.
+    pub fn sureness_in_words(&self) -> String {
+        let Some(RunnerUp { choice, gain, .. }) = &self.runner_up else { return "the only path measured".into() };
+        let [value, low, high] = [gain.value, gain.low, gain.high].map(number);
+        match self.sureness() {
+            Sureness::Shown => format!("{value}x better than {} ({low}x to {high}x)", choice.path),
+            Sureness::Alike => {
+                let others = self.equals.iter().filter(|path| **path != choice.path);
+                let others: String = others.map(|path| format!(", nor to {path}")).collect();
+                let saved = match (self.take.cores, choice.cores) {
+                    (Some(own), Some(other)) if own < 0.9 * other => {
+                        format!(", with {own:.2} instead of {other:.2} cores")
+                    }
+                    _ => String::new(),
+                };
+                format!("no difference shown to {} ({low}x to {high}x){others}{saved}", choice.path)
+            }
+            Sureness::Alone | Sureness::Noisy => {
+                format!("too noisy to tell from {} ({low}x to {high}x)", choice.path)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use iolane_measure::figures::RunFigure;
+    use iolane_measure::telemetry::Sourced;
+
+    use super::*;
+    use crate::rows::Row;
+
+    /// Advice for arms with these names, rates in I/Os per second, and CPU times.
+    fn advise(arms: &[(&str, &[f64], f64)]) -> Vec<Answer> {
+        let rows: Vec<Row> = arms.iter().flat_map(|(name, iops, cores)| rows(name, iops, *cores)).collect();
+        answers(&Results::new(&rows, Vec::new()))
+    }
+
+    fn throughput(arms: &[(&str, &[f64], f64)]) -> String {
+        let answers = advise(arms);
+        answers.iter().find(|answer| answer.goal == Goal::Throughput).map(Answer::words).unwrap_or_default()
+    }
+
+    fn rows(name: &str, iops: &[f64], cores: f64) -> Vec<Row> {
+        let arm = Arm::of_null(name);
+        let row = |(repeat, iops): (usize, &f64)| {
+            let mut row = Row { ios: *iops as u64, elapsed_s: 1.0, ..Row::new(arm.clone(), repeat as u32) };
+            row.figures.set(RunFigure::UserS, Ok(Sourced::new(cores, "test")));
+            row.figures.set(RunFigure::SystemS, Ok(Sourced::new(0.0, "test")));
+            row.latency.record((1e9 / iops) as u64).unwrap();
+            row
+        };
+        iops.iter().enumerate().map(row).collect()
+    }
+
+    #[test]
+    fn the_best_path_is_named_with_what_it_gains_on_the_runner_up() {
+        let text =
+            throughput(&[("a", &[20.0, 21.0, 22.0], 1.0), ("b", &[10.0, 10.0, 11.0], 1.0), ("c", &[1.0; 3], 1.0)]);
+        assert_eq!(text, "for throughput take a (null; 21 IOPS, depth 1), 2x better than b (2x to 2.1x)");
+    }
+
+    #[test]
+    fn of_paths_without_a_shown_difference_the_cheaper_is_taken() {
+        let text = throughput(&[("a", &[20.0, 21.0, 22.0], 2.0), ("b", &[21.0, 19.0, 20.0], 1.0)]);
+        assert_eq!(
+            text,
+            "for throughput take b (null; 20 IOPS, depth 1), no difference shown to a (0.90x to 1.05x), with 1.00 instead of 2.00 cores"
+        );
+    }
+
+    #[test]
+    fn a_path_far_below_the_best_is_not_called_its_equal() {
+        let text = throughput(&[("a", &[20.0, 20.0, 20.0], 2.0), ("b", &[2.0, 4.0, 21.0], 1.0)]);
+        assert_eq!(text, "for throughput take a (null; 20 IOPS, depth 1), too noisy to tell from b (0.95x to 10x)");
+    }
+
+    #[test]
+    fn latency_is_chosen_with_as_little_in_flight_as_there_is_and_throughput_at_any_depth() {
+        let deep = |name: &str, iops: f64| -> Vec<Row> {
+            let mut rows = rows(name, &[iops; 3], 1.0);
+            rows.iter_mut().for_each(|row| row.arm.depth = 16);
+            rows
+        };
+        let rows = [rows("a", &[30.0; 3], 1.0), rows("b", &[20.0; 3], 1.0), deep("a", 40.0), deep("b", 90.0)].concat();
+        let answers = answers(&Results::new(&rows, Vec::new()));
+        let taken: Vec<_> =
+            answers.iter().map(|answer| (answer.goal, answer.take.path.as_str(), answer.take.depth)).collect();
+        assert_eq!(taken, [(Goal::Latency, "a", 1), (Goal::Throughput, "b", 16), (Goal::Processor, "b", 16)]);
+    }
+
+    #[test]
+    fn joules_take_the_place_of_processor_time_where_there_are_any_and_say_where_they_are_from() {
+        let mut rows = [rows("a", &[30.0; 3], 1.0), rows("b", &[20.0; 3], 1.0)].concat();
+        rows.iter_mut().for_each(|row| {
+            row.figures.set(RunFigure::Joules, Ok(Sourced::new(10.0, "idle=5,core=5").modelled()));
+        });
+        let answers = answers(&Results::new(&rows, Vec::new()));
+        let energy = answers.last().unwrap();
+        assert_eq!(energy.goal, Goal::Energy);
+        assert_eq!(
+            energy.words(),
+            "per joule take a (null; 3 I/Os per joule, modelled, depth 1), 1.5x better than b (1.5x to 1.5x)"
+        );
+    }
+
+    #[test]
+    fn an_arm_with_too_few_repeats_is_no_choice_and_keeps_the_others_from_none() {
+        let text = throughput(&[("a", &[20.0, 21.0, 22.0], 1.0), ("b", &[90.0, 90.0], 1.0), ("c", &[10.0; 3], 1.0)]);
+        assert!(text.starts_with("for throughput take a ") && text.contains(" better than c "), "{text}");
+    }
+
+    #[test]
+    fn mixes_of_block_sizes_with_the_same_largest_are_loads_of_their_own() {
+        let of = |bs: &str, iops: f64| {
+            let mut rows = [rows("a", &[iops; 3], 1.0), rows("b", &[2.0 * iops; 3], 1.0)].concat();
+            rows.iter_mut().for_each(|row| row.arm.bs = bs.parse().unwrap());
+            rows
+        };
+        let answers = answers(&Results::new(&[of("8k", 10.0), of("4k-8k", 30.0)].concat(), Vec::new()));
+        let loads: Vec<&str> = answers.iter().map(|answer| answer.load.as_str()).collect();
+        assert_eq!(loads, [[answers[0].load.as_str(); 3], [answers[3].load.as_str(); 3]].concat());
+        assert_ne!(loads[0], loads[3]);
+    }
+
+    #[test]
+    fn too_few_repeats_give_no_advice() {
+        let answers = advise(&[("a", &[1.0], 1.0)]);
+        assert!(answers.is_empty() && sentences(&answers)[0].contains("No advice"));
+    }
+}

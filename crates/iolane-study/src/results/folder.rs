@@ -1,0 +1,130 @@
+//! The folder of a study's results: `records.parquet` and `study.json`, written together, and the journal that they
+//! replace. `iolane study` and `iolane energy` write through it. It measures nothing and prints nothing.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use iolane::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+use super::load::REPORT_FILE;
+use super::reanalyze::Remade;
+use super::report::{Asked, RECORDS_FILE, RecordsFile, StudyReport};
+use crate::files::{self, MadeFolders};
+use crate::rows::{journal, parquet};
+use crate::session::Measured;
+
+#[derive(Debug)]
+pub struct ResultsFolder {
+    path: PathBuf,
+    _made: MadeFolders,
+}
+
+/// What happened to the results of a study.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Written {
+    /// They are in the folder; the journal is removed unless the study was interrupted.
+    Yes,
+    /// The study was interrupted, and the folder keeps the results of a complete one. The journal stays too.
+    KeptEarlier,
+}
+
+impl ResultsFolder {
+    /// Creates the folder, and checks that results can be written there and that a study can start or continue.
+    /// `others` are further files that will be written there; `targets` are never replaced.
+    ///
+    /// # Errors
+    /// `Failed` if the folder or a file cannot be written, if another study writes there, or if its journal cannot be
+    /// continued and `fresh` is false; `Usage` if a file is one of the targets.
+    pub fn prepare(path: &Path, others: &[&str], targets: &[OsString], fresh: bool) -> Result<Self> {
+        let made = MadeFolders::make(path)?;
+        for file in [REPORT_FILE, RECORDS_FILE, journal::FILE].iter().chain(others) {
+            files::check_writable(&path.join(file), targets)?;
+        }
+        if !fresh {
+            journal::check(path)?;
+        }
+        Ok(Self { path: path.into(), _made: made })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Removes the journal of an interrupted study, so that the next study starts over.
+    ///
+    /// # Errors
+    /// `Failed` if a study is writing to the journal, or if it cannot be removed.
+    pub fn discard_journal(&self) -> Result<()> {
+        journal::discard(&self.path)
+    }
+
+    /// Writes the results, and removes the journal if the study is complete. An interrupted study does not replace the
+    /// results of a complete one.
+    ///
+    /// # Errors
+    /// `Failed` if no run is valid, or if the results cannot be written.
+    pub fn write(&self, asked: &Asked, measured: Measured) -> Result<(StudyReport, Written)> {
+        if measured.rows.iter().all(|row| row.rejected.is_some()) {
+            let error = nothing_measured(&measured);
+            measured.journal.remove()?;
+            return Err(error);
+        }
+        let records = parquet::write(&measured.rows)?;
+        let file = RecordsFile::new(measured.rows.len(), parquet::checksum(&records));
+        let report = StudyReport::new(asked, &measured, file);
+        if measured.interrupted && holds_complete_results(&self.path) {
+            return Ok((report, Written::KeptEarlier));
+        }
+        write(&self.path, &records, &report)?;
+        if !measured.interrupted {
+            measured.journal.remove()?;
+        }
+        Ok((report, Written::Yes))
+    }
+}
+
+/// Replaces a folder's results by those with joules of an external meter; files in `kept` are not replaced.
+///
+/// # Errors
+/// `Failed` if the results cannot be written, `Usage` if one of their files is in `kept`.
+pub fn write_remade(folder: &Path, remade: &Remade, kept: &[OsString]) -> Result<()> {
+    for file in [RECORDS_FILE, REPORT_FILE] {
+        files::check_writable(&folder.join(file), kept)?;
+    }
+    write(folder, &remade.records, &remade.report)
+}
+
+/// A document as text, as result files store it.
+///
+/// # Errors
+/// `Failed` for a document that cannot be expressed in JSON.
+pub fn to_json(document: &impl Serialize) -> Result<String> {
+    let text = serde_json::to_string_pretty(document).map_err(|error| Error::failed("JSON", error.to_string()))?;
+    Ok(text + "\n")
+}
+
+/// Both files are renamed into place together, because one without the other is not a valid result.
+fn write(folder: &Path, records: &[u8], report: &impl Serialize) -> Result<()> {
+    let json = to_json(report)?;
+    files::write_together(&[(&folder.join(RECORDS_FILE), records), (&folder.join(REPORT_FILE), json.as_bytes())])
+}
+
+fn nothing_measured(measured: &Measured) -> Error {
+    if measured.interrupted {
+        return Error::failed("study", "it was interrupted before a run ended");
+    }
+    let last = measured.left_out.last();
+    let why = last.map(|left_out| format!(" ({}: {})", left_out.arm.label(), left_out.reason));
+    Error::failed("study", format!("nothing was measured{}", why.unwrap_or_default()))
+}
+
+/// Whether a folder holds the results of a complete study. Unreadable results count as none, so they are replaced.
+fn holds_complete_results(folder: &Path) -> bool {
+    #[derive(Deserialize)]
+    struct Completeness {
+        complete: bool,
+    }
+    let text = std::fs::read(folder.join(REPORT_FILE)).unwrap_or_default();
+    serde_json::from_slice::<Completeness>(&text).is_ok_and(|report| report.complete)
+}

@@ -1,0 +1,25 @@
+//! The results of a study: `study.json`, schema `iolane.study/1`, described in `docs/schema/study.json`. Derived from
+//! the rows only; the command line prints from it, and `iolane-report` draws it.
+
+mod advice;
+mod arms;
+mod figures;
+#[doc(hidden)]
+pub mod fixtures;
+mod folder;
+mod load;
+mod notes;
+mod reanalyze;
+mod report;
+mod skipped;
+
+pub use advice::{
+    Answer, Choice, Goal, REPEATS_FOR_ADVICE, RunnerUp, Sureness, answers, load as load_in_words, load_of, sentences,
+};
+pub use arms::{ArmReport, arm_reports};
+pub use figures::{FigureReport, Point, Series};
+pub use folder::{ResultsFolder, Written, to_json, write_remade};
+pub use load::{Loaded, REPORT_FILE, load};
+pub use reanalyze::{Remade, with_trace};
+pub use report::{Asked, RECORDS_FILE, RecordsFile, SCHEMA, StudyReport};
+pub use skipped::{Skipped, skipped};

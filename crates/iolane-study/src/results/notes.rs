@@ -1,0 +1,96 @@
+//! Warnings about a whole study: too few repeats or requests, arms that were not in a steady state, and the warnings of
+//! its runs.
+
+use super::arms::ArmReport;
+use crate::rows::{ArmResults, Preconditioned, Results, Warning};
+use crate::stats::WINDOW_ROUNDS;
+
+/// With this many repeats, their range contains the median in about 95 % of cases, which is what an interval claims.
+const REPEATS_ENOUGH: usize = 5;
+
+/// A warning where intervals cover less than 95 %: the bootstrap of a few repeats gives their range, which misses the
+/// true median when all of them are on one side of it (probability 2 x 0.5^n).
+pub(super) fn too_few(repeats: usize) -> Option<String> {
+    let holds = 100.0 * (1.0 - 0.5f64.powi(repeats as i32 - 1));
+    (2..REPEATS_ENOUGH).contains(&repeats).then(|| {
+        format!(
+            "with {repeats} repeats an interval is their range, which contains the true median in {holds:.0} % of \
+             cases instead of 95 %; use {REPEATS_ENOUGH} or more where it matters"
+        )
+    })
+}
+
+/// A warning for a target that was not in a steady state before its writes were measured, or not fully written.
+pub(super) fn not_steady(target: &Preconditioned) -> Option<String> {
+    let Preconditioned { target, passes, rounds, steady_round } = target;
+    let mut troubles = Vec::new();
+    if *passes < 0.99 {
+        troubles.push(format!("{:.0} % of it was written in sequence first", passes * 100.0));
+    }
+    if steady_round.is_none() {
+        troubles.push(format!("it was not steady after {} rounds of random writes", rounds.len()));
+    }
+    let hint = "--full takes the time that SNIA's specification asks for";
+    (!troubles.is_empty()).then(|| format!("preconditioning of {target}: {}; {hint}", troubles.join(", and ")))
+}
+
+/// A warning for arms whose repeats drift or vary too much.
+pub(super) fn unsteady(arms: &[ArmReport]) -> Option<String> {
+    let unsteady: Vec<&ArmReport> =
+        arms.iter().filter(|arm| arm.steady.is_some_and(|steady| !steady.reached)).collect();
+    let worst = unsteady.iter().max_by(|a, b| range(a).total_cmp(&range(b)))?;
+    Some(format!(
+        "{} of {} arms were not in a steady state over their last {WINDOW_ROUNDS} repeats (SNIA PTS: range 20 %, slope 10 %); \
+         the widest, {}, by {:.0} %",
+        unsteady.len(),
+        arms.len(),
+        worst.arm,
+        range(worst) * 100.0
+    ))
+}
+
+/// With fewer requests in a run than this, the 99th percentile is one of the ten slowest.
+const REQUESTS_FOR_P99: u64 = 1000;
+
+/// A warning for arms whose runs have too few requests for a 99th percentile.
+pub(super) fn few_requests(results: &Results) -> Option<String> {
+    let fewest = |arm: &ArmResults| arm.rows.iter().map(|row| row.ios).min().unwrap_or(0);
+    let few: Vec<&ArmResults> = results.arms.iter().filter(|arm| fewest(arm) < REQUESTS_FOR_P99).collect();
+    let worst = few.iter().min_by_key(|arm| fewest(arm))?;
+    Some(format!(
+        "{} of {} arms have runs of fewer than {REQUESTS_FOR_P99} requests, so that their p99 is little more than the slowest \
+         ones; the fewest, {}, has {}",
+        few.len(),
+        results.arms.len(),
+        worst.arm,
+        fewest(worst)
+    ))
+}
+
+fn range(arm: &ArmReport) -> f64 {
+    arm.steady.map_or(0.0, |steady| steady.range_share)
+}
+
+/// Each warning once, with the arms that have it; of several of one kind, the first is shown.
+pub(super) fn merge_warnings(results: &Results) -> Vec<String> {
+    let mut merged: Vec<(&Warning, Vec<String>)> = Vec::new();
+    for arm in &results.arms {
+        for warning in arm.rows.iter().flat_map(|row| &row.warnings) {
+            let name = arm.arm.to_string();
+            match merged.iter_mut().find(|(known, _)| known.is_like(warning)) {
+                Some((_, arms)) if arms.last() == Some(&name) => {}
+                Some((_, arms)) => arms.push(name),
+                None => merged.push((warning, vec![name])),
+            }
+        }
+    }
+    let count = results.arms.len();
+    let sentence = |(Warning { text, .. }, arms): (&Warning, Vec<String>)| match &arms[..] {
+        all if all.len() == count && count > 1 => format!("every arm: {text}"),
+        [first, second, rest @ ..] if rest.len() > 1 => {
+            format!("{first}; {second} and {} more arms: {text}", rest.len())
+        }
+        few => format!("{}: {text}", few.join("; ")),
+    };
+    merged.into_iter().map(sentence).collect()
+}

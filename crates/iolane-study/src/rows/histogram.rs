@@ -1,0 +1,26 @@
+//! Histograms as pairs of a value in nanoseconds and its count: mergeable, and readable by any program.
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// The pairs of a histogram, in ascending order of value.
+pub(super) fn pairs(histogram: &Histogram<u64>) -> Vec<(u64, u64)> {
+    histogram.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value())).collect()
+}
+
+/// The histogram of these pairs, or why they are invalid.
+pub(super) fn from_pairs(pairs: impl IntoIterator<Item = (u64, u64)>) -> Result<Histogram<u64>, String> {
+    let mut histogram = iolane_measure::latencies::new_histogram();
+    for (value, count) in pairs {
+        histogram.record_n(value, count).map_err(|error| format!("{value} ns: {error}"))?;
+    }
+    Ok(histogram)
+}
+
+pub(super) fn serialize<S: Serializer>(histogram: &Histogram<u64>, serializer: S) -> Result<S::Ok, S::Error> {
+    pairs(histogram).serialize(serializer)
+}
+
+pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Histogram<u64>, D::Error> {
+    from_pairs(Vec::deserialize(deserializer)?).map_err(de::Error::custom)
+}

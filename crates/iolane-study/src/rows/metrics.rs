@@ -1,0 +1,62 @@
+//! The metrics of a row, computed from what a run measured: studies compare them, and `plan::Metric` names them.
+
+use hdrhistogram::Histogram;
+use iolane_measure::figures::RunFigure;
+
+use super::row::Row;
+use crate::plan::Metric;
+
+impl Row {
+    /// A metric of this run; `None` if one of its inputs is unavailable.
+    pub fn metric(&self, metric: Metric) -> Option<f64> {
+        let per_s = |count: f64| (self.elapsed_s > 0.0).then(|| count / self.elapsed_s);
+        let per_io = |count: f64| (self.ios > 0).then(|| count / self.ios as f64);
+        let per_joule = |joules: f64| (joules > 0.0).then(|| self.ios as f64 / joules);
+        let figure = |figure| self.figures.number(figure);
+        let above_idle = || Some(figure(RunFigure::Joules)? - figure(RunFigure::IdleJoules)?);
+        let quantile =
+            |times: &Histogram<u64>, at: f64| (!times.is_empty()).then(|| times.value_at_quantile(at) as f64);
+        match metric {
+            Metric::Iops => per_s(self.ios as f64),
+            Metric::BytesPerS => per_s(self.bytes as f64),
+            Metric::MeanNs => self.mean_ns,
+            Metric::P50Ns => quantile(&self.latency, 0.5),
+            Metric::P99Ns => quantile(&self.latency, 0.99),
+            Metric::SubmitP50Ns => quantile(&self.submit, 0.5),
+            Metric::SyscallsPerIo => figure(RunFigure::SyscallsPerIo),
+            Metric::ContextSwitchesPerIo => per_io(figure(RunFigure::ContextSwitches)?),
+            Metric::InterruptsPerIo => per_io(figure(RunFigure::DeviceInterrupts)?),
+            Metric::Cores => per_s(self.figures.cpu_s()?),
+            Metric::CpuSPerMillionIos => per_io(self.figures.cpu_s()? * 1e6),
+            Metric::CacheMissRate => {
+                let references = figure(RunFigure::CacheReferences)?;
+                let misses = figure(RunFigure::CacheMisses)?;
+                (references > 0.0).then(|| misses / references)
+            }
+            Metric::CyclesPerIo => per_io(figure(RunFigure::Cycles)?),
+            Metric::InstructionsPerIo => per_io(figure(RunFigure::Instructions)?),
+            Metric::IosPerJoule => per_joule(figure(RunFigure::Joules)?),
+            Metric::IosPerJouleAboveIdle => per_joule(above_idle()?),
+            Metric::Watts => per_s(figure(RunFigure::Joules)?),
+            Metric::WattsAboveIdle => per_s(above_idle()?),
+        }
+    }
+
+    /// The figure whose availability decides that of a metric; `None` for metrics that every run of iolane has.
+    pub fn figure_of(metric: Metric) -> Option<RunFigure> {
+        match metric {
+            Metric::Iops | Metric::BytesPerS | Metric::MeanNs | Metric::P50Ns | Metric::P99Ns | Metric::SubmitP50Ns => {
+                None
+            }
+            Metric::SyscallsPerIo => Some(RunFigure::SyscallsPerIo),
+            Metric::ContextSwitchesPerIo => Some(RunFigure::ContextSwitches),
+            Metric::InterruptsPerIo => Some(RunFigure::DeviceInterrupts),
+            Metric::Cores | Metric::CpuSPerMillionIos => Some(RunFigure::UserS),
+            Metric::CacheMissRate => Some(RunFigure::CacheMisses),
+            Metric::CyclesPerIo => Some(RunFigure::Cycles),
+            Metric::InstructionsPerIo => Some(RunFigure::Instructions),
+            Metric::IosPerJoule | Metric::Watts => Some(RunFigure::Joules),
+            Metric::IosPerJouleAboveIdle | Metric::WattsAboveIdle => Some(RunFigure::IdleJoules),
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! The measurements of a study: one row per run, and rows grouped by arm. Every result of a study is derived from these
+//! only.
+
+mod columns;
+mod gathered;
+mod histogram;
+pub mod journal;
+mod metrics;
+pub mod parquet;
+mod row;
+mod syscalls;
+mod warning;
+
+pub use gathered::{ArmResults, LeftOut, Preconditioned, RETRIES, Results, gives_up};
+pub use row::Row;
+pub use warning::{Warning, WarningKind};

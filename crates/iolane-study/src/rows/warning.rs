@@ -1,0 +1,154 @@
+//! Warnings about a run, each with a kind, so that the same warning of several runs or arms is shown once.
+
+use iolane_measure::checks::FAST_CLOCKS;
+use iolane_measure::figures::RunFigure;
+use iolane_measure::run::{RunOutcome, RunPlan};
+use serde::{Deserialize, Serialize};
+
+/// The subject of a warning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WarningKind {
+    FailedRequests,
+    ShortTransfers,
+    LateRequests,
+    Interrupted,
+    RateSpins,
+    UnwrittenParts,
+    SyscallCounts,
+    Interrupts,
+    SubmissionThreadSlept,
+    Disturbed,
+    /// Anything else, and kinds of other versions of iolane: two of these are equal if their texts are.
+    #[serde(other)]
+    Note,
+}
+
+/// A warning and its text, which contains figures of the run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Warning {
+    pub kind: WarningKind,
+    pub text: String,
+}
+
+impl Warning {
+    pub fn new(kind: WarningKind, text: impl Into<String>) -> Self {
+        Self { kind, text: text.into() }
+    }
+
+    pub fn note(text: impl Into<String>) -> Self {
+        Self::new(WarningKind::Note, text)
+    }
+
+    /// Whether both are about the same thing, if with different figures.
+    pub fn is_like(&self, other: &Self) -> bool {
+        self.kind == other.kind && (self.kind != WarningKind::Note || self.text == other.text)
+    }
+}
+
+/// The engine's count and the kernel's may differ by this share without a warning, because of signals or page faults.
+const SYSCALL_DIFFERENCE_MAX: f64 = 0.01;
+/// A polled path may see this many interrupts per I/O, caused by other users of the device, without a warning.
+const POLLED_INTERRUPTS_MAX: f64 = 0.1;
+
+/// The warnings of one run.
+pub(super) fn warnings(plan: &RunPlan, outcome: &RunOutcome) -> Vec<Warning> {
+    let mut warnings: Vec<Warning> = outcome.capabilities.note.iter().map(Warning::note).collect();
+    let mut warn = |kind, text: String| warnings.push(Warning::new(kind, text));
+    let tally = &outcome.tally;
+    if let Some(first) = &tally.first_error {
+        warn(WarningKind::FailedRequests, format!("{} requests failed; the first: {first}", tally.errors));
+    }
+    if tally.short > 0 {
+        let text = format!("{} requests transferred less than was asked for", tally.short);
+        warn(WarningKind::ShortTransfers, text);
+    }
+    // At the end, up to a queue's depth of requests are due and not started.
+    let late_max = plan.workload.depth as f64 + tally.ios as f64 / 100.0;
+    if tally.late as f64 > late_max && !outcome.interrupted {
+        let text = format!("the target did not keep up with the rate: {} due requests never started", tally.late);
+        warn(WarningKind::LateRequests, text);
+    }
+    if outcome.interrupted {
+        warn(WarningKind::Interrupted, "interrupted: the figures cover the time until then".into());
+    }
+    if plan.workload.rate.is_some() {
+        let text = "with a rate the engine polls for completions all the time; cores and system calls include that";
+        warn(WarningKind::RateSpins, text.into());
+    }
+    if plan.targets.iter().any(iolane::Target::has_unwritten_parts) && plan.workload.access.reads() {
+        let text = "parts of the file were never written: the file system answers reads of them without the device \
+                    (write the whole file first, or leave --target out)";
+        warn(WarningKind::UnwrittenParts, text.into());
+    }
+    warnings.extend(syscalls_warning(outcome));
+    warnings.extend(polling_warning(plan, outcome));
+    warnings.extend(sqpoll_warning(plan, outcome));
+    warnings
+}
+
+fn syscalls_warning(outcome: &RunOutcome) -> Option<Warning> {
+    let proof = &outcome.syscall_proof;
+    let (seen, counted) = (*proof.kernel.as_ref().ok()?, proof.engine?);
+    let differs = seen.abs_diff(counted) as f64 > (proof.ios as f64 * SYSCALL_DIFFERENCE_MAX).max(16.0);
+    differs.then(|| {
+        let clock = slow_clock().map(|clock| format!(": reading the clock ({clock}) is a system call on this machine"));
+        let clock = clock.unwrap_or_default();
+        let text = format!("the kernel counted {seen} system calls, the engine {counted}{clock}");
+        Warning::new(WarningKind::SyscallCounts, text)
+    })
+}
+
+/// The kernel's clock source, if reading it takes a system call (vdso(7)).
+fn slow_clock() -> Option<String> {
+    let source = std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource").ok()?;
+    let source = source.trim();
+    (!FAST_CLOCKS.contains(&source)).then(|| source.to_owned())
+}
+
+/// Warns about interrupts of a device that should have been polled.
+fn polling_warning(plan: &RunPlan, outcome: &RunOutcome) -> Option<Warning> {
+    let interrupts = outcome.telemetry.figures.number(RunFigure::DeviceInterrupts);
+    let interrupts = interrupts.filter(|_| iolane::polls_completions(&plan.path))?;
+    let ios = outcome.tally.ios;
+    (interrupts > ios as f64 * POLLED_INTERRUPTS_MAX).then(|| {
+        let text = format!(
+            "the device raised {interrupts} interrupts during {ios} polled I/Os: other programs use it too, or some were \
+             not polled"
+        );
+        Warning::new(WarningKind::Interrupts, text)
+    })
+}
+
+/// Warns if the submission thread slept: such a path makes system calls only to wake it.
+fn sqpoll_warning(plan: &RunPlan, outcome: &RunOutcome) -> Option<Warning> {
+    let calls = outcome.tally.syscalls.filter(|_| plan.path.polls_submissions() && outcome.tally.ios > 0)?;
+    let per_io = calls as f64 / outcome.tally.ios as f64;
+    (per_io > 0.01).then(|| {
+        let text = format!(
+            "the submission thread went to sleep and was woken: {per_io:.3} system calls per I/O; raise sqidle"
+        );
+        Warning::new(WarningKind::SubmissionThreadSlept, text)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_of_one_kind_are_alike_whatever_their_numbers_and_notes_only_if_equal() {
+        let late = |count| Warning::new(WarningKind::LateRequests, format!("{count} due requests never started"));
+        assert!(late(3).is_like(&late(7)));
+        assert!(!late(3).is_like(&Warning::note("3 due requests never started")));
+        assert!(
+            Warning::note("a 1").is_like(&Warning::note("a 1")) && !Warning::note("a 1").is_like(&Warning::note("a 2"))
+        );
+    }
+
+    #[test]
+    fn a_kind_of_another_version_is_read_as_a_note() {
+        let read: Warning = serde_json::from_str(r#"{"kind": "gravity", "text": "it falls"}"#).unwrap();
+        assert_eq!(read, Warning::note("it falls"));
+    }
+}

@@ -1,0 +1,137 @@
+//! The record of a run: schema `iolane.run/1`, described in `docs/schema/run.json`. Made from rows; a figure that is
+//! unavailable is null, and its telemetry gives the reason.
+
+mod context;
+mod result;
+mod telemetry;
+mod workload;
+
+use iolane_measure::meters::Source;
+use iolane_measure::run::{RunOutcome, RunPlan};
+use iolane_measure::telemetry::{Reading, Unavailable};
+use serde::Serialize;
+
+use crate::plan::Arm;
+use crate::rows::{ArmResults, Row, Warning};
+
+pub use context::{HostRecord, TargetRecord};
+pub use result::{CpuRecord, EnergyRecord, LatencyRecord, ResultRecord, SubmitRecord};
+pub use telemetry::TelemetryRecord;
+pub use workload::WorkloadRecord;
+
+/// An arm that ran once or several times.
+#[derive(Debug, Clone, Serialize)]
+pub struct RunRecord {
+    schema: &'static str,
+    /// The job's name, for a run of a job file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job: Option<String>,
+    /// The path in iolane's notation.
+    pub path: String,
+    /// The first target.
+    pub target: TargetRecord,
+    /// All targets, if there are more than one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub targets: Vec<TargetRecord>,
+    pub workload: WorkloadRecord,
+    pub result: ResultRecord,
+    /// The costs of the run: each figure with its source, or why it is unavailable.
+    pub telemetry: TelemetryRecord,
+    /// How the path was shown to do what its name promises.
+    pub proof: ProofRecord,
+    pub host: HostRecord,
+    /// What to know before trusting the figures.
+    pub warnings: Vec<String>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct ProofRecord {
+    /// Whether completions were polled.
+    polled: bool,
+    /// System calls that the kernel's tracepoint counted in the proof's slice.
+    syscalls_seen: Option<u64>,
+    /// System calls that the engine counted in the same slice.
+    syscalls_counted: Option<u64>,
+    /// I/Os in the slice.
+    ios: u64,
+}
+
+impl RunRecord {
+    /// The record of an arm's repeats, in the order they ran; `None` if there are none.
+    pub fn new(plan: &RunPlan, outcomes: &[RunOutcome], host: HostRecord) -> Option<Self> {
+        let first = outcomes.first()?;
+        let targets: Vec<TargetRecord> = plan.targets.iter().map(TargetRecord::new).collect();
+        let results = results(plan, outcomes);
+        Some(Self {
+            schema: "iolane.run/1",
+            job: None,
+            path: plan.path.to_string(),
+            target: targets.first()?.clone(),
+            targets: if targets.len() > 1 { targets } else { Vec::new() },
+            workload: WorkloadRecord::new(plan, outcomes.len()),
+            result: ResultRecord::new(plan, outcomes, &results),
+            telemetry: TelemetryRecord::new(outcomes, &results),
+            proof: ProofRecord {
+                // A polled ring on a target without poll queues is refused when it is opened, so a run on one has
+                // polled.
+                polled: iolane::polls_completions(&plan.path),
+                syscalls_seen: first.syscall_proof.kernel.as_ref().ok().copied(),
+                syscalls_counted: first.syscall_proof.engine,
+                ios: first.syscall_proof.ios,
+            },
+            host,
+            warnings: warnings(&results),
+        })
+    }
+}
+
+/// Makes rows of one arm from its runs.
+fn results(plan: &RunPlan, outcomes: &[RunOutcome]) -> ArmResults {
+    let arm = Arm {
+        name: plan.path.to_string(),
+        path: plan.path.clone(),
+        peer: None,
+        rw: plan.workload.access,
+        bs: plan.workload.block_sizes.clone(),
+        depth: plan.workload.depth,
+        threads: plan.threads,
+        drives: plan.targets.len(),
+        cores: None,
+    };
+    let row = |(repeat, outcome)| Row::planned(arm.clone(), repeat, plan).measured(plan, outcome);
+    let rows = (0..).zip(outcomes).map(row).collect();
+    ArmResults { arm, rows }
+}
+
+/// The warnings of all runs, without duplicates.
+fn warnings(results: &ArmResults) -> Vec<String> {
+    let mut all: Vec<&Warning> = Vec::new();
+    for warning in results.rows.iter().flat_map(|row| &row.warnings) {
+        if !all.iter().any(|known| known.is_like(warning)) {
+            all.push(warning);
+        }
+    }
+    all.into_iter().map(|warning| warning.text.clone()).collect()
+}
+
+impl RunRecord {
+    /// Adds the joules of each repeat, or why they are unavailable.
+    pub fn set_energy(&mut self, joules: &[Reading<f64>], source: &Source) {
+        let sum: Reading<f64> = joules.iter().map(|joules| joules.as_ref().map_err(Clone::clone)).sum();
+        match sum {
+            Ok(joules) if joules > 0.0 && self.result.elapsed_s > 0.0 => {
+                let (ios, elapsed_s) = (self.result.ios as f64, self.result.elapsed_s);
+                let (watts, ios_per_joule) = (joules / elapsed_s, ios / joules);
+                self.result.energy = Some(EnergyRecord { joules, watts, ios_per_joule, source: source.clone() });
+                self.telemetry.set_joules(Ok(source.of(joules)));
+            }
+            Ok(_) => self.set_no_energy(&Unavailable::new("nothing was measured")),
+            Err(why) => self.set_no_energy(&why),
+        }
+    }
+
+    /// Records why there is no energy.
+    pub fn set_no_energy(&mut self, why: &Unavailable) {
+        self.telemetry.set_joules(Err(why.clone()));
+    }
+}

@@ -1,0 +1,57 @@
+//! The workload in the record of a run.
+
+use iolane_measure::run::RunPlan;
+use serde::Serialize;
+
+#[derive(Debug, Clone, Serialize)]
+pub struct WorkloadRecord {
+    rw: &'static str,
+    /// The block size in bytes; the largest if there are several.
+    block_bytes: u32,
+    block_sizes: String,
+    offsets: String,
+    read_percent: u8,
+    depth: u32,
+    batch: Option<u32>,
+    threads: usize,
+    cpus: Option<String>,
+    sqpoll_cpus: Option<String>,
+    rate: Option<f64>,
+    think_us: Option<u64>,
+    fsync_every: Option<u32>,
+    verify: bool,
+    size_bytes: Option<u64>,
+    bytes_max: Option<u64>,
+    runtime_s: f64,
+    warmup_s: f64,
+    repeats: usize,
+    seed: u64,
+}
+
+impl WorkloadRecord {
+    pub(super) fn new(plan: &RunPlan, repeats: usize) -> Self {
+        let workload = &plan.workload;
+        Self {
+            rw: workload.access.name(),
+            block_bytes: workload.block_sizes.max(),
+            block_sizes: workload.block_sizes.to_string(),
+            offsets: workload.offsets.to_string(),
+            read_percent: workload.read_percent(),
+            depth: workload.depth,
+            batch: workload.batch,
+            threads: plan.threads,
+            cpus: plan.placement.cpus.as_ref().map(ToString::to_string),
+            sqpoll_cpus: plan.placement.sqpoll_cpus.as_ref().map(ToString::to_string),
+            rate: workload.rate,
+            think_us: workload.think_us,
+            fsync_every: workload.fsync_every,
+            verify: workload.verify,
+            size_bytes: workload.size,
+            bytes_max: workload.bytes_max,
+            runtime_s: plan.runtime.as_secs_f64(),
+            warmup_s: plan.warmup.as_secs_f64(),
+            repeats,
+            seed: workload.seed,
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! One job: a plan on targets that are open, or on scratch files that are made when its turn comes. Made from the options of
+//! a command line or from a section of a job file, and checked as far as it can be before anything runs.
+
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use iolane::{Error, Result, Target};
+use iolane_measure::run::{CheckedPlan, RunPlan};
+use iolane_measure::scratch::Scratch;
+
+use crate::fio;
+
+/// A job that can be run.
+#[derive(Debug)]
+pub struct RunJob {
+    /// Its name in a job file; `None` for a run of the command line.
+    pub name: Option<String>,
+    /// What is run.
+    pub plan: JobPlan,
+    /// How long it takes, without set-up; `None` for a job that ends with its bytes.
+    pub length: Option<Duration>,
+    /// Whether it starts only when all jobs before it have ended.
+    pub waits: bool,
+    /// Differences from what was asked for, for its record.
+    pub notes: Vec<String>,
+}
+
+/// What a job runs.
+#[derive(Debug)]
+pub enum JobPlan {
+    /// On open targets.
+    Ready(CheckedPlan),
+    /// On scratch files that are made when its turn comes; the plan has no targets until then.
+    OnScratch(RunPlan, ScratchFiles),
+}
+
+/// Scratch files that a job needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScratchFiles {
+    /// The folder they are made in.
+    pub folder: PathBuf,
+    /// Size of each.
+    pub bytes: u64,
+    /// Their number.
+    pub count: usize,
+    /// Whether they are opened with O_DIRECT.
+    pub direct: bool,
+}
+
+/// A smaller file has no room for one page.
+const SCRATCH_BYTES_MIN: u64 = 4096;
+
+impl RunJob {
+    /// A run of the command line on open targets.
+    ///
+    /// # Errors
+    /// As [`RunPlan::check`].
+    pub fn on_targets(plan: RunPlan) -> Result<Self> {
+        Ok(Self::of_command_line(JobPlan::length(&plan), JobPlan::Ready(plan.check()?)))
+    }
+
+    /// A run of the command line on scratch files.
+    ///
+    /// # Errors
+    /// `Usage` for what is wrong on any target: workload, path, placement, size.
+    pub fn on_scratch(plan: RunPlan, files: ScratchFiles) -> Result<Self> {
+        check_without_target(&plan, &files)?;
+        Ok(Self::of_command_line(JobPlan::length(&plan), JobPlan::OnScratch(plan, files)))
+    }
+
+    fn of_command_line(length: Duration, plan: JobPlan) -> Self {
+        Self { name: None, plan, length: Some(length), waits: false, notes: Vec::new() }
+    }
+
+    /// A job of a job file, on the targets opened for it, or on scratch files if there are none. `adapt` changes the plan by
+    /// what the command line adds to the file.
+    ///
+    /// # Errors
+    /// As [`RunPlan::check`], naming the job.
+    pub fn of_file(
+        mut job: fio::Job,
+        targets: Option<Vec<Target>>,
+        adapt: impl Fn(RunPlan) -> RunPlan,
+    ) -> Result<Self> {
+        if let Some(targets) = &targets {
+            job.place = fio::Place::Named(targets.iter().map(|target| target.name().to_owned()).collect());
+        }
+        let files = match &job.place {
+            fio::Place::Named(_) => None,
+            fio::Place::Scratch { folder, bytes } => {
+                Some(ScratchFiles { folder: folder.clone(), bytes: *bytes, count: job.threads, direct: job.direct })
+            }
+        };
+        let plan = adapt(job.plan(targets.unwrap_or_default()));
+        let plan = match files {
+            None => plan.check().map(JobPlan::Ready),
+            Some(files) => check_without_target(&plan, &files).map(|()| JobPlan::OnScratch(plan, files)),
+        };
+        let plan = plan.map_err(|error| in_job(&job.name, &error))?;
+        Ok(Self {
+            length: job.runtime.map(|runtime| runtime + job.warmup),
+            waits: job.stonewall,
+            notes: std::mem::take(&mut job.notes),
+            name: Some(job.name),
+            plan,
+        })
+    }
+
+    /// What messages call it.
+    pub fn label(&self) -> String {
+        let plan = match &self.plan {
+            JobPlan::Ready(checked) => checked.plan(),
+            JobPlan::OnScratch(plan, _) => plan,
+        };
+        self.name.clone().unwrap_or_else(|| format!("{} at depth {}", plan.path, plan.workload.depth))
+    }
+
+    /// An error, with the name of this job if it has one.
+    pub(super) fn named(&self, error: Error) -> Error {
+        match &self.name {
+            Some(name) => in_job(name, &error),
+            None => error,
+        }
+    }
+
+    /// The plan on its targets; scratch files are made for it, which live as long as the plan.
+    ///
+    /// # Errors
+    /// As [`Scratch::create`] and [`RunPlan::check`], naming the job.
+    pub(super) fn ready(&self, stop: &AtomicBool, mut progress: impl FnMut(u64, u64)) -> Result<CheckedPlan> {
+        let (plan, files) = match &self.plan {
+            JobPlan::Ready(plan) => return Ok(plan.clone()),
+            JobPlan::OnScratch(plan, files) => (plan, files),
+        };
+        let mut targets = Vec::new();
+        for index in 0..files.count as u64 {
+            let total = files.bytes.saturating_mul(files.count as u64);
+            let tell = |written| progress(index * files.bytes + written, total);
+            let scratch = Scratch::create(&files.folder, files.bytes, plan.workload.seed, stop, tell)?;
+            targets.push(scratch.open(plan.workload.access.writes(), files.direct)?);
+        }
+        RunPlan { targets, prefilled: true, ..plan.clone() }.check().map_err(|error| self.named(error))
+    }
+}
+
+impl JobPlan {
+    fn length(plan: &RunPlan) -> Duration {
+        plan.runtime + plan.warmup
+    }
+}
+
+/// Checks what does not depend on the target, before a scratch file is written.
+fn check_without_target(plan: &RunPlan, files: &ScratchFiles) -> Result<()> {
+    plan.workload.validate()?;
+    iolane::interface_of(&plan.path)?.validate(&plan.path)?;
+    plan.placement.check()?;
+    if files.bytes < SCRATCH_BYTES_MIN {
+        let what = format!("--size {}", iolane::units::Bytes(files.bytes));
+        return Err(Error::usage(what, "a scratch file needs 4k or more"));
+    }
+    Ok(())
+}
+
+/// An error, with the name of the job it is about.
+pub fn in_job(name: &str, error: &Error) -> Error {
+    Error::usage(format!("job [{name}]: {}", error.what()), error.cause())
+        .with_kind(error.kind())
+        .remedy(error.remedy_text())
+}

@@ -1,0 +1,258 @@
+//! Runs jobs one after another, or side by side where a job file asks for it, as often as is asked for, and makes a record of
+//! each. It reports progress to a callback, and prints nothing.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use iolane::{Error, Result};
+use iolane_measure::meters::Work;
+use iolane_measure::run::{CheckedPlan, RunOutcome, RunPlan, run};
+use iolane_measure::telemetry::Unavailable;
+
+use super::job::RunJob;
+use crate::run_record::{HostRecord, RunRecord};
+use crate::session::Metering;
+
+/// Jobs, and how they are run.
+#[derive(Debug)]
+pub struct Schedule {
+    /// In the order in which they run; those that do not wait run side by side with the one before.
+    pub jobs: Vec<RunJob>,
+    /// How often each job runs.
+    pub repeats: u16,
+    /// What measures their energy.
+    pub metering: Metering,
+}
+
+/// What a schedule does, for whoever shows it.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// Scratch files are being written.
+    MakesScratch {
+        /// Bytes written so far.
+        written: u64,
+        /// Bytes of all of them.
+        total: u64,
+    },
+    /// Jobs begin, side by side.
+    Begins {
+        /// Their labels.
+        labels: &'a [String],
+        /// How long they take with all repeats; `None` if a job ends with its bytes.
+        length: Option<Duration>,
+    },
+    /// A job has ended.
+    Ended {
+        /// What ran.
+        plan: &'a RunPlan,
+        /// What it measured.
+        record: &'a RunRecord,
+    },
+}
+
+/// What a schedule measured.
+#[derive(Debug)]
+pub struct Ran {
+    /// A record for each job that ran; empty if it was stopped before anything was measured.
+    pub records: Vec<RunRecord>,
+    /// What ended it early, besides being stopped.
+    pub error: Option<Error>,
+}
+
+/// The time of set-up and of the slices before the measurement.
+const OVERHEAD: Duration = Duration::from_millis(200);
+
+impl Schedule {
+    /// Runs the jobs. If it is stopped or a job fails, the records of the ended jobs are kept. It sets `stop` itself to end
+    /// the jobs that run at the same time as a failed one.
+    pub fn run(&self, stop: &AtomicBool, progress: &mut dyn FnMut(Event<'_>)) -> Ran {
+        let mut records: Vec<RunRecord> = Vec::new();
+        for group in self.jobs.chunk_by(|_, next| !next.waits) {
+            match self.run_group(group, stop, progress) {
+                Err(error) => return Ran { records, error: Some(error) },
+                Ok(ended) => {
+                    let ran = records.iter().chain(ended.iter().map(|(_, record)| record));
+                    if stop.load(Ordering::Relaxed) && ran.into_iter().all(|record| record.result.ios == 0) {
+                        return Ran { records: Vec::new(), error: None };
+                    }
+                    for (plan, record) in ended {
+                        progress(Event::Ended { plan: plan.plan(), record: &record });
+                        records.push(record);
+                    }
+                }
+            }
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+        Ran { records, error: None }
+    }
+
+    /// Runs jobs side by side; what ran, and its record.
+    fn run_group(
+        &self,
+        group: &[RunJob],
+        stop: &AtomicBool,
+        progress: &mut dyn FnMut(Event<'_>),
+    ) -> Result<Vec<(CheckedPlan, RunRecord)>> {
+        let mut plans = Vec::new();
+        for job in group {
+            plans.push(job.ready(stop, |written, total| progress(Event::MakesScratch { written, total }))?);
+        }
+        let labels: Vec<String> = group.iter().map(RunJob::label).collect();
+        progress(Event::Begins { labels: &labels, length: self.length(group) });
+        let outcomes = self.repeat(group, &plans, stop)?;
+        let mut ended = Vec::new();
+        for ((job, checked), outcomes) in group.iter().zip(plans).zip(outcomes) {
+            let plan = checked.plan();
+            let host = HostRecord::gather(plan.targets.first());
+            let Some(mut record) = RunRecord::new(plan, &outcomes, host) else { continue };
+            match group {
+                [_] => self.set_energy(&mut record, plan, &outcomes),
+                _ => record
+                    .set_no_energy(&Unavailable::new("other jobs ran at the same time, and a meter reads all of them")),
+            }
+            record.job = job.name.clone();
+            record.warnings.splice(0..0, job.notes.iter().cloned().chain(note_on_others(job, group)));
+            ended.push((checked, record));
+        }
+        Ok(ended)
+    }
+
+    /// How long a group takes, if all of its jobs end with their time.
+    fn length(&self, group: &[RunJob]) -> Option<Duration> {
+        let lengths = group.iter().map(|job| job.length).collect::<Option<Vec<Duration>>>()?;
+        Some((lengths.into_iter().max()? + OVERHEAD) * self.repeats.into())
+    }
+
+    /// By job, the outcome of each repeat.
+    fn repeat(&self, group: &[RunJob], plans: &[CheckedPlan], stop: &AtomicBool) -> Result<Vec<Vec<RunOutcome>>> {
+        let mut outcomes = vec![Vec::new(); plans.len()];
+        for _ in 0..self.repeats {
+            for (of_job, outcome) in outcomes.iter_mut().zip(side_by_side(group, plans, stop)?) {
+                of_job.push(outcome);
+            }
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+        Ok(outcomes)
+    }
+
+    /// Adds the joules of a run to its record, or why there are none.
+    fn set_energy(&self, record: &mut RunRecord, plan: &RunPlan, outcomes: &[RunOutcome]) {
+        let meter = self.metering.meter.as_ref().map_err(Clone::clone);
+        match meter.and_then(|meter| plan.keeps_real_time().map(|()| meter)) {
+            Err(why) => record.set_no_energy(&why),
+            Ok(meter) => {
+                let work = |outcome: &RunOutcome| {
+                    Work::new(outcome.tally.elapsed_ns() as f64 / 1e9, &outcome.telemetry.figures)
+                };
+                let joules: Vec<_> = outcomes.iter().map(|outcome| meter.joules(outcome.span, work(outcome))).collect();
+                record.set_energy(&joules, meter.source());
+            }
+        }
+    }
+}
+
+/// Runs each job once, all at the same time.
+fn side_by_side(group: &[RunJob], plans: &[CheckedPlan], stop: &AtomicBool) -> Result<Vec<RunOutcome>> {
+    let run_one = |job: &RunJob, plan: &CheckedPlan| {
+        run(plan, stop).map_err(|error| {
+            // Nobody will see what the others measure.
+            stop.store(true, Ordering::Relaxed);
+            job.named(error)
+        })
+    };
+    std::thread::scope(|scope| {
+        let run_one = &run_one;
+        let threads: Vec<_> =
+            group.iter().zip(plans).map(|(job, plan)| scope.spawn(move || run_one(job, plan))).collect();
+        let panicked = |_| Err(Error::failed("a job", "it panicked, which is a bug in iolane"));
+        let joined: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect();
+        joined.into_iter().collect()
+    })
+}
+
+/// A note that names the jobs that ran at the same time, if any did.
+fn note_on_others(job: &RunJob, group: &[RunJob]) -> Option<String> {
+    let others = group.iter().filter(|other| !std::ptr::eq(*other, job));
+    let others: Vec<String> = others.map(|other| format!("[{}]", other.label())).collect();
+    let others = Some(others.join(", ")).filter(|others| !others.is_empty())?;
+    Some(format!("it ran at the same time as {others}: CPU time and context switches include theirs"))
+}
+
+#[cfg(test)]
+mod tests {
+    use iolane::{IoPath, Pages, Target};
+    use iolane_measure::meters::MeterSpec;
+    use iolane_measure::placement::Placement;
+    use iolane_measure::workload::Workload;
+
+    use super::*;
+    use crate::runs::{JobPlan, ScratchFiles};
+
+    /// A job that reads a number of blocks of a simulated device.
+    fn job(name: &str, blocks: u64, waits: bool) -> RunJob {
+        let plan = RunPlan {
+            path: IoPath::new("sim"),
+            targets: vec![Target::open("sim:16m,latency=100us").unwrap()],
+            workload: Workload { bytes_max: Some(blocks * 4096), ..Workload::default() },
+            threads: 1,
+            placement: Placement::default(),
+            runtime: Duration::from_secs(3600),
+            warmup: Duration::ZERO,
+            pages: Pages::Base,
+            prefilled: false,
+            watched: true,
+        };
+        RunJob { name: Some(name.into()), waits, length: None, ..RunJob::on_targets(plan).unwrap() }
+    }
+
+    fn schedule(jobs: Vec<RunJob>, repeats: u16) -> Schedule {
+        Schedule { jobs, repeats, metering: Metering::open(MeterSpec::None, false) }
+    }
+
+    /// The groups that began, by their labels, and what came of the jobs.
+    fn run(schedule: &Schedule, stop: &AtomicBool) -> (Vec<String>, Ran) {
+        let mut groups = Vec::new();
+        let ran = schedule.run(stop, &mut |event| {
+            if let Event::Begins { labels, .. } = event {
+                groups.push(labels.join("+"));
+            }
+        });
+        (groups, ran)
+    }
+
+    #[test]
+    fn jobs_run_side_by_side_until_one_waits_and_each_has_its_record() {
+        let schedule = schedule(vec![job("a", 10, false), job("b", 20, false), job("c", 30, true)], 2);
+        let (groups, ran) = run(&schedule, &AtomicBool::new(false));
+        assert_eq!(groups, ["a+b", "c"]);
+        let records: Vec<_> = ran.records.iter().map(|record| (record.job.as_deref(), record.result.ios)).collect();
+        assert_eq!(records, [(Some("a"), 20), (Some("b"), 40), (Some("c"), 60)]);
+        let shared =
+            |index: usize| ran.records[index].warnings.iter().any(|note| note.contains("at the same time as ["));
+        assert!(shared(0) && shared(1) && !shared(2), "{:#?}", ran.records);
+        assert!(ran.error.is_none());
+    }
+
+    #[test]
+    fn what_was_stopped_before_anything_was_measured_has_no_record() {
+        let (_, ran) = run(&schedule(vec![job("a", 10, false)], 1), &AtomicBool::new(true));
+        assert!(ran.records.is_empty() && ran.error.is_none(), "{ran:#?}");
+    }
+
+    #[test]
+    fn a_job_that_fails_ends_the_schedule_and_earlier_records_are_kept() {
+        let mut broken = job("broken", 10, true);
+        if let JobPlan::Ready(checked) = &broken.plan {
+            let files = ScratchFiles { folder: "/no/such/folder".into(), bytes: 1 << 20, count: 1, direct: false };
+            broken.plan = JobPlan::OnScratch(checked.plan().clone(), files);
+        }
+        let (groups, ran) =
+            run(&schedule(vec![job("a", 10, false), broken, job("c", 10, true)], 1), &AtomicBool::new(false));
+        assert_eq!((groups, ran.records.len()), (vec!["a".to_owned()], 1));
+        assert!(ran.error.unwrap().to_string().contains("/no/such/folder"));
+    }
+}

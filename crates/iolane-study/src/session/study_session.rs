@@ -1,0 +1,354 @@
+//! A study on this machine: which of its arms can run here, how long that takes, and the runs themselves, interleaved
+//! in random order, each synced to disk before the next begins. Progress goes to a callback; nothing is printed.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use iolane::{Error, Result, Target};
+use iolane_measure::progress::RunProgress;
+use iolane_measure::workload::random_stream;
+
+use super::attempt::attempt;
+use super::conditions::Conditions;
+use super::measured::Measured;
+use super::planned::Planned;
+use super::progress::{Now, Progress};
+use super::run_list::{RunList, shuffled};
+use super::setup::{Pinning, Setup};
+use super::{arms, precondition};
+use crate::energy::EnergyNotes;
+use crate::fio::JobSpec;
+use crate::plan::{Arm, Lengths, Study};
+use crate::rows::journal::Journal;
+use crate::rows::{LeftOut, Preconditioned, Row};
+use crate::run_record::TargetRecord;
+
+/// A study whose arms have been checked and can run.
+#[derive(Debug)]
+pub struct Session {
+    study: Study,
+    conditions: Conditions,
+    planned: Vec<Planned>,
+    left_out: Vec<LeftOut>,
+    runtime: Duration,
+    run_progress: Arc<RunProgress>,
+}
+
+/// The state of a study so far, and the journal that stores it.
+#[derive(Debug)]
+struct Kept {
+    rows: Vec<Row>,
+    preconditioned: Vec<Preconditioned>,
+    energy: EnergyNotes,
+    journal: Journal,
+}
+
+/// The cost of a run besides its warm-up and its measurement: set-up, the two slices, the end of tracing.
+const OVERHEAD: Duration = Duration::from_millis(220);
+/// A shorter run is too noisy.
+const RUNTIME_MIN: Duration = Duration::from_millis(200);
+/// A limit against mistyped studies: no one waits for more runs.
+const RUNS_MAX: usize = 1_000_000;
+impl Session {
+    /// Checks which arms can run here.
+    ///
+    /// # Errors
+    /// `Usage` for an invalid workload; `Unavailable` if no arm can run.
+    pub fn new(study: Study, conditions: Conditions) -> Result<Self> {
+        let (planned, left_out) = arms::plan(&study, &conditions)?;
+        if planned.is_empty() {
+            let Some(first) = left_out.first() else {
+                return Err(Error::usage("study", "it has no arms"));
+            };
+            let why = format!("no arm can be run ({}: {})", first.arm.label(), first.reason);
+            return Err(Error::unavailable("study", why).remedy(&first.remedy));
+        }
+        if planned.len().saturating_mul(conditions.lengths.repeats) > RUNS_MAX {
+            let cause = format!("{} arms, {} repeats each", planned.len(), conditions.lengths.repeats);
+            return Err(Error::usage(format!("study {}", study.name), cause)
+                .remedy(format!("it may have {RUNS_MAX} runs at most")));
+        }
+        let mut session =
+            Self { study, conditions, planned, left_out, runtime: Duration::ZERO, run_progress: Arc::default() };
+        session.set_runtime(session.fitting_runtime());
+        Ok(session)
+    }
+
+    /// The runtime asked for, or the one with which all runs fit into the time.
+    fn fitting_runtime(&self) -> Duration {
+        let Lengths { runtime, warmup, time, runtime_max, .. } = self.conditions.lengths;
+        let each = time / (self.runs().max(1) as u32);
+        runtime.unwrap_or_else(|| each.saturating_sub(warmup + OVERHEAD).clamp(RUNTIME_MIN, runtime_max))
+    }
+
+    fn set_runtime(&mut self, runtime: Duration) {
+        self.runtime = runtime;
+        for planned in &mut self.planned {
+            planned.plan = planned.plan.clone().with_runtime(runtime);
+        }
+    }
+
+    pub fn study(&self) -> &Study {
+        &self.study
+    }
+
+    pub fn conditions(&self) -> &Conditions {
+        &self.conditions
+    }
+
+    /// The arms that will run.
+    pub fn arms(&self) -> impl Iterator<Item = &Arm> {
+        self.planned.iter().map(|planned| &planned.arm)
+    }
+
+    /// The arms as fio job sections, each with a unique name.
+    pub fn fio_jobs(&self) -> Vec<JobSpec> {
+        let own = self.planned.iter().filter(|planned| planned.peer.is_none());
+        let own = own.map(|planned| (&planned.arm, planned.plan.plan()));
+        own.map(|(arm, plan)| JobSpec {
+            name: arm.to_string().replace(", ", " "),
+            path: plan.path.clone(),
+            access: plan.workload.access,
+            block_sizes: plan.workload.block_sizes.clone(),
+            depth: plan.workload.depth,
+            threads: plan.threads,
+            targets: match plan.prefilled {
+                true => Vec::new(),
+                false => plan.targets.iter().map(|target| target.name().to_owned()).collect(),
+            },
+            size: plan.workload.size.or_else(|| Some(plan.targets.first()?.bytes()).filter(|_| plan.prefilled)),
+            runtime: plan.runtime,
+            warmup: plan.warmup,
+            seed: plan.workload.seed,
+            direct: plan.targets.iter().all(Target::direct),
+            cpus: plan.placement.cpus.clone(),
+            sqpoll_cpus: plan.placement.sqpoll_cpus.clone(),
+        })
+        .collect()
+    }
+
+    /// The arms that will not run.
+    pub fn left_out(&self) -> &[LeftOut] {
+        &self.left_out
+    }
+
+    /// Measured time of each run.
+    pub fn runtime(&self) -> Duration {
+        self.runtime
+    }
+
+    /// The live rate of the current run, while [`run`](Self::run) is active; peers report none before their end.
+    pub fn run_progress(&self) -> Arc<RunProgress> {
+        Arc::clone(&self.run_progress)
+    }
+
+    /// The number of runs.
+    pub fn runs(&self) -> usize {
+        self.planned.len() * self.conditions.lengths.repeats
+    }
+
+    /// The duration of the runs, without the preparation before them.
+    pub fn time_of_runs(&self) -> Duration {
+        (self.runtime + self.conditions.lengths.warmup + OVERHEAD).mul_f64(self.runs() as f64)
+    }
+
+    /// The approximate duration, preparation included.
+    pub fn estimated_time(&self) -> Duration {
+        self.time_of_runs()
+            + precondition::estimated_time(&self.planned, self.conditions.scale)
+            + self.conditions.metering.estimated_time()
+    }
+
+    fn setup(&self) -> Setup {
+        let Conditions { targets, size, placement, lengths, metering, .. } = &self.conditions;
+        Setup {
+            study: self.study.name.clone(),
+            workload: self.study.workload.clone(),
+            size: *size,
+            targets: targets.iter().map(TargetRecord::new).collect(),
+            placement: placement.as_ref().map(Pinning::new),
+            kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
+            repeats: lengths.repeats,
+            warmup_ns: nanoseconds(lengths.warmup),
+            asked_runtime_ns: lengths.runtime.map(nanoseconds),
+            asked_time_ns: nanoseconds(lengths.time),
+            arms: self.arms().cloned().collect(),
+            meter: metering.spec.to_string(),
+            runtime_ns: nanoseconds(self.runtime),
+        }
+    }
+
+    /// Runs every arm once per repeat, in a new random order for each repeat, or continues the study of the same set-up
+    /// from the folder's journal. When stopped, it keeps the completed runs; the same call continues from there.
+    ///
+    /// # Errors
+    /// `Failed` if the journal cannot be written, or belongs to another study.
+    pub fn run(mut self, folder: &Path, stop: &AtomicBool, mut progress: impl FnMut(Progress<'_>)) -> Result<Measured> {
+        let mut kept = self.open(folder)?;
+        let mut runs = RunList::new(&self.planned, &kept.rows);
+        let order = self.order();
+        let is_whole = self.prepare(&order, &runs, &mut kept, stop, &mut progress)?
+            && self.run_wanted(&order, &mut runs, &mut kept, stop, &mut progress)?;
+        Ok(self.measured(kept, !is_whole))
+    }
+
+    /// Opens the journal, and takes over the runs of an interrupted study of the same set-up.
+    fn open(&mut self, folder: &Path) -> Result<Kept> {
+        let (mut journal, begun) = Journal::open::<Setup>(folder)?;
+        let mut setup = self.setup();
+        let Some(begun) = begun else {
+            journal.begin(&setup)?;
+            return Ok(Kept { rows: Vec::new(), preconditioned: Vec::new(), energy: EnergyNotes::default(), journal });
+        };
+        setup.runtime_ns = begun.setup.runtime_ns;
+        if let Some(differs) = begun.setup.differs_in(&setup) {
+            return Err(another_study(folder, differs));
+        }
+        self.set_runtime(Duration::from_nanos(setup.runtime_ns));
+        let energy = begun.energy.unwrap_or_default();
+        Ok(Kept { rows: begun.rows, preconditioned: begun.preconditioned, energy, journal })
+    }
+
+    /// The preparation for the first run: preconditioning, idle power, load steps. `false` if it was stopped.
+    fn prepare(
+        &self,
+        order: &[(u32, usize)],
+        runs: &RunList,
+        kept: &mut Kept,
+        stop: &AtomicBool,
+        progress: &mut impl FnMut(Progress<'_>),
+    ) -> Result<bool> {
+        let is_wanted = |(repeat, index): &&(u32, usize)| runs.wants(*index, *repeat);
+        let done = order.len() - order.iter().filter(is_wanted).count();
+        let total = self.runs();
+        if order.iter().filter(is_wanted).any(|(_, index)| self.planned[*index].arm.rw.writes()) {
+            let rows = &kept.rows;
+            let tell = |target: &str| progress(Progress { done, total, now: Now::Preconditions(target), rows });
+            match precondition::precondition(&self.planned, &self.conditions, (stop, &self.run_progress), tell) {
+                Ok(preconditioned) => kept.preconditioned = preconditioned,
+                Err(_) if stop.load(Ordering::Relaxed) => return Ok(false),
+                Err(error) => return Err(error),
+            }
+            kept.journal.note_preconditioning(&kept.preconditioned)?;
+        }
+        let metering = &self.conditions.metering;
+        if !metering.idle_time().is_zero() {
+            progress(Progress { done, total, now: Now::MeasuresIdle, rows: &kept.rows });
+        }
+        let Some(energy) = metering.begin(&kept.energy, stop) else { return Ok(false) };
+        kept.energy = energy;
+        kept.journal.note_energy(&kept.energy)?;
+        self.make_load_steps(done, kept, stop, progress)
+    }
+
+    /// Makes the runs that are not done yet, in this order. `false` if it was stopped.
+    fn run_wanted(
+        &self,
+        order: &[(u32, usize)],
+        runs: &mut RunList,
+        kept: &mut Kept,
+        stop: &AtomicBool,
+        progress: &mut impl FnMut(Progress<'_>),
+    ) -> Result<bool> {
+        let (total, metering) = (self.runs(), &self.conditions.metering);
+        let mut last_repeat = None;
+        for (done, &(repeat, index)) in order.iter().enumerate() {
+            let planned = &self.planned[index];
+            if runs.wants(index, repeat) {
+                if last_repeat.is_some_and(|last| last < repeat) && metering.steps_are_due(&kept.energy) {
+                    // Load steps between repeats only correct drift; if they are stopped, the next run does not begin.
+                    self.make_load_steps(done, kept, stop, progress)?;
+                }
+                last_repeat = Some(repeat);
+            }
+            while runs.wants(index, repeat) {
+                if stop.load(Ordering::Relaxed) {
+                    return Ok(false);
+                }
+                let attempts = runs.attempts(index, repeat);
+                let now = if attempts == 0 { Now::Runs(&planned.arm) } else { Now::RunsAgain(&planned.arm) };
+                progress(Progress { done, total, now, rows: &kept.rows });
+                let watched = (stop, &*self.run_progress);
+                let Some((mut row, span)) = attempt(planned, repeat, attempts, runs.may_retry(total), watched) else {
+                    return Ok(false);
+                };
+                metering.fill(&mut row, span, &kept.energy);
+                kept.journal.append(&row)?;
+                runs.note(index, &row);
+                kept.rows.push(row);
+            }
+        }
+        self.make_load_steps(total, kept, stop, progress)
+    }
+
+    /// Makes load steps for an external meter. `false` if it was stopped: a study without the steps at its end is
+    /// incomplete.
+    fn make_load_steps(
+        &self,
+        done: usize,
+        kept: &mut Kept,
+        stop: &AtomicBool,
+        progress: &mut impl FnMut(Progress<'_>),
+    ) -> Result<bool> {
+        if !self.conditions.metering.steps {
+            return Ok(true);
+        }
+        progress(Progress { done, total: self.runs(), now: Now::MakesLoadSteps, rows: &kept.rows });
+        let are_made = self.conditions.metering.make_steps(&mut kept.energy, stop);
+        if are_made {
+            kept.journal.note_energy(&kept.energy)?;
+        }
+        Ok(are_made)
+    }
+
+    /// Every run, repeat by repeat, the arms of each repeat in random order; the same order for the same seed.
+    fn order(&self) -> Vec<(u32, usize)> {
+        let mut random = random_stream(self.study.workload.seed, ORDER_STREAM);
+        let repeats = 0..self.conditions.lengths.repeats as u32;
+        let arms = self.planned.len();
+        repeats.flat_map(|repeat| shuffled(arms, &mut random).into_iter().map(move |arm| (repeat, arm))).collect()
+    }
+
+    fn measured(mut self, kept: Kept, interrupted: bool) -> Measured {
+        let Kept { rows, preconditioned, energy, journal } = kept;
+        let runs = RunList::new(&self.planned, &rows);
+        let mut whole_repeats = self.conditions.lengths.repeats;
+        for (index, Planned { arm, .. }) in self.planned.iter().enumerate() {
+            let good = rows.iter().filter(|row| row.arm == *arm && row.rejected.is_none()).count();
+            let trouble = rows.iter().rev().find(|row| row.arm == *arm).and_then(|row| row.rejected.clone());
+            let (reason, remedy) = match trouble.filter(|_| runs.gave_up(index)) {
+                // Its other repeats could not be paired with those of other arms.
+                Some(trouble) => (trouble, ""),
+                None => {
+                    whole_repeats = whole_repeats.min(good);
+                    if good > 0 {
+                        continue;
+                    }
+                    (
+                        "the study was interrupted before a run of this arm was complete".into(),
+                        "repeat the command: it continues where it stopped",
+                    )
+                }
+            };
+            let failed = runs.gave_up(index);
+            self.left_out.push(LeftOut { arm: arm.clone(), reason, remedy: remedy.into(), failed });
+        }
+        let (left_out, runtime) = (self.left_out, self.runtime);
+        Measured { rows, left_out, preconditioned, energy, runtime, whole_repeats, interrupted, journal }
+    }
+}
+
+/// Distinct from the random streams of requests.
+const ORDER_STREAM: u32 = 63;
+
+fn nanoseconds(duration: Duration) -> u64 {
+    duration.as_nanos().try_into().unwrap_or(u64::MAX)
+}
+
+fn another_study(folder: &Path, differs: &str) -> Error {
+    let what = format!("continuing the study in {}", folder.display());
+    Error::usage(what, format!("the study that began there differs in {differs}"))
+        .remedy("repeat the command that began it, choose another --out, or start over with --fresh")
+}

@@ -1,0 +1,38 @@
+//! A value with its interval: the result of every estimate in `stats`.
+
+use serde::{Deserialize, Serialize};
+
+/// A value with its 95 % bootstrap interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// Computed from the measured repeats.
+    pub value: f64,
+    pub low: f64,
+    pub high: f64,
+}
+
+impl Estimate {
+    /// For a ratio: whether the interval excludes 1.0. Otherwise no difference is shown.
+    pub fn shows_difference(&self) -> bool {
+        self.low > 1.0 || self.high < 1.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_that_holds_one_shows_no_difference() {
+        assert!(Estimate { value: 1.2, low: 1.1, high: 1.3 }.shows_difference());
+        assert!(Estimate { value: 0.8, low: 0.7, high: 0.9 }.shows_difference());
+        assert!(!Estimate { value: 1.1, low: 0.9, high: 1.3 }.shows_difference());
+    }
+
+    #[test]
+    fn an_estimate_reads_back_as_it_was_written() {
+        let estimate = Estimate { value: 0.1 + 0.2, low: 1e-9, high: 1e300 };
+        let text = serde_json::to_string(&estimate).unwrap();
+        assert_eq!(serde_json::from_str::<Estimate>(&text).unwrap(), estimate);
+    }
+}

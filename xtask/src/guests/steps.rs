@@ -1,0 +1,76 @@
+//! What a test guest is made of and runs: its drives, and the programs one after the other. Starts nothing itself.
+
+use std::path::{Path, PathBuf};
+
+use iolane_core::units::Bytes;
+use iolane_lab::guest::EVENTS_FILE;
+use iolane_lab::{Backing, Drive, GuestCommand, Kernel};
+
+/// The drives of a guest, and what the tests call them.
+pub(super) fn drives() -> Vec<Drive> {
+    let drive = Drive { bytes: Bytes(256 << 20), ..Drive::default() };
+    vec![
+        drive.clone(),
+        Drive { block_bytes: 4096, ..drive.clone() },
+        Drive { backing: Backing::BadSectors(&BAD_SECTORS), ..drive.clone() },
+        drive.clone(),
+        Drive { removable: true, ..drive.clone() },
+        Drive { removable: true, ..drive },
+    ]
+}
+
+/// In the third and in the thirty-third of the blocks of 16 KiB that the test reads; beyond what the kernel reads by itself
+/// when it looks for partitions.
+const BAD_SECTORS: [u64; 2] = [64, 1025];
+
+/// A program that a guest runs, and what people call that.
+pub(super) struct Step {
+    pub(super) name: &'static str,
+    pub(super) command: GuestCommand,
+}
+
+/// First with the drives in the kernel's hands, then with two that change hands, then without a kernel driver.
+pub(super) fn steps(kernel: &Kernel, records: &[PathBuf; 2]) -> Vec<Step> {
+    // Generic devices came with 5.13, passthrough by io_uring with 5.19; without them a column would be empty.
+    let generic = if kernel.is_at_least(5, 13) { " /dev/ng0n1 /dev/ng1n1" } else { "" };
+    let conformance = |targets: String, record: &Path| {
+        GuestCommand::new(["/bin/conformance", "--show-output"])
+            .with("IOLANE_CONFORMANCE_TARGETS", targets)
+            .with("IOLANE_CONFORMANCE_ONLY_NAMED", "1")
+            .with("IOLANE_CONFORMANCE_BRIEF", "1")
+            .with("IOLANE_CONFORMANCE_RECORD", record.display().to_string())
+    };
+    let faults = || {
+        GuestCommand::new(["/bin/faults", "--show-output", "--test-threads=1"])
+            .with("IOLANE_FAULTS_UNPLUG_BY", EVENTS_FILE)
+    };
+    // The second without what the first has: SGLs and shadow doorbells.
+    let controllers = "pci:0000:00:04.0 pci:0000:00:05.0,sgl=off,shadow=off";
+    vec![
+        Step {
+            name: "conformance with the kernel's drivers",
+            command: conformance(format!("/dev/nvme0n1 /dev/nvme1n1 /dev/nullb0{generic}"), &records[0]),
+        },
+        Step {
+            name: "faults with the kernel's driver",
+            command: faults()
+                .with("IOLANE_FAULTS_MEDIA_ERRORS", "/dev/nvme2n1")
+                .with("IOLANE_FAULTS_STALLED", "/dev/nvme3n1")
+                .with("IOLANE_FAULTS_UNPLUG", "/dev/nvme4n1"),
+        },
+        Step {
+            name: "drives that change drivers",
+            command: GuestCommand::new(["/bin/nvme", "--show-output", "--test-threads=1"])
+                .with("IOLANE_NVME_DRIVES", "0000:00:04.0 0000:00:05.0"),
+        },
+        Step { name: "conformance with the user-space driver", command: conformance(controllers.into(), &records[1]) },
+        Step {
+            name: "faults with the user-space driver",
+            command: faults()
+                .with("IOLANE_FAULTS_MEDIA_ERRORS", "pci:0000:00:06.0")
+                .with("IOLANE_FAULTS_STALLED", "pci:0000:00:07.0,timeout=2s")
+                .with("IOLANE_FAULTS_UNPLUG", "pci:0000:02:00.0,timeout=2s")
+                .with("IOLANE_FAULTS_UNPLUG_NAME", "nvme5"),
+        },
+    ]
+}
