@@ -50,10 +50,9 @@ Usage: cargo xtask COMMAND
                        machines; written to docs/performance.md; takes 3 minutes on a quiet machine
       --nvme --check   Only its instructions, compared with those written; as in CI
   capture [FILE...] Run the commands that README.md and docs/lab.md show, and replace the output shown
-  gallery [PLACE...]
-                    Run the four studies in the lab (linux-6.1, linux-7.2) and on a scratch file (scratch), and write their
-                    pages and pictures to docs/gallery; takes 40 minutes on a quiet machine. `pages` renders them again
-                    from the runs, which stay in target/gallery
+  gallery [pages]   Run the four studies in the lab, one of them on two kernels, and write their pages and pictures to
+                    docs/gallery; takes 15 minutes on a quiet machine. `pages` renders them again from the runs, which
+                    stay in target/gallery
   assets            Bundle the chart library of report.html from npm, with its licences; for a new version of it
   help              Print this text
 

@@ -96,7 +96,7 @@ fn numbers_that_cannot_be_are_wrong_use() {
         (&["run", "--rate", "nan"], 2, &["--rate", "above 0"]),
         (&["run", "--batch", "0"], 2, &["--batch 0"]),
         (&["run", "--batch", "5", "--depth", "2"], 2, &["--batch 5 with --depth 2", "--batch 2"]),
-        (&["run", "--threads", "0", "--target", "good"], 2, &["--threads 0", "one thread or more"]),
+        (&["run", "--threads", "0", "--target", "good"], 2, &["--threads 0", "at least one thread"]),
         (&["run", "--threads", "-1"], 2, &["'-1'", "--threads"]),
         (&["run", "--repeat", "0"], 2, &["--repeat"]),
         (&["run", "--runtime", "0s"], 2, &["--runtime", "`0s`", "nothing would be measured"]),

@@ -4,6 +4,7 @@
 //! A failing seed is printed; run it by itself with `IOLANE_MODEL_SEED=N cargo test -p iolane-nvme --test faults`;
 //! `IOLANE_MODEL_SEEDS=N` runs N seeds of each test.
 
+use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
@@ -640,9 +641,12 @@ fn a_fatal_error_costs_one_reset() {
     });
 }
 
-/// Time is real here, as the driver really sleeps: a few seeds, and timeouts of some milliseconds.
+/// Time is real here, as the driver really sleeps, and the order of commands is the scheduler's: a few seeds, and faults only
+/// once all queues are open. A controller that a reset did not revive answers with errors, so the reads that it takes are
+/// counted over all seeds.
 #[test]
 fn with_interrupts_and_a_controller_at_work_beside_it_all_is_answered() {
+    let (seeds, answered) = (Cell::new(0), Cell::new(0));
     for_each_seed(30, |seed| {
         let mut random = Random::new(seed);
         let faults = Faults {
@@ -654,42 +658,57 @@ fn with_interrupts_and_a_controller_at_work_beside_it_all_is_answered() {
             failed_command: random.one_of(&[0, 500]),
             ..Faults::default()
         };
-        let model = Model::spawn(shape(&mut random, faults));
-        let timeout = Duration::from_millis(20);
+        let model = Model::spawn(shape(&mut random, Faults::default()));
+        let timeout = Duration::from_millis(100);
         let controller = Controller::start(model.clone(), ControllerOptions { timeout, ..Default::default() }).unwrap();
         let namespace = controller.namespace(1).unwrap();
-        let threads = 1 + random.below(3);
-        std::thread::scope(|scope| {
-            for thread in 0..threads {
-                let controller = &controller;
-                scope.spawn(move || read_with_interrupts(controller, namespace, seed ^ thread << 32));
-            }
+        let readers: Vec<_> = (0..1 + random.below(3)).map(|_| Reader::open(&controller, namespace)).collect();
+        model.set_faults(faults);
+        let reads: usize = std::thread::scope(|scope| {
+            let spawn = |(thread, reader): (u64, Reader)| scope.spawn(move || reader.read(seed ^ thread << 32));
+            let threads: Vec<_> = (0..).zip(readers).map(spawn).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
         });
+        seeds.set(seeds.get() + 1);
+        answered.set(answered.get() + reads);
         drop(controller);
         let is_mapped = |text: &String| text.contains("mapped");
         assert_eq!(model.violations().into_iter().find(is_mapped), None);
         assert_eq!(model.mappings(), 0);
     });
+    assert!(answered.get() > 100 * seeds.get(), "{} reads with {} seeds", answered.get(), seeds.get());
 }
 
-fn read_with_interrupts(controller: &Arc<Controller>, namespace: Namespace, seed: u64) {
-    let mut random = Random::new(seed);
-    let pool = Pool::new(16, FRAME_BYTES, Pages::Base).unwrap();
-    let pools = std::slice::from_ref(&pool);
-    let config = NvmeQueueConfig { depth: 16, pools, writable: true, interrupts: true, event_fd: false };
-    let mut queue = NvmeQueue::open(controller, namespace, config).unwrap();
-    let (mut completions, mut answered) = (Vec::new(), 0);
-    for round in 0..40 {
-        let requests =
-            (0..random.below(16)).filter_map(|_| Some(Request::read(round, random.below(64) << 16, pool.take()?)));
-        let mut requests: VecDeque<Request> = requests.collect();
-        let taken = queue.submit(&mut requests);
-        answered += taken;
-        completions.clear();
-        queue.drain(&mut completions).unwrap();
-        assert_eq!(completions.len(), taken);
+/// A queue with interrupts, and its memory.
+struct Reader {
+    queue: NvmeQueue,
+    pool: Pool,
+}
+
+impl Reader {
+    fn open(controller: &Arc<Controller>, namespace: Namespace) -> Self {
+        let pool = Pool::new(16, FRAME_BYTES, Pages::Base).unwrap();
+        let pools = std::slice::from_ref(&pool);
+        let config = NvmeQueueConfig { depth: 16, pools, writable: true, interrupts: true, event_fd: false };
+        Self { queue: NvmeQueue::open(controller, namespace, config).unwrap(), pool }
     }
-    assert!(answered > 100);
-    completions.clear();
-    assert!(pool.take_frames(0, 16).is_some());
+
+    /// Reads in batches, and returns how many reads were taken, each of which was answered once.
+    fn read(mut self, seed: u64) -> usize {
+        let mut random = Random::new(seed);
+        let (mut completions, mut answered) = (Vec::new(), 0);
+        for round in 0..40 {
+            let requests = (0..random.below(16))
+                .filter_map(|_| Some(Request::read(round, random.below(64) << 16, self.pool.take()?)));
+            let mut requests: VecDeque<Request> = requests.collect();
+            let taken = self.queue.submit(&mut requests);
+            answered += taken;
+            completions.clear();
+            self.queue.drain(&mut completions).unwrap();
+            assert_eq!(completions.len(), taken);
+        }
+        completions.clear();
+        assert!(self.pool.take_frames(0, 16).is_some());
+        answered
+    }
 }

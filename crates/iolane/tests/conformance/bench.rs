@@ -132,7 +132,12 @@ impl Pair<'_> {
 
     /// Opens a queue of this path on a target of the test's own.
     pub(crate) fn queue_on(&self, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
-        match iolane::open_queue(&self.path, target, config) {
+        self.queue_of(&self.path, target, config)
+    }
+
+    /// Opens a queue of this path with other options.
+    pub(crate) fn queue_of(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
+        match iolane::open_queue(path, target, config) {
             Err(error) if error.kind() == ErrorKind::Exhausted => Err(Skip::from(&error).into()),
             opened => Ok(opened?),
         }

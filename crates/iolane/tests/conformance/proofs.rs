@@ -7,7 +7,7 @@ use std::io::IoSliceMut;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use iolane::{Completion, ErrorKind, IoPath, Pages, Pool, Queue, Request, SyscallUse, Target, TargetKind};
+use iolane::{Completion, ErrorKind, IoPath, Pages, Pool, Queue, QueueConfig, Request, SyscallUse, Target, TargetKind};
 use rustix::io::ReadWriteFlags;
 
 use crate::bench::{Bench, Pair, check_each, pool};
@@ -97,10 +97,11 @@ struct Load {
 }
 
 impl Load {
-    fn start(pair: &Pair<'_>) -> Result<Self> {
+    /// Opens a queue of `path`, the pair's or a variant of it, with a read for each slot.
+    fn start(pair: &Pair<'_>, path: &IoPath) -> Result<Self> {
         let depth = pair.depth(DEPTH);
         let pool = pool(depth as usize, BLOCK_BYTES)?;
-        let queue = pair.queue(depth, &pool)?;
+        let queue = pair.queue_of(path, &pair.target, &QueueConfig::new(depth).pool(&pool))?;
         let mut load =
             Self { queue, waiting: VecDeque::with_capacity(64), ended: Vec::with_capacity(64), next: 0, _pool: pool };
         for _ in 0..depth {
@@ -129,6 +130,18 @@ impl Load {
         Ok(())
     }
 
+    /// Whether its queue counts system calls; a skip otherwise.
+    fn counts_syscalls(&self) -> Result<()> {
+        match self.queue.syscalls() {
+            Some(_) => Ok(()),
+            None => Err(Skip::new("its system calls are made in threads of a library", "none is needed").into()),
+        }
+    }
+
+    fn syscalls(&self) -> u64 {
+        self.queue.syscalls().unwrap_or(0)
+    }
+
     fn finish(&mut self) -> Result<()> {
         Ok(self.queue.drain(&mut self.ended)?)
     }
@@ -141,7 +154,7 @@ fn a_path_that_polls_takes_no_interrupt_of_the_drive_and_another_takes_some() {
     let pairs: Vec<_> = bench.pairs().into_iter().filter(on_device).collect();
     check_each(&pairs, |pair| {
         let evidence = Evidence::of(&pair.target)?;
-        let mut load = Load::start(pair)?;
+        let mut load = Load::start(pair, &pair.path)?;
         let counted = evidence.while_running(|| {
             load.run(READS)?;
             load.finish()
@@ -199,71 +212,65 @@ fn read_with_flag(target: &Target) -> Result<()> {
     Ok(())
 }
 
-/// Attempts before the counts are taken to differ, or a queue with a submission thread to make system calls: on a busy machine that
-/// thread may idle, sleep, and have to be woken.
+/// Attempts before the counts are taken to differ: the kernel's includes the system calls of the thread that watches for
+/// hangs, which starts and ends during the check.
 const TRIES: usize = 8;
 
-/// The longest turn of a processor in a guest that runs them on one thread of its host (`TCG_KICK_PERIOD` in QEMU). A
-/// submission thread that sleeps after less time without work sleeps whenever it waits for its turn.
-const TURN_MS: u32 = 100;
+/// An idle time that no submission thread reaches during a check, however long it waits for a processor: a guest's
+/// processors may take turns of 100 ms (`TCG_KICK_PERIOD` in QEMU) on a host that is busy itself.
+const AWAKE_MS: u32 = 60_000;
 
-/// System calls that the reads of a path without any may still take: wake-ups of a submission thread that sleeps soon, by
-/// far fewer than one for each read.
-fn wake_ups_max(path: &IoPath) -> u64 {
-    match path.options.sq_idle_ms {
-        Some(idle_ms) if idle_ms < TURN_MS => READS / 10,
-        _ => 0,
+/// The path, with a submission thread that never sleeps during a check and so never has to be woken.
+fn kept_awake(path: &IoPath) -> IoPath {
+    let mut path = path.clone();
+    if path.polls_submissions() {
+        path.options.sq_idle_ms = Some(AWAKE_MS);
     }
+    path
 }
 
 #[test]
-fn system_calls_are_those_the_kernel_counts_and_as_many_as_the_interface_declares() {
+fn the_system_calls_that_a_queue_counts_are_those_the_kernel_counts() {
     let bench = Bench::everywhere();
-    let mut counter = SyscallCounter::open();
-    if let Err(why) = &counter {
-        report::skipped_everywhere("the kernel's count of system calls", why);
-    }
+    let mut counter = match SyscallCounter::open() {
+        Ok(counter) => counter,
+        Err(why) => return report::skipped_everywhere("the kernel's count of system calls", &why),
+    };
     check_each(&bench.pairs(), |pair| {
-        let mut load = Load::start(pair)?;
-        if load.queue.syscalls().is_none() {
-            return Err(Skip::new("its system calls are made in threads of a library", "none is needed").into());
-        }
-        let declared = paths::interface_of(&pair.path).syscall_use(&pair.path);
-        let tolerated = wake_ups_max(&pair.path);
-        load.run(20)?;
-        let (mut fewest, mut agreed) = (u64::MAX, false);
+        let mut load = Load::start(pair, &pair.path)?;
+        load.counts_syscalls()?;
+        let mut agreed = false;
         for _ in 0..TRIES {
-            let (own, kernels) = count(&mut load, counter.as_mut().ok())?;
-            let kernels = kernels.unwrap_or(own);
+            let before = load.syscalls();
+            counter.start()?;
+            load.run(READS)?;
+            let kernels = counter.stop()?;
+            let own = load.syscalls() - before;
             ensure!(own <= kernels, "the queue counts {own} system calls, and the kernel {kernels}");
-            fewest = fewest.min(own);
-            agreed |= own == kernels;
-            if agreed && (fewest <= tolerated || declared != SyscallUse::None) {
+            agreed = own == kernels;
+            if agreed {
                 break;
             }
         }
         ensure!(agreed, "the kernel counts more system calls than the queue, each time");
-        load.finish()?;
-        match declared {
-            SyscallUse::None => ensure!(fewest <= tolerated, "{fewest} system calls for {READS} reads at best"),
-            SyscallUse::Required => ensure!(fewest > 0, "{READS} reads without a system call"),
-            SyscallUse::Varies => {}
-        }
-        Ok(())
+        load.finish()
     });
 }
 
-/// The system calls of the reads, by the queue's count and by the kernel's. The kernel's may be higher: it includes those of the
-/// thread that watches for hangs, which starts and ends during the check.
-fn count(load: &mut Load, counter: Option<&mut SyscallCounter>) -> Result<(u64, Option<u64>)> {
-    let own = |load: &Load| load.queue.syscalls().unwrap_or(0);
-    let before = own(load);
-    let Some(counter) = counter else {
+#[test]
+fn a_busy_queue_makes_as_many_system_calls_as_its_interface_declares() {
+    let bench = Bench::everywhere();
+    check_each(&bench.pairs(), |pair| {
+        let mut load = Load::start(pair, &kept_awake(&pair.path))?;
+        load.counts_syscalls()?;
+        let before = load.syscalls();
         load.run(READS)?;
-        return Ok((own(load) - before, None));
-    };
-    counter.start()?;
-    load.run(READS)?;
-    let kernels = counter.stop()?;
-    Ok((own(load) - before, Some(kernels)))
+        let calls = load.syscalls() - before;
+        match paths::interface_of(&pair.path).syscall_use(&pair.path) {
+            SyscallUse::None => ensure!(calls == 0, "{calls} system calls for {READS} reads"),
+            SyscallUse::Required => ensure!(calls > 0, "{READS} reads without a system call"),
+            SyscallUse::Varies => {}
+        }
+        load.finish()
+    });
 }
