@@ -33,8 +33,8 @@ Usage: cargo xtask COMMAND
                     Run only the tests in virtual machines: conformance, proofs and faults on NVMe drives and null_blk, on
                     Linux 5.10, 6.1, 6.12 and 7.2, or on the kernels given. Takes --ci and --verbose as well
       --table          Print only the table of results, for the documentation
-  lint [CHECK...]   Run all checks that need no run of the code, or those given: formatting, arrows, circles, length,
-                    phrases, clippy, documentation, dependencies, advisories. Runs every check even if one fails
+  lint [CHECK...]   Run all checks that need no run of the code, or those given: formatting, arrows (between
+                    crates), circles (between files), length, phrases, clippy, documentation, dependencies, advisories. Runs every check even if one fails
   fmt               Format the code, the fuzz targets included
   fuzz [SECONDS]    Run each fuzz target for SECONDS (default 30); needs a nightly toolchain
   bench [OPTIONS]   Compare iolane with fio on a file in the page cache, and with its own goals; takes 2 minutes
@@ -43,9 +43,9 @@ Usage: cargo xtask COMMAND
       --gate           Exit with 1 if a goal is missed
       --iolane FILE    Measure this binary instead of building one
       --exact          Count instructions per I/O in a virtual machine, and write them to docs/performance.md;
-                       exits with 1 if a path costs 2 % more than the figure there
+                       exits with 1 if a path costs more than 2 % above the figure there
       --exact --check  The same without writing, as in CI
-      --exact --accept Write figures that are worse, too
+      --exact --accept Also write figures that are worse
       --nvme           The user-space driver: instructions and time per request, and rates compared with fio's in virtual
                        machines; written to docs/performance.md; takes 3 minutes on a quiet machine
       --nvme --check   Only its instructions, compared with those written; as in CI

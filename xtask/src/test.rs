@@ -69,9 +69,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
         println!("\nNo test ran: the build failed, see above");
         return Ok(false);
     };
+    let has_guests = options.filters.is_empty() && !options.quick;
+    // First, because some tests here use what is in the cache of kernels.
+    let kernels = if has_guests { guests::find_kernels(&[], &mut tally, &mut times)? } else { Vec::new() };
     times.measure("host tests", || run_host(&programs, &options, &mut tally))?;
-    if options.filters.is_empty() && !options.quick {
-        let table = guests::run_all(&[], &mut tally, &mut times, true)?;
+    if has_guests {
+        let table = guests::run_all(kernels, &mut tally, &mut times, true)?;
         print!("\n{table}");
     }
     Ok(conclude(&tally, &times, &accepted, options.verbose, options.ci))

@@ -76,7 +76,7 @@ fn numbers_that_cannot_be_are_wrong_use() {
         (&["run", "--depth", "-1"], 2, &["'-1'", "--depth"]),
         (&["run", "--depth", "4294967296"], 2, &["4294967296", "--depth"]),
         (&["run", "--depth", "x"], 2, &["'x'", "--depth"]),
-        (&["run", "--path", "psync", "--depth", "2", "--target", "good"], 2, &["psync", "depth 2", "1 at most"]),
+        (&["run", "--path", "psync", "--depth", "2", "--target", "good"], 2, &["psync", "depth 2", "at most 1"]),
         (&["run", "--path", "io_uring", "--depth", "99999", "--target", "good"], 2, &["io_uring", "99999", "32768"]),
         (&["run", "--path", "libaio", "--depth", "99999", "--target", "good"], 2, &["libaio", "99999", "65536"]),
         (&["run", "--bs", "0"], 2, &["--bs", "`0`"]),
@@ -108,7 +108,7 @@ fn numbers_that_cannot_be_are_wrong_use() {
         (&["study", "--depth", "0"], 2, &["--depth 0"]),
         (&["study", "--depth", ","], 2, &["--depth"]),
         (&["study", "--runtime", "0s"], 2, &["--runtime", "nothing would be measured"]),
-        (&["study", "--path", "psync", "--depth", "5", "--target", "good"], 3, &["psync", "1 at most", "more threads"]),
+        (&["study", "--path", "psync", "--depth", "5", "--target", "good"], 3, &["psync", "at most 1", "more threads"]),
     ]);
 }
 

@@ -278,7 +278,7 @@ fn what_cannot_be_had_of_a_drive_is_said_in_a_line_with_the_remedy_and_a_user_ma
         ),
         (probe("pci:00:04.0,speed=9"), 2, "`speed=9` is not a valid setting; settings are ns=NUMBER"),
         (probe("pci:00:05.0"), 3, "its format has 8 bytes of metadata with each block, which is not supported; choose"),
-        (run_on("--depth 5000"), 2, "nvme: depth 5000: this path takes 2047 at most"),
+        (run_on("--depth 5000"), 2, "nvme: depth 5000: this path supports a depth of at most 2047"),
         (run_on("--threads 4"), 1, "all of its 3 I/O queues are taken; use fewer threads"),
         (two_at_once, 3, "opening its IOMMU group /dev/vfio/2: another process uses it; end that process"),
         (probe("pci:00:04.0"), 0, ""),

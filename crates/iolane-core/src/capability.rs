@@ -89,9 +89,12 @@ pub fn check_depth(path: &IoPath, depth: u32, depth_max: u32) -> Result<()> {
     }
     if depth > depth_max {
         let remedy =
-            if depth_max == 1 { "take more threads for more requests at once" } else { "choose a smaller depth" };
-        return Err(Error::usage(format!("{path}: depth {depth}"), format!("this path takes {depth_max} at most"))
-            .remedy(remedy));
+            if depth_max == 1 { "use more threads to have more requests in flight" } else { "choose a smaller depth" };
+        return Err(Error::usage(
+            format!("{path}: depth {depth}"),
+            format!("this path supports a depth of at most {depth_max}"),
+        )
+        .remedy(remedy));
     }
     Ok(())
 }

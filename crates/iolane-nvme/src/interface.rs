@@ -119,11 +119,8 @@ struct OpenedNamespace {
 
 fn opened<'a>(path: &IoPath, target: &'a Target) -> Result<&'a OpenedNamespace> {
     target.state_of::<OpenedNamespace>().ok_or_else(|| {
-        Error::unavailable(
-            format!("{path} on {}", target.name()),
-            "it needs an NVMe controller that no kernel driver has",
-        )
-        .remedy("bind one (iolane nvme bind BDF), and name it pci:BDF")
+        Error::unavailable(format!("{path} on {}", target.name()), "it needs an NVMe controller bound to vfio-pci")
+            .remedy("run `iolane nvme bind BDF`, then name it pci:BDF")
     })
 }
 

@@ -1,4 +1,4 @@
-//! What was measured, where and when, as labelled facts: the head of a page, the end of a digest, the footer of a picture, the
+//! What was measured, where and when, as labelled facts: the head of a page, the end of a summary, the footer of a picture, the
 //! host's section. Read from study.json, which may come from anywhere: what it lacks is left out.
 
 use iolane_study::format::number;

@@ -1,18 +1,18 @@
-//! Results for people: charts as data, HTML pages, pictures, a digest and CSV tables. The command line calls it with results
+//! Results for people: charts as data, HTML pages, pictures, a summary and CSV tables. The command line calls it with results
 //! that `iolane-study` loaded. It measures nothing and decides nothing.
 #![forbid(unsafe_code)]
 
 pub mod chart_style;
 pub mod charts;
-mod digest;
 pub mod drawing;
 mod facts;
 mod page;
 mod rerun;
+mod summary;
 mod tables;
 mod text;
 
-pub use digest::digest;
 pub use facts::provenance;
 pub use page::{PAGE_FILE, compare_page, page};
+pub use summary::summary;
 pub use tables::{CsvFile, tables};

@@ -1,5 +1,5 @@
 //! How to run a study again: the command that was typed, the study's file, and its arms as fio jobs, all from the results
-//! folder. The page and the digest show it.
+//! folder. The page and the summary show it.
 
 use std::collections::HashSet;
 use std::time::Duration;

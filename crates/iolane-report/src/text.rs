@@ -1,4 +1,4 @@
-//! Characters that must not reach a reader from results of unknown origin. Pictures and the digest use it.
+//! Characters that must not reach a reader from results of unknown origin. Pictures and the summary use it.
 
 /// Whether a character changes the direction of the text around it (Unicode Standard Annex 9).
 pub(crate) fn is_bidi_control(c: char) -> bool {

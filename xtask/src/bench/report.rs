@@ -119,8 +119,8 @@ impl Report {
             }
         }
         text.push_str(
-            "baseline: a loop of the same system calls at random offsets that measures nothing. It shows how\n\
-             fast any program can be on this machine.\n\n",
+            "baseline: a minimal loop over the same interface with default settings, at random offsets, without\n\
+             latencies\n\n",
         );
         text + &format!("{}\n{}\n", self.goals().render(style), self.host)
     }

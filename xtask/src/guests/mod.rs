@@ -47,7 +47,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let (mut tally, mut times) = (Tally::default(), Times::default());
     let missing: Vec<Skip> = packages::install(&[QEMU]).into_iter().map(packages::Package::skip).collect();
     verdict::require_accepted(&missing, &accepted, ci)?;
-    let table = run_all(&kernels, &mut tally, &mut times, !table_alone)?;
+    let kernels = find_kernels(&kernels, &mut tally, &mut times)?;
+    let table = run_all(kernels, &mut tally, &mut times, !table_alone)?;
     if table_alone {
         print!("{table}");
         return Ok(tally.failures.is_empty());
@@ -56,8 +57,27 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     Ok(verdict::conclude(&tally, &times, &accepted, verbose, ci))
 }
 
-/// Runs the guests of these kernels, or of all, counts what they print, and gives the table.
-pub(crate) fn run_all(kernels: &[&str], tally: &mut Tally, times: &mut Times, show: bool) -> Result<String> {
+/// Finds the kernels named, or all, fetching those that are not in the cache; one that is not available is a skip.
+pub(crate) fn find_kernels(wanted: &[&str], tally: &mut Tally, times: &mut Times) -> Result<Vec<Kernel>> {
+    let cache = Cache::of_user()?;
+    let wanted = if wanted.is_empty() { &KERNELS } else { wanted };
+    times.measure("kernels", || {
+        let mut found = Vec::new();
+        for version in wanted {
+            let source: KernelSource = version.parse()?;
+            match Kernel::find(&source, &cache, &mut |line: &str| eprintln!("{line}")) {
+                Ok(kernel) => found.push(kernel),
+                Err(error) => {
+                    tally.skipped.push(Skip::parse("host", &format!("every check on Linux {version}: {error}")));
+                }
+            }
+        }
+        Ok(found)
+    })
+}
+
+/// Runs a guest for each kernel, counts what they print, and gives the table.
+pub(crate) fn run_all(kernels: Vec<Kernel>, tally: &mut Tally, times: &mut Times, show: bool) -> Result<String> {
     if !packages::install(&[QEMU]).is_empty() {
         tally.skipped.push(QEMU.skip());
         return Ok(String::new());
@@ -66,11 +86,8 @@ pub(crate) fn run_all(kernels: &[&str], tally: &mut Tally, times: &mut Times, sh
         tally.fail("the programs for guests", "they did not build, see above");
         return Ok(String::new());
     };
-    let cache = Cache::of_user()?;
-    let wanted = if kernels.is_empty() { &KERNELS } else { kernels };
-    let found = times.measure("kernels", || find_kernels(wanted, &cache, tally))?;
     let began = Instant::now();
-    let outcomes = run_side_by_side(found, &programs, &cache, show)?;
+    let outcomes = run_side_by_side(kernels, &programs, &Cache::of_user()?, show)?;
     times.add("guests", began.elapsed());
     let mut found = Vec::new();
     for outcome in outcomes {
@@ -79,19 +96,6 @@ pub(crate) fn run_all(kernels: &[&str], tally: &mut Tally, times: &mut Times, sh
         found.extend(outcome.found);
     }
     Ok(table::render(&found))
-}
-
-/// Finds the kernels, fetching those that are not here yet; one that there is none of is a skip.
-fn find_kernels(wanted: &[&str], cache: &Cache, tally: &mut Tally) -> Result<Vec<Kernel>> {
-    let mut found = Vec::new();
-    for version in wanted {
-        let source: KernelSource = version.parse()?;
-        match Kernel::find(&source, cache, &mut |line: &str| eprintln!("{line}")) {
-            Ok(kernel) => found.push(kernel),
-            Err(error) => tally.skipped.push(Skip::parse("host", &format!("every check on Linux {version}: {error}"))),
-        }
-    }
-    Ok(found)
 }
 
 /// What came of one guest.

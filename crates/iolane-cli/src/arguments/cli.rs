@@ -12,7 +12,7 @@ use super::report::ReportArguments;
 use super::run::RunArguments;
 use super::study::StudyArguments;
 
-/// Measure every path Linux offers to a disk, and drive them.
+/// Measure every I/O path that Linux offers to an SSD.
 #[derive(Debug, Parser)]
 #[command(name = "iolane", version, max_term_width = 100)]
 pub(crate) struct Cli {

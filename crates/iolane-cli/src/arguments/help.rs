@@ -27,10 +27,10 @@ records.parquet with the charts of this version.
   iolane report results/systor22 --png figures --csv tables --md summary.md";
 
 pub(super) const ENERGY: &str = "\
-For a meter between the machine and the wall socket, which records on its own with its own clock.
-The study makes load steps; they show the offset and drift of that clock, so that each run can be
-matched with the watts recorded meanwhile. A recording that does not match is refused, and the
-results stay as they are.
+For a power meter between the machine and the wall socket that records by itself, with its own
+clock. With --meter-steps the study alternates between full load and idle. This pattern aligns the
+meter's clock with the study's, so that each run gets the watts recorded during it. A recording
+that does not match is refused, and the results stay as they are.
 
   iolane study hotstorage23 --target /dev/nvme0n1 --runtime 10s --meter-steps
   iolane energy results/hotstorage23 --meter-csv hobo.csv
@@ -38,10 +38,11 @@ results stay as they are.
 Each run must last at least eight samples of the meter: 8 s at one sample per second.";
 
 pub(super) const COMPARE: &str = "\
-A ratio compares the median of an arm's repeats in DIR with that in the first DIR, with a 95 %
-bootstrap interval over the repeats of both. A ratio whose interval includes 1 shows no difference
-and is marked with ~. The folders were measured at different times, so that other changes on the
-machine are part of the ratio: measure the first one again at the end, and compare it with itself.
+A ratio divides the median of an arm's repeats in a later folder by its median in the first folder,
+with a 95 % bootstrap interval over the repeats of both. A ratio whose interval includes 1 shows no
+significant difference and is marked with ~. The folders were measured at different times, so the
+ratio includes any other change on the machine. To estimate that, repeat the first study at the end
+and compare its two results.
 
   iolane study --target /dev/nvme0n1 --out before
   echo mq-deadline | sudo tee /sys/block/nvme0n1/queue/scheduler
@@ -57,7 +58,8 @@ pub(super) const NVME_BIND: &str = "\
 Requires root, an IOMMU, and the module vfio-pci. A controller is refused if one of its namespaces
 or partitions is mounted, swap, part of an array or a volume, behind a loop device, or open, or if
 its IOMMU group has another device with a kernel driver. The previous driver is recorded in
-/run/iolane/nvme first; `iolane nvme restore` returns the controller to it, also after a kill.
+/run/iolane/nvme first; `iolane nvme restore` returns the controller to it, even if iolane was
+killed.
 
   iolane nvme list
   sudo iolane nvme bind 0000:00:05.0 --user alice
@@ -82,8 +84,8 @@ The exit code is that of COMMAND; 1 if the guest fails, 3 if QEMU or the kernel 
 pub(super) const LAB_MATRIX: &str = "\
 The results of each kernel go to a folder of their own: DIR-KERNEL if the study has --out DIR,
 otherwise results/NAME-KERNEL. The comparison printed at the end shows each arm's IOPS on every
-kernel as a ratio to the first, and the verdict of each claim; `iolane compare` repeats it from the
-folders.
+kernel as a ratio to the first, and the verdict of each claim; `iolane compare` prints it again from
+the folders.
 
   iolane lab matrix --kernel 5.10,6.1,6.12,7.2 -- study systor22
   iolane lab matrix --kernel 6.1,7.2 --nvme 2 -- study --depth 1,16 --out before-and-after
@@ -118,11 +120,16 @@ pub(super) fn paths() -> String {
         help.push_str(&format!("{}\n", output::wrap(&line, 16)));
     }
     help.push_str(
-        "and OPTION, for io_uring and io_uring_cmd, is\n\
+        "and the modes, for io_uring and in part for others, are\n\
+         \x20 +sqpoll       a kernel thread submits\n\
+         \x20 +int          completion by interrupt\n\
+         \x20 +iopoll       completion by polling\n\
+         \x20 +hybrid       completion by sleeping, then polling\n\
+         and OPTION, for io_uring and io_uring_cmd, is\n\
          \x20 fixedbufs     register buffers with the kernel once\n\
          \x20 fixedfiles    register the target with the kernel once\n\
          \x20 defer, coop   IORING_SETUP_DEFER_TASKRUN or COOP_TASKRUN [default: the better one available]\n\
-         \x20 plain         no optional set-up flags, as the programs of the papers\n\
+         \x20 plain         no optional setup flags, like the programs of the publications\n\
          \x20 sqidle=MS     idle time after which the submission thread sleeps\n\
          \x20 share         share one submission thread among queues",
     );

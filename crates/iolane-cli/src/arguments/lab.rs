@@ -90,7 +90,7 @@ pub(crate) struct GuestArguments {
     /// Metadata bytes per block
     #[arg(long, default_value_t = 0, value_name = "N", help_heading = "Drives")]
     pub(crate) nvme_metadata: u16,
-    /// I/O queue pairs of each drive, two of which the kernel reserves for polling
+    /// I/O queue pairs of each drive, including up to two poll queues
     #[arg(long, default_value_t = 31, value_name = "N", help_heading = "Drives")]
     pub(crate) nvme_queues: u16,
     /// Storage behind the drives: a sparse file, or null (reads return zeroes at once)

@@ -33,10 +33,10 @@ pub(crate) struct NvmeBindArguments {
     /// PCI addresses, such as 0000:00:04.0, as `iolane nvme list` shows them
     #[arg(required = true)]
     pub(crate) bdf: Vec<Bdf>,
-    /// Let this user (name or number) drive them without root
+    /// Let this user (name or number) use them without root
     #[arg(long, value_name = "USER")]
     pub(crate) user: Option<String>,
-    /// Let members of this group (name or number) drive them without root
+    /// Let members of this group (name or number) use them without root
     #[arg(long, value_name = "GROUP")]
     pub(crate) group: Option<String>,
 }

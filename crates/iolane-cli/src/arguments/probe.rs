@@ -15,7 +15,7 @@ pub(crate) struct ProbeArguments {
     /// Bypass the page cache (O_DIRECT)
     #[arg(long, default_value_t = true, action = ArgAction::Set, value_name = "BOOL")]
     pub(crate) direct: bool,
-    /// Show instead the machine settings that affect measurements, and how to correct them
+    /// Show the machine settings that affect measurements, and how to correct them, instead of the paths
     #[arg(long)]
     pub(crate) host: bool,
     /// Write the result as JSON; `-` for standard output

@@ -36,7 +36,7 @@ pub(crate) struct RunArguments {
     /// Length of the measurement: 200ms, 2s, 3m
     #[arg(long, default_value = "5s", value_parser = parse_runtime, value_name = "DURATION")]
     pub(crate) runtime: Duration,
-    /// Load before the measurement, excluded from the results
+    /// Warm-up time before the measurement, not included in the results
     #[arg(long, default_value = "500ms", value_parser = parse_duration, value_name = "DURATION")]
     pub(crate) warmup: Duration,
     /// Repeat the measurement N times, and report medians with 95 % intervals

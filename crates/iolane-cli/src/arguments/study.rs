@@ -34,7 +34,7 @@ pub(crate) struct StudyArguments {
     /// Length of each run [default: what fits the time budget]
     #[arg(long, value_parser = parse_runtime, value_name = "DURATION")]
     pub(crate) runtime: Option<Duration>,
-    /// Load before each run, excluded from the results [default: set by the study; 100ms without one]
+    /// Warm-up time before each run, not included in the results [default: set by the study; 100ms without one]
     #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
     pub(crate) warmup: Option<Duration>,
     /// Also run the arms with other tools, in turn with iolane: fio, spdk_nvme_perf, bdevperf. A tool that is neither on PATH

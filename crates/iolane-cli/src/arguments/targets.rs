@@ -23,7 +23,8 @@ pub(crate) struct TargetArguments {
     /// Allow writing to this target, which destroys its data; spelled as in --target, once per target
     #[arg(long, value_name = "TARGET", value_hint = ValueHint::AnyPath)]
     pub(crate) allow_writes: Vec<OsString>,
-    /// Allow it even if the target has a file system, RAID, LVM or partition signature (never if it is in use)
+    /// With --allow-writes: write even if the target has a file system, RAID, LVM or partition signature; a target in use
+    /// is always refused
     #[arg(long)]
     pub(crate) erase: bool,
 }

@@ -19,7 +19,7 @@ pub(crate) struct WorkloadArguments {
     /// Distribution of random offsets: uniform, zipf:1.2, pareto:0.2 or hot:90/10
     #[arg(long, default_value = "uniform", value_name = "PATTERN")]
     offsets: OffsetPattern,
-    /// Submit N requests per batch and wait for N completions
+    /// Wait for N completions before the next submission [default: 1]
     #[arg(long, value_name = "N")]
     batch: Option<u32>,
     /// Open loop: start N requests per second in total, regardless of completions; latency counts from each request's

@@ -143,7 +143,7 @@ fn short(cell: &Option<Cell>) -> String {
 
 fn legend(comparison: &Comparison) -> String {
     let first = &comparison.folders[0].label;
-    let unclear = "~: no difference shown (the 95 % interval includes 1)";
+    let unclear = "~: no significant difference (the 95 % interval includes 1)";
     match &comparison.folders[..] {
         [_, second] => format!("ratio: median of {} to median of {first}; {unclear}", second.label),
         _ => format!("with x: ratio of IOPS to {first}; without: IOPS; -: not measured; {unclear}"),

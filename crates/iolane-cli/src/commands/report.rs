@@ -23,7 +23,7 @@ pub(crate) fn report(arguments: ReportArguments) -> anyhow::Result<Outcome> {
         made.document(page, iolane_report::page(&loaded)?.into())?;
     }
     if let Some(summary) = &job.summary {
-        made.document(summary, iolane_report::digest(&loaded).into())?;
+        made.document(summary, iolane_report::summary(&loaded).into())?;
     }
     if let Some(folder) = &job.csv {
         let tables = iolane_report::tables(&loaded)?;

@@ -54,7 +54,7 @@ fn set_up_error(path: &IoPath, error: io::Error) -> Error {
                     .remedy("sysctl kernel.io_uring_disabled=0")
             }
             _ if path.polls_submissions() => {
-                Error::unavailable(what, "a submission thread needs privileges before Linux 5.11").remedy("run as root")
+                Error::unavailable(what, "a submission thread needs privileges before Linux 5.13").remedy("run as root")
             }
             _ => Error::unavailable(
                 what,

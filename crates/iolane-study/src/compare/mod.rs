@@ -120,7 +120,7 @@ pub enum Change {
     #[serde(rename = "slower")]
     Slower,
     /// The interval includes 1, or there are too few repeats for an interval.
-    #[serde(rename = "no difference shown")]
+    #[serde(rename = "no significant difference")]
     NoDifferenceShown,
 }
 

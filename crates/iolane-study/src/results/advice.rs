@@ -276,14 +276,14 @@ impl Answer {
             Sureness::Shown => format!("{value}x better than {} ({low}x to {high}x)", choice.path),
             Sureness::Alike => {
                 let others = self.equals.iter().filter(|path| **path != choice.path);
-                let others: String = others.map(|path| format!(", nor to {path}")).collect();
+                let others: String = others.map(|path| format!(" or {path}")).collect();
                 let saved = match (self.take.cores, choice.cores) {
                     (Some(own), Some(other)) if own < 0.9 * other => {
-                        format!(", with {own:.2} instead of {other:.2} cores")
+                        format!("; it uses {own:.2} cores, {} uses {other:.2}", choice.path)
                     }
                     _ => String::new(),
                 };
-                format!("no difference shown to {} ({low}x to {high}x){others}{saved}", choice.path)
+                format!("no significant difference from {} (ratio {low}x to {high}x){others}{saved}", choice.path)
             }
             Sureness::Alone | Sureness::Noisy => {
                 format!("too noisy to tell from {} ({low}x to {high}x)", choice.path)
@@ -335,7 +335,7 @@ mod tests {
         let text = throughput(&[("a", &[20.0, 21.0, 22.0], 2.0), ("b", &[21.0, 19.0, 20.0], 1.0)]);
         assert_eq!(
             text,
-            "for throughput take b (null; 20 IOPS, depth 1), no difference shown to a (0.90x to 1.05x), with 1.00 instead of 2.00 cores"
+            "for throughput take b (null; 20 IOPS, depth 1), no significant difference from a (ratio 0.90x to 1.05x); it uses 1.00 cores, a uses 2.00"
         );
     }
 

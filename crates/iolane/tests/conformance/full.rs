@@ -118,9 +118,7 @@ fn reap_of_none_does_not_wait_for_a_device_that_does_not_answer() {
     let place = Place::stoppable(&device);
     check_each(&pairs_on(&place), |pair| {
         if pair.is_blocking() {
-            return Err(
-                Skip::new("it carries requests out itself, so it blocks with the device", "none is needed").into()
-            );
+            return Err(Skip::new("it carries requests out itself, so it blocks with the device", "").into());
         }
         let pool = pool(8, BLOCK_BYTES)?;
         let mut queue = pair.queue(8, &pool)?;

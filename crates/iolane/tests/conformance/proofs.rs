@@ -134,7 +134,7 @@ impl Load {
     fn counts_syscalls(&self) -> Result<()> {
         match self.queue.syscalls() {
             Some(_) => Ok(()),
-            None => Err(Skip::new("its system calls are made in threads of a library", "none is needed").into()),
+            None => Err(Skip::new("its system calls are made in threads of a library", "").into()),
         }
     }
 

@@ -14,6 +14,7 @@ use crate::paths;
 #[derive(Debug, Clone)]
 pub(crate) struct Skip {
     pub(crate) reason: String,
+    /// Empty if nothing would.
     pub(crate) remedy: String,
 }
 
@@ -31,7 +32,10 @@ impl From<&iolane::Error> for Skip {
 
 impl fmt::Display for Skip {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}; {}", self.reason, self.remedy)
+        match self.remedy.as_str() {
+            "" => f.write_str(&self.reason),
+            remedy => write!(f, "{}; {remedy}", self.reason),
+        }
     }
 }
 

@@ -126,7 +126,7 @@ fn a_wait_that_signals_interrupt_goes_on_until_the_device_answers() {
     let place = Place::stoppable(&device);
     check_each(&pairs_on(&place), |pair| {
         if pair.is_blocking() {
-            return Err(Skip::new("its blocking calls on a device cannot be interrupted", "none is needed").into());
+            return Err(Skip::new("its blocking calls on a device cannot be interrupted", "").into());
         }
         let pool = pool(8, BLOCK_BYTES)?;
         let mut queue = pair.queue(8, &pool)?;

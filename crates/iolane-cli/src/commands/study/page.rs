@@ -80,8 +80,7 @@ fn arms(arms: &[ArmReport]) -> String {
         text.push_str(&output::table(&headings, &rows, CellAlignment::Right));
         text.push('\n');
     }
-    let legend =
-        "calls: system calls per I/O; ~: no difference to the best shown (the 95 % interval of the ratio includes 1)";
+    let legend = "calls: system calls per I/O; ~: no significant difference from the best (the 95 % interval of the ratio includes 1)";
     text.push_str(&format!("{}\n\n", output::wrap(legend, 0)));
     text
 }

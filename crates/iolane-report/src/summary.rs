@@ -13,8 +13,8 @@ use iolane_study::results::{ArmReport, Loaded, answers, arm_reports, load_in_wor
 /// Rows beyond these are only counted.
 const ROWS_MAX: usize = 40;
 
-/// The digest of a study's results.
-pub fn digest(loaded: &Loaded) -> String {
+/// The summary of a study's results.
+pub fn summary(loaded: &Loaded) -> String {
     let mut text = format!("### iolane study {}: {}\n\n", plain(&loaded.document.name), plain(&loaded.document.title));
     for sentence in sentences(&answers(&loaded.results())) {
         let _ = writeln!(text, "- {}", plain(&sentence));
@@ -161,9 +161,9 @@ mod tests {
     use iolane_study::results::fixtures::built_in_study;
 
     #[test]
-    fn a_digest_begins_with_the_answer_and_lists_what_was_not_measured() {
+    fn a_summary_begins_with_the_recommendation_and_lists_what_was_not_measured() {
         let loaded = built_in_study("hotstorage23", Scale::Scaled);
-        let text = digest(&loaded);
+        let text = summary(&loaded);
         let answer = text.find("for latency take ").unwrap();
         let table = text.find("| load | depth |").unwrap();
         assert!(answer < table && table < text.find(" published claims (").unwrap(), "{text}");
@@ -180,7 +180,7 @@ mod tests {
         loaded.document.skipped[0].reason.clone_from(&name);
         loaded.document.claims[0].says.clone_from(&name);
         loaded.document.host.host.command_line = ["iolane", "```\n# heading"].map(String::from).into();
-        let text = digest(&loaded);
+        let text = summary(&loaded);
         let (mut cells, mut seen) = (0, 0);
         for line in text.lines() {
             let count = line.replace(r"\|", "").matches('|').count();
