@@ -51,6 +51,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let table = run_all(kernels, &mut tally, &mut times, !table_alone)?;
     if table_alone {
         print!("{table}");
+        if !tally.failures.is_empty() {
+            eprint!("{}", tally.report(&accepted, verbose));
+        }
         return Ok(tally.failures.is_empty());
     }
     print!("\n{table}");
