@@ -170,8 +170,7 @@ fn run_guest(programs: &Programs, cache: &Cache, kernel: Kernel, show: bool) -> 
         iolane: programs.iolane.clone(),
         files: Vec::new(),
         programs: programs.tests.to_vec(),
-        // Drives that do not answer are given up soon, and errors are told at once.
-        module_parameters: vec![("nvme_core", "io_timeout=3 admin_timeout=3 max_retries=0")],
+        module_parameters: Vec::new(),
         accelerator: None,
         timeout: TIMEOUT,
         cache,

@@ -2,14 +2,14 @@
 //! Each test needs a drive made for it, named by its variable, and prints SKIPPED without:
 //!
 //! - `IOLANE_FAULTS_MEDIA_ERRORS=/dev/nvme2n1`: some or all reads of 4 KiB at multiples of 16 KiB below 1 MiB fail;
-//! - `IOLANE_FAULTS_STALLED=/dev/nvme3n1`: any drive, which the test keeps from answering; the kernel's patience must be
-//!   short (`nvme_core.io_timeout=3 nvme_core.admin_timeout=3 nvme_core.max_retries=0`);
+//! - `IOLANE_FAULTS_STALLED=/dev/nvme3n1`: any drive, which the test keeps from answering;
 //! - `IOLANE_FAULTS_UNPLUG=/dev/nvme4n1`, `IOLANE_FAULTS_UNPLUG_BY=FILE`: whoever reads the line `unplug nvme4` from FILE
 //!   takes the drive away; `IOLANE_FAULTS_UNPLUG_NAME` is what it is called there, if the name does not say.
 //!
 //! A controller without a kernel driver, `pci:0000:00:04.0,timeout=2s`, will do for each.
 //!
-//! They only read. A path that hangs is named, and ends the process.
+//! They only read. While they run, the kernel's driver gives up soon on every drive. A path that hangs is named, and ends the
+//! process.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs::OpenOptions;
@@ -51,6 +51,50 @@ fn named(variable: &str, what: &str) -> Option<String> {
 fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Short timeouts and no retries of the kernel's NVMe driver, so that a drive that does not answer is given up soon. Dropping
+/// it restores what was there, because such timeouts fail good drives on a busy machine.
+struct ShortTimeouts {
+    before: Vec<(PathBuf, String)>,
+}
+
+impl ShortTimeouts {
+    /// Of every drive; of none where the tested drive has no kernel driver.
+    fn set(device: &str) -> Result<Self> {
+        let mut timeouts = Self { before: Vec::new() };
+        if device.starts_with("pci:") {
+            return Ok(timeouts);
+        }
+        // Seconds and a number of retries, for commands and drives to come.
+        for (name, value) in [("io_timeout", "3"), ("admin_timeout", "3"), ("max_retries", "0")] {
+            timeouts.change(format!("/sys/module/nvme_core/parameters/{name}").into(), value)?;
+        }
+        for entry in std::fs::read_dir("/sys/block").context("/sys/block")? {
+            let entry = entry?;
+            let milliseconds = entry.path().join("queue/io_timeout");
+            if entry.file_name().to_string_lossy().starts_with("nvme") && milliseconds.exists() {
+                timeouts.change(milliseconds, "3000")?;
+            }
+        }
+        Ok(timeouts)
+    }
+
+    fn change(&mut self, file: PathBuf, value: &str) -> Result<()> {
+        let before = std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+        std::fs::write(&file, value).with_context(|| format!("writing {value} to {}", file.display()))?;
+        self.before.push((file, before));
+        Ok(())
+    }
+}
+
+impl Drop for ShortTimeouts {
+    fn drop(&mut self) {
+        for (file, before) in &self.before {
+            // A drive may be gone.
+            let _ = std::fs::write(file, before.trim_end());
+        }
+    }
 }
 
 /// A path on a drive, and how far its thread is.
@@ -270,6 +314,7 @@ fn outcome(completion: &Completion) -> String {
 fn media_errors_reach_the_requests_they_belong_to_and_the_queue_goes_on() -> Result<()> {
     let _turn = turn();
     let Some(device) = named("IOLANE_FAULTS_MEDIA_ERRORS", "media errors") else { return Ok(()) };
+    let _timeouts = ShortTimeouts::set(&device)?;
     let bad = bad_blocks(&device)?;
     ensure!(!bad.is_empty(), "{device} has no media errors where they are looked for");
     say(&format!("faults: {} of {BLOCKS} blocks of {device} cannot be read", bad.len()));
@@ -332,6 +377,7 @@ fn bad_blocks(device: &str) -> Result<HashSet<u64>> {
 fn requests_to_a_drive_that_does_not_answer_end_and_so_does_dropping_them() -> Result<()> {
     let _turn = turn();
     let Some(device) = named("IOLANE_FAULTS_STALLED", "a drive that does not answer") else { return Ok(()) };
+    let _timeouts = ShortTimeouts::set(&device)?;
     // Linux 5.10 may need eight seconds more for each path, see below.
     let limit = Duration::from_secs(240);
     let lanes = lanes(&device)?;
@@ -465,6 +511,7 @@ const ENOUGH: u64 = 64;
 fn requests_to_a_drive_that_vanishes_end_with_errors_none_lost_none_twice() -> Result<()> {
     let _turn = turn();
     let Some(device) = named("IOLANE_FAULTS_UNPLUG", "a drive that vanishes") else { return Ok(()) };
+    let _timeouts = ShortTimeouts::set(&device)?;
     let by = std::env::var("IOLANE_FAULTS_UNPLUG_BY").context("IOLANE_FAULTS_UNPLUG_BY names no file")?;
     let lanes = lanes(&device)?;
     let outcomes = all_at_once(&lanes, Duration::from_secs(150), until_gone, || {
