@@ -262,7 +262,11 @@ fn what_cannot_be_had_of_a_drive_is_said_in_a_line_with_the_remedy_and_a_user_ma
     let steps = [
         (probe("pci:00:04.0"), 3, "pci:0000:00:04.0: the kernel's driver nvme has it; take it with: iolane nvme bind"),
         (run_on("--target nvme0n1"), 3, "the kernel's driver nvme has it"),
-        (guest::shell(&format!("exec /bin/iolane run {read} --target nvme0n1")), 3, "bind one (iolane nvme bind BDF)"),
+        (
+            guest::shell(&format!("exec /bin/iolane run {read} --target nvme0n1")),
+            3,
+            "run `iolane nvme bind BDF`, then name it pci:BDF",
+        ),
         (nvme(&["bind", FIRST, SECOND, "--user", "65534"]), 0, ""),
         (
             probe("pci:00:09.0"),

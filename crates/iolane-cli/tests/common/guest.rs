@@ -49,7 +49,7 @@ pub(crate) fn lab(cache: &Cache, drives: Vec<Drive>) -> Lab<'_> {
         programs: vec![("/bin/sh".into(), "/bin/sh".into())],
         module_parameters: Vec::new(),
         accelerator: Some(Accelerator::Tcg),
-        timeout: Duration::from_secs(60),
+        timeout: Duration::from_secs(600),
         cache,
     }
 }
