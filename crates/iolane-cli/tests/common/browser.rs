@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::{Folder, has, wait_until};
 
 /// A longer wait for an answer means that the browser hangs.
-const LIMIT: Duration = Duration::from_secs(600);
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// A browser with one page.
 pub(crate) struct Browser {

@@ -15,7 +15,7 @@ use crate::places::{self, Place};
 use crate::report::{self, Skip};
 
 /// Longest time one check may take on one pair before it counts as hanging.
-const HANG: Duration = Duration::from_secs(300);
+const HANG: Duration = Duration::from_secs(100);
 
 /// The turn of one test, and the places it runs on.
 pub(crate) struct Bench {

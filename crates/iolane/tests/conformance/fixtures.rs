@@ -244,11 +244,11 @@ impl Drop for Watchdog {
     }
 }
 
-/// Waits for something that comes true on its own, for five minutes at most.
+/// Waits for something that comes true on its own, for ten seconds at most.
 pub(crate) fn wait_until(what: &str, mut true_now: impl FnMut() -> bool) -> anyhow::Result<()> {
-    let deadline = Instant::now() + Duration::from_secs(300);
+    let deadline = Instant::now() + Duration::from_secs(10);
     while !true_now() {
-        anyhow::ensure!(Instant::now() < deadline, "five minutes went by before {what}");
+        anyhow::ensure!(Instant::now() < deadline, "ten seconds went by before {what}");
         std::thread::sleep(Duration::from_millis(1));
     }
     Ok(())

@@ -346,7 +346,7 @@ fn media_errors_reach_the_requests_they_belong_to_and_the_queue_goes_on() -> Res
     };
     // One after the other: a drive that fails is slow, and each error is retried by the kernel.
     for lane in &lanes {
-        all_at_once(std::slice::from_ref(lane), Duration::from_secs(300), run, || Ok(()))?;
+        all_at_once(std::slice::from_ref(lane), Duration::from_secs(120), run, || Ok(()))?;
     }
     Ok(())
 }
@@ -379,7 +379,7 @@ fn requests_to_a_drive_that_does_not_answer_end_and_so_does_dropping_them() -> R
     let Some(device) = named("IOLANE_FAULTS_STALLED", "a drive that does not answer") else { return Ok(()) };
     let _timeouts = ShortTimeouts::set(&device)?;
     // Linux 5.10 may need eight seconds more for each path, see below.
-    let limit = Duration::from_secs(600);
+    let limit = Duration::from_secs(240);
     let lanes = lanes(&device)?;
     let open = Barrier::new(lanes.len());
     let mut failed = 0;
@@ -514,7 +514,7 @@ fn requests_to_a_drive_that_vanishes_end_with_errors_none_lost_none_twice() -> R
     let _timeouts = ShortTimeouts::set(&device)?;
     let by = std::env::var("IOLANE_FAULTS_UNPLUG_BY").context("IOLANE_FAULTS_UNPLUG_BY names no file")?;
     let lanes = lanes(&device)?;
-    let outcomes = all_at_once(&lanes, Duration::from_secs(600), until_gone, || {
+    let outcomes = all_at_once(&lanes, Duration::from_secs(150), until_gone, || {
         let busy = |lane: &Lane| lane.ended.load(Ordering::Relaxed) >= ENOUGH;
         let failed = |lane: &Lane| *lane.stage.lock().unwrap_or_else(PoisonError::into_inner) == "done";
         while !lanes.iter().all(busy) {
