@@ -213,22 +213,23 @@ impl RunFigures {
 }
 
 /// A figure as stored in files: `{"value": 7, "source": "perf"}` or `{"unavailable": "no PMU", "remedy": "..."}`.
-#[derive(Serialize, Deserialize)]
-struct Kept {
+#[derive(Debug, Serialize, Deserialize)]
+pub struct StoredFigure {
+    /// A file with a column for each figure leaves it out here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    value: Option<FigureValue>,
+    pub value: Option<FigureValue>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    source: Option<String>,
+    pub source: Option<String>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    modelled: bool,
+    pub modelled: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    unavailable: Option<String>,
+    pub unavailable: Option<String>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    remedy: String,
+    pub remedy: String,
 }
 
-impl Kept {
-    fn new(reading: &Reading<Sourced<FigureValue>>) -> Self {
+impl StoredFigure {
+    pub fn new(reading: &Reading<Sourced<FigureValue>>) -> Self {
         match reading.clone() {
             Ok(Sourced { value, source, modelled }) => {
                 Self { value: Some(value), source: Some(source), modelled, unavailable: None, remedy: String::new() }
@@ -239,7 +240,11 @@ impl Kept {
         }
     }
 
-    fn reading(self, figure: RunFigure) -> Result<Reading<Sourced<FigureValue>>, String> {
+    /// The figure that was stored.
+    ///
+    /// # Errors
+    /// A value of another type, both a value and a reason why there is none, or neither.
+    pub fn reading(self, figure: RunFigure) -> Result<Reading<Sourced<FigureValue>>, String> {
         match (self.value, self.unavailable) {
             (Some(value), None) => {
                 let value = match (figure.info().value_type, value) {
@@ -253,14 +258,14 @@ impl Kept {
                 Ok(Ok(Sourced { value, source: self.source.unwrap_or_default(), modelled: self.modelled }))
             }
             (None, Some(reason)) => Ok(Err(Unavailable { reason, remedy: self.remedy })),
-            _ => Err(format!("{} has neither a value nor a reason", figure.name())),
+            _ => Err(format!("{} needs either a value or a reason", figure.name())),
         }
     }
 }
 
 impl Serialize for RunFigures {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.iter().map(|(figure, reading)| (figure.name(), Kept::new(reading))))
+        serializer.collect_map(self.iter().map(|(figure, reading)| (figure.name(), StoredFigure::new(reading))))
     }
 }
 
@@ -268,9 +273,9 @@ impl<'de> Deserialize<'de> for RunFigures {
     /// Figures of another version of iolane are ignored.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut figures = Self::default();
-        for (name, kept) in BTreeMap::<String, Kept>::deserialize(deserializer)? {
+        for (name, stored) in BTreeMap::<String, StoredFigure>::deserialize(deserializer)? {
             if let Some(figure) = RunFigure::named(&name) {
-                figures.0.insert(figure, kept.reading(figure).map_err(de::Error::custom)?);
+                figures.0.insert(figure, stored.reading(figure).map_err(de::Error::custom)?);
             }
         }
         Ok(figures)

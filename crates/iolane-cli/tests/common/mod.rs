@@ -268,8 +268,9 @@ fn describe(place: &str, value: &Value, schema: &Value, root: &Value, undescribe
     match value {
         Value::Object(entries) => {
             for (key, value) in entries {
-                let (place, property) = (format!("{place}/{key}"), &schema["properties"][key]);
-                describe(&place, value, property, root, undescribed);
+                let named = schema["properties"].get(key);
+                let property = named.unwrap_or(&schema["additionalProperties"]);
+                describe(&format!("{place}/{key}"), value, property, root, undescribed);
             }
         }
         Value::Array(items) => {

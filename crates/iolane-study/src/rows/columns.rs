@@ -2,8 +2,8 @@
 //! come from the figures' table; a figure that a file lacks is read as missing. `parquet.rs` writes and reads the file.
 
 use hdrhistogram::Histogram;
-use iolane_measure::figures::{FIGURES, FigureInfo, FigureValue, RunFigure, RunFigures, ValueType};
-use iolane_measure::telemetry::{Reading, Sourced, ThreadUse, Unavailable};
+use iolane_measure::figures::{FIGURES, FigureInfo, FigureValue, RunFigure, RunFigures, StoredFigure, ValueType};
+use iolane_measure::telemetry::{Reading, Sourced, ThreadUse};
 use parquet::record::{Field, Row as Record};
 use serde::{Deserialize, Serialize};
 
@@ -147,24 +147,13 @@ pub(super) fn columns() -> Vec<Column> {
 #[derive(Serialize, Deserialize)]
 struct Origin {
     figure: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    source: Option<String>,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    modelled: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    unavailable: Option<String>,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    remedy: String,
+    #[serde(flatten)]
+    stored: StoredFigure,
 }
 
 impl Origin {
     fn new(figure: RunFigure, reading: &Reading<Sourced<FigureValue>>) -> Self {
-        let name = figure.name().to_owned();
-        let (source, modelled, unavailable, remedy) = match reading.clone() {
-            Ok(Sourced { source, modelled, .. }) => (Some(source), modelled, None, String::new()),
-            Err(Unavailable { reason, remedy }) => (None, false, Some(reason), remedy),
-        };
-        Self { figure: name, source, modelled, unavailable, remedy }
+        Self { figure: figure.name().into(), stored: StoredFigure { value: None, ..StoredFigure::new(reading) } }
     }
 }
 
@@ -333,20 +322,11 @@ impl<'a> Fields<'a> {
     fn figures(&self) -> Result<RunFigures, String> {
         let mut figures = RunFigures::default();
         for text in self.texts("figure_origins")? {
-            let origin: Origin =
+            let Origin { figure, stored } =
                 serde_json::from_str(&text).map_err(|error| format!("column figure_origins: {error}"))?;
-            let Some(figure) = RunFigure::named(&origin.figure) else { continue };
-            let value = self.figure_value(figure.info())?;
-            match (value, origin.unavailable) {
-                (Some(value), None) => {
-                    let source = origin.source.unwrap_or_default();
-                    figures.set(figure, Ok(Sourced { value, source, modelled: origin.modelled }));
-                }
-                (None, Some(reason)) => {
-                    figures.set::<FigureValue>(figure, Err(Unavailable { reason, remedy: origin.remedy }));
-                }
-                _ => return Err(format!("column {}: a value without a source", origin.figure)),
-            }
+            let Some(figure) = RunFigure::named(&figure) else { continue };
+            let stored = StoredFigure { value: self.figure_value(figure.info())?, ..stored };
+            figures.set(figure, stored.reading(figure)?);
         }
         Ok(figures)
     }

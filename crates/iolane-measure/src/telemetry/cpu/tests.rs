@@ -230,8 +230,10 @@ fn snapshot(user_ns: u64, system_ns: u64, switches: u64, threads: &[(i32, u64, u
     let thread = |&(tid, cpu_ns, context_switches): &(i32, u64, u64)| {
         (ThreadKey { tid, start_ticks: 7 }, KernelThread { cpu_ns, context_switches })
     };
+    let mut process = Used { user_ns, ..Used::default() };
+    (process.system_ns, process.context_switches) = (system_ns, switches);
     CpuSnapshot {
-        process: Used { user_ns, system_ns, context_switches: switches },
+        process,
         kernel_threads: threads.iter().map(thread).collect(),
         threads: HashMap::new(),
         kernel_threads_are_ours: true,
