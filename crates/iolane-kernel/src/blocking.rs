@@ -1,9 +1,14 @@
 //! The queue of a path that carries requests out one at a time on the calling thread, such as `psync`. The interface
-//! implements [`Transfer`]; submit, flush and reap are here. Nothing here makes a system call.
+//! implements [`Transfer`], whose reads and writes are its own; [`sync_or_deallocate`] makes the other calls. Submit, flush and
+//! reap are here.
 
 use std::collections::VecDeque;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
-use iolane_core::{Completion, IoError, Operation, Operations, Queue, Request, Result};
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+
+use iolane_core::{Completion, IoError, Operation, Operations, Queue, Request, Result, TargetKind};
 
 use crate::checks;
 
@@ -119,6 +124,37 @@ impl<T: Transfer> Queue for Blocking<T> {
 
     fn syscalls(&self) -> Option<u64> {
         self.transfer.syscalls()
+    }
+}
+
+/// Carries out an operation that moves no data: fsync(2), fdatasync(2), and fallocate(2) or, for a discard on a block device,
+/// its ioctl. `EINVAL` for a read or a write.
+pub(crate) fn sync_or_deallocate(
+    fd: BorrowedFd<'_>,
+    kind: TargetKind,
+    offset: u64,
+    operation: &Operation,
+) -> Result<(), Errno> {
+    let allocate =
+        |flags: FallocateFlags, bytes: u64| rustix::fs::fallocate(fd, flags | FallocateFlags::KEEP_SIZE, offset, bytes);
+    match operation {
+        Operation::Read(_) | Operation::Write(_) => Err(Errno::INVAL),
+        Operation::Fsync => rustix::fs::fsync(fd),
+        Operation::Fdatasync => rustix::fs::fdatasync(fd),
+        Operation::Discard { bytes } if kind == TargetKind::Block => discard(fd, offset, *bytes),
+        Operation::Discard { bytes } => allocate(FallocateFlags::PUNCH_HOLE, *bytes),
+        Operation::WriteZeroes { bytes } => allocate(FallocateFlags::ZERO_RANGE, *bytes),
+    }
+}
+
+/// BLKDISCARD (linux/fs.h): `_IO(0x12, 119)`, with offset and length in bytes.
+fn discard(fd: BorrowedFd<'_>, offset: u64, bytes: u64) -> Result<(), Errno> {
+    const BLKDISCARD: libc::Ioctl = 0x1277;
+    let range = [offset, bytes];
+    // SAFETY: BLKDISCARD reads two u64 from the pointer during the call, and `range` holds them.
+    match unsafe { libc::ioctl(fd.as_raw_fd(), BLKDISCARD, range.as_ptr()) } {
+        -1 => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)),
+        _ => Ok(()),
     }
 }
 

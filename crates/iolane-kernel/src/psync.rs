@@ -2,9 +2,8 @@
 //! the queue is in `blocking`. `psync+iopoll` adds RWF_HIPRI (preadv2(2)), with which kernels before 5.19 poll the device.
 
 use std::io::{IoSlice, IoSliceMut};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 
-use rustix::fs::FallocateFlags;
 use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
 
 use iolane_core::capability::check_depth;
@@ -13,7 +12,7 @@ use iolane_core::{
     Request, Result, Target, TargetKind,
 };
 
-use crate::blocking::{Blocking, Transfer};
+use crate::blocking::{Blocking, Transfer, sync_or_deallocate};
 use crate::checks;
 use crate::kernel::Release;
 
@@ -125,34 +124,13 @@ impl Transfer for Call {
 /// Everything except plain reads and writes.
 #[inline(never)]
 fn rare_call(fd: BorrowedFd<'_>, kind: TargetKind, offset: u64, operation: &mut Operation) -> Result<usize, Errno> {
-    retry_on_intr(|| match operation {
+    retry_on_intr(|| match &mut *operation {
         // preadv2(2) reads -1 as the file's own position, which no request asks for.
         Operation::Read(_) | Operation::Write(_) if offset == u64::MAX => Err(Errno::INVAL),
         Operation::Read(buffer) => {
             rustix::io::preadv2(fd, &mut [IoSliceMut::new(buffer)], offset, ReadWriteFlags::HIPRI)
         }
         Operation::Write(buffer) => rustix::io::pwritev2(fd, &[IoSlice::new(buffer)], offset, ReadWriteFlags::HIPRI),
-        Operation::Fsync => rustix::fs::fsync(fd).map(|()| 0),
-        Operation::Fdatasync => rustix::fs::fdatasync(fd).map(|()| 0),
-        Operation::Discard { bytes } if kind == TargetKind::Block => discard(fd, offset, *bytes).map(|()| 0),
-        Operation::Discard { bytes } => {
-            rustix::fs::fallocate(fd, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, *bytes)
-                .map(|()| 0)
-        }
-        Operation::WriteZeroes { bytes } => {
-            rustix::fs::fallocate(fd, FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE, offset, *bytes)
-                .map(|()| 0)
-        }
+        operation => sync_or_deallocate(fd, kind, offset, operation).map(|()| 0),
     })
-}
-
-/// BLKDISCARD (linux/fs.h): `_IO(0x12, 119)`, with offset and length in bytes.
-fn discard(fd: BorrowedFd<'_>, offset: u64, bytes: u64) -> Result<(), Errno> {
-    const BLKDISCARD: libc::Ioctl = 0x1277;
-    let range = [offset, bytes];
-    // SAFETY: BLKDISCARD reads two u64 from the pointer during the call, and `range` holds them.
-    match unsafe { libc::ioctl(fd.as_raw_fd(), BLKDISCARD, range.as_ptr()) } {
-        -1 => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)),
-        _ => Ok(()),
-    }
 }
