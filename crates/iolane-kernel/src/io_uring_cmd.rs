@@ -44,12 +44,7 @@ impl Interface for IoUringCmd {
 
     fn probe(&self, path: &IoPath, target: &Target) -> Result<Capabilities> {
         self.validate(path)?;
-        let capabilities = ring::probe(path, target, Commands::for_target(path, target)?)?;
-        let polls = path.asks_for_polling();
-        Ok(Capabilities {
-            note: (polls && !Release::current().at_least(6, 5)).then(|| FAILURES_CRASH.into()),
-            ..capabilities
-        })
+        ring::probe(path, target, Commands::for_target(path, target)?)
     }
 
     fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
@@ -75,12 +70,6 @@ const NVME_IOCTL_ID: libc::Ioctl = 0x4e40;
 /// `NVME_URING_CMD_IO` (linux/nvme_ioctl.h): `_IOWR('N', 0x80, struct nvme_uring_cmd)`, 72 bytes.
 const NVME_URING_CMD_IO: u32 = 0xc048_4e80;
 
-/// The kernel's polling can access a command that completed meanwhile (drivers/nvme/host/ioctl.c,
-/// nvme_ns_chr_uring_cmd_iopoll, until commit 9408d8a37e6c); seen on Debian's 6.1.192 as a general protection fault in
-/// bio_poll, with drives that fail and are reset.
-const FAILURES_CRASH: &str =
-    "Linux before 6.5 may crash if the drive fails or is reset while passthrough commands are polled";
-
 /// Before Linux 6.12 the kernel refuses a passthrough command with EINVAL if its registered buffer has more pages, from the
 /// start of the data to the end of the buffer, than a command has segments (block/blk-map.c, blk_rq_map_user_bvec, until
 /// commit be0e822bb3f5).
@@ -102,6 +91,11 @@ impl Commands {
             .remedy("name its /dev/ngXnY as the target"));
         }
         if path.asks_for_polling() {
+            let release = Release::current();
+            if !release.polls_passthrough_safely() {
+                let cause = format!("polled passthrough can crash Linux before 6.8 (this is {})", release.text());
+                return Err(Error::unavailable(what, cause).remedy("use io_uring+iopoll, or a newer kernel"));
+            }
             checks::pollable(path, target)?;
         }
         let fd = target.require_fd(path.interface())?;

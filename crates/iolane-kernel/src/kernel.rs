@@ -52,6 +52,18 @@ impl Release {
     pub(crate) fn splits_polled_requests(&self) -> bool {
         !self.at_least(5, 14) || self.at_least(6, 5)
     }
+
+    /// Whether passthrough commands can be polled without danger to the machine.
+    ///
+    /// Until Linux 6.8 (commit 8fadb86d4ced) `struct io_uring_cmd` keeps what is polled and the callback of the completion in
+    /// the same place. Since 6.1.143 (commit 9ce6c9875f3e, also backported to 6.6) the callback is stored when any ring that
+    /// polls the same queue of the drive finds the completion, and the command's own ring may poll on before the callback
+    /// runs: it then reads the callback's code as a structure. Seen on Debian's 6.1.192, with four rings on two poll queues, as a general
+    /// protection fault in `bio_poll`. The kernels before complete the command in the wrong ring, or fault as well when
+    /// commands fail (until commit 9408d8a37e6c).
+    pub(crate) fn polls_passthrough_safely(&self) -> bool {
+        self.at_least(6, 8)
+    }
 }
 
 /// The locked-memory limit as text, for the errors that it causes.
@@ -79,6 +91,13 @@ mod tests {
         let splits = |text: &str| Release::parse(text).splits_polled_requests();
         assert!(splits("5.10.0-46-amd64") && splits("6.5.0") && splits("6.12.117+deb13-amd64"));
         assert!(!splits("5.15.0-100-generic") && !splits("6.1.0-56-amd64") && !splits("6.4.16"));
+    }
+
+    #[test]
+    fn passthrough_is_polled_from_6_8_on() {
+        let polls = |text: &str| Release::parse(text).polls_passthrough_safely();
+        assert!(polls("6.8.0-31-generic") && polls("6.12.117+deb13-amd64") && polls("7.2.12+deb13-amd64"));
+        assert!(!polls("6.1.0-56-amd64") && !polls("6.6.97") && !polls("5.14.0-503.el9.x86_64"));
     }
 
     #[test]

@@ -148,12 +148,14 @@ impl Machine {
 
     /// The kernel's command line.
     pub(crate) fn kernel_line(&self, accelerator: Accelerator) -> String {
+        // A kernel that went on after an oops would hang sooner or later, or measure something else.
+        //
         // On a busy host the emulated timer may bring too few interrupts in the tenth of a second for which the kernel tests
         // it, upon which it would panic: `timer_irq_works` in arch/x86/kernel/apic/io_apic.c. Guests on KVM leave it out too.
         //
         // The time stamp counter is sound in every one of these machines, though translated processors do not say so;
         // without these words the guest's clock would be a device, and reading it a system call and an exit.
-        let line = "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check tsc=reliable clocksource=tsc intel_iommu=on iommu=pt \
+        let line = "console=ttyS0 quiet oops=panic panic=-1 mitigations=off no_timer_check tsc=reliable clocksource=tsc intel_iommu=on iommu=pt \
                     random.trust_cpu=on rdinit=/init";
         match accelerator {
             // Process 1 starts the others, when the kernel's code is left to change no more: `code_patching`.

@@ -37,8 +37,6 @@ pub struct Lab<'a> {
     pub files: Vec<(PathBuf, PathBuf)>,
     /// More programs, whose libraries are copied too.
     pub programs: Vec<(PathBuf, PathBuf)>,
-    /// Parameters of kernel modules by module name, added to those that every guest has.
-    pub module_parameters: Vec<(&'static str, &'static str)>,
     /// The default is KVM where a guest boots on it, and translation elsewhere.
     pub accelerator: Option<Accelerator>,
     /// Limit from power on to the last frame.
@@ -131,15 +129,13 @@ impl Lab<'_> {
     /// Parameters that a module is loaded with.
     fn parameters(&self, module: &str) -> String {
         let cpus = self.machine.cpus;
-        let given = match module {
+        match module {
             // The driver refuses more of them than there are cpus.
             "nvme" => format!("poll_queues={}", POLL_QUEUES.min(cpus)),
             // Multi-queue, as fast as it goes. Kernels below 5.13 do not know of poll queues, and say so in their log.
             "null_blk" => format!("queue_mode=2 submit_queues={cpus} poll_queues=1"),
             _ => String::new(),
-        };
-        let more = self.module_parameters.iter().filter(|(name, _)| *name == module).map(|(_, words)| *words);
-        [given.as_str()].into_iter().chain(more).collect::<Vec<_>>().join(" ")
+        }
     }
 
     /// Starts the guest on the accelerator asked for, or else on KVM where that works and on `translator` where it does
@@ -406,11 +402,24 @@ impl Guest {
     }
 }
 
-/// The line of the console that gives the reason why a kernel stopped.
+/// The line of the console that gives the reason why a kernel stopped; after an oops that of the oops, and where it was.
 fn last_words(console: &str) -> Option<String> {
-    let line = console.lines().find(|line| line.contains("Kernel panic") || line.contains("Out of memory"))?;
-    let (_, words) = line.rsplit_once("] ").unwrap_or(("", line));
-    Some(words.trim().to_owned())
+    let words = |line: &str| line.split_once("] ").map_or(line, |(_, words)| words).trim().to_owned();
+    let has = |texts: &'static [&str]| move |line: &&str| texts.iter().any(|text| line.contains(text));
+    let last = console.lines().position(|line| has(&["Kernel panic", "Out of memory"])(&line))?;
+    let mut before = console.lines().take(last);
+    match before.find(has(&[
+        "general protection fault",
+        "BUG: unable to handle",
+        "BUG: kernel NULL pointer",
+        "kernel BUG at",
+    ])) {
+        Some(oops) => {
+            let place = before.find(has(&["RIP: "])).map(|line| format!(" ({})", words(line))).unwrap_or_default();
+            Some(format!("kernel oops: {}{place}", words(oops)))
+        }
+        None => console.lines().nth(last).map(words),
+    }
 }
 
 /// A file that is being copied back, under a temporary name until it is complete.
@@ -486,5 +495,16 @@ mod tests {
         let console = "[    1.0] nvme nvme0: hello\n[    2.5] Kernel panic - not syncing: Attempted to kill init!\n";
         assert_eq!(last_words(console).as_deref(), Some("Kernel panic - not syncing: Attempted to kill init!"));
         assert_eq!(last_words("all is well\n"), None);
+    }
+
+    #[test]
+    fn an_oops_is_quoted_with_its_place_before_the_panic_that_follows_it() {
+        let console = "[   54.2] general protection fault, probably for non-canonical address 0x20: 0000 [#1] SMP\r\n\
+                       [   54.2] CPU: 0 PID: 1997 Comm: threads Not tainted 6.1.0-56-amd64\r\n\
+                       [   54.2] RIP: 0010:bio_poll+0x1d/0x150\r\n\
+                       [   54.3] Kernel panic - not syncing: Fatal exception\r\n";
+        let quoted = "kernel oops: general protection fault, probably for non-canonical address 0x20: 0000 [#1] SMP \
+                      (RIP: 0010:bio_poll+0x1d/0x150)";
+        assert_eq!(last_words(console).as_deref(), Some(quoted));
     }
 }

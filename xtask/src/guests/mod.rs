@@ -170,9 +170,6 @@ fn run_guest(programs: &Programs, cache: &Cache, kernel: Kernel, show: bool) -> 
         iolane: programs.iolane.clone(),
         files: Vec::new(),
         programs: programs.tests.to_vec(),
-        // Retries stay, so that a slow host fails no read. With the default timeout of 30 s the check of several threads hung once
-        // on Linux 6.1 (polled passthrough); why is not known.
-        module_parameters: vec![("nvme_core", "io_timeout=3 admin_timeout=3")],
         accelerator: None,
         timeout: TIMEOUT,
         cache,

@@ -47,7 +47,6 @@ pub(crate) fn lab(cache: &Cache, drives: Vec<Drive>) -> Lab<'_> {
         iolane: IOLANE.into(),
         files: Vec::new(),
         programs: vec![("/bin/sh".into(), "/bin/sh".into())],
-        module_parameters: Vec::new(),
         accelerator: Some(Accelerator::Tcg),
         timeout: Duration::from_secs(600),
         cache,

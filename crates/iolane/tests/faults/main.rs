@@ -141,10 +141,6 @@ fn lanes(device: &str) -> Result<Vec<Lane>> {
             _ => &block,
         };
         match lane(&path, target) {
-            Ok(lane) if crashes_when_drives_fail(&lane) => {
-                let why = "Linux before 6.5 crashes when polled passthrough commands fail (bio_poll)";
-                say(&format!("SKIPPED faults {path} on {}: {why}; use a newer kernel", target.name()));
-            }
             Ok(lane) => lanes.push(lane),
             Err(error) => {
                 let skipped = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Exhausted);
@@ -154,11 +150,6 @@ fn lanes(device: &str) -> Result<Vec<Lane>> {
         }
     }
     Ok(lanes)
-}
-
-/// As `probe` warns of it (nvme_ns_chr_uring_cmd_iopoll, until commit 9408d8a37e6c).
-fn crashes_when_drives_fail(lane: &Lane) -> bool {
-    lane.path.interface() == "io_uring_cmd" && lane.path.asks_for_polling() && kernel_version() < (6, 5)
 }
 
 fn kernel_version() -> (u32, u32) {

@@ -41,7 +41,6 @@ pub(super) fn run(
         iolane: std::env::current_exe().map_err(|error| Error::system("this program", error))?,
         files,
         programs: files::peers(words),
-        module_parameters: Vec::new(),
         accelerator: arguments.accel.map(|accel| match accel {
             Accel::Kvm => Accelerator::Kvm,
             Accel::Tcg => Accelerator::Tcg,
