@@ -57,30 +57,78 @@ const SUPPORTED: &[(&str, &[&str])] = &[
     ("verify", &[]),
 ];
 
-/// Common options that are not supported: what fio does, and the remedy.
-const REFUSED: &[(&str, &str, &str)] = &[
-    ("fdatasync", "fio would sync data without metadata", "use fsync"),
-    ("filesize", "fio would create files of that size", "use size"),
-    ("iodepth_batch_complete_max", "fio would reap at most that many completions at once", "leave it out"),
+/// Common options that are not supported: fio's default, which is accepted, what fio does otherwise, and the remedy.
+const REFUSED: &[(&str, &str, &str, &str)] = &[
+    ("fdatasync", "0", "fio would sync data without metadata", "use fsync"),
+    ("filesize", "0", "fio would create files of that size", "use size"),
+    ("iodepth_batch_complete_max", "0", "fio would reap at most that many completions at once", "leave it out"),
     (
         "iodepth_low",
+        "0",
         "fio would let the queue drain to that depth before refilling it",
         "leave it out, or use iodepth_batch",
     ),
-    ("loops", "fio would repeat the job that many times", "use time_based and runtime, or a larger io_size"),
-    ("nrfiles", "fio would spread the job over that many files", "use one section per file"),
-    ("number_ios", "fio would end after that many requests", "use io_size"),
+    ("loops", "1", "fio would repeat the job that many times", "use time_based and runtime, or a larger io_size"),
+    ("nrfiles", "1", "fio would spread the job over that many files", "use one section per file"),
+    ("number_ios", "0", "fio would end after that many requests", "use io_size"),
     (
         "offset",
+        "0",
         "fio would start at that offset; iolane uses a target from its start",
         "leave it out, or name a partition",
     ),
-    ("offset_increment", "fio would start each thread at another offset", "leave it out"),
-    ("rate", "fio would limit bytes per second", "use rate_iops, in requests per second"),
-    ("startdelay", "fio would start the job later", "use stonewall to run jobs in sequence"),
-    ("thinktime_blocks", "fio would pause after that many requests instead of after each", "leave it out"),
-    ("thinktime_spin", "fio would busy-wait for part of the think time", "leave it out"),
-    ("zonemode", "fio would access the target zone by zone", "leave it out"),
+    ("offset_increment", "0", "fio would start each thread at another offset", "leave it out"),
+    ("rate", "0", "fio would limit bytes per second", "use rate_iops, in requests per second"),
+    ("startdelay", "0", "fio would start the job later", "use stonewall to run jobs in sequence"),
+    ("thinktime_blocks", "1", "fio would pause after that many requests instead of after each", "leave it out"),
+    ("thinktime_spin", "0", "fio would busy-wait for part of the think time", "leave it out"),
+    ("zonemode", "none", "fio would access the target zone by zone", "leave it out"),
+];
+
+const OUTPUT: &str = "fio's output, not the load";
+const LAYOUT: &str = "how fio creates its files; iolane creates and fills scratch files itself";
+const CONTENT: &str = "the random content that fio writes; iolane writes its own";
+
+/// Options that are accepted and change nothing here, with what they concern in fio.
+const WITHOUT_EFFECT: &[(&str, &str)] = &[
+    ("allrandrepeat", "fio's random seeds; iolane has one, `randseed`"),
+    ("bwavgtime", OUTPUT),
+    ("clat_percentiles", OUTPUT),
+    ("clocksource", "fio's clock"),
+    ("create_fsync", LAYOUT),
+    ("create_on_open", LAYOUT),
+    ("create_serialize", LAYOUT),
+    ("disable_bw", OUTPUT),
+    ("disable_bw_measurement", OUTPUT),
+    ("disable_clat", OUTPUT),
+    ("disable_lat", OUTPUT),
+    ("disable_slat", OUTPUT),
+    ("fallocate", LAYOUT),
+    ("gtod_cpu", "fio's clock"),
+    ("gtod_reduce", "how much fio measures"),
+    ("invalidate", "the page cache, which iolane does not drop"),
+    ("iopsavgtime", OUTPUT),
+    ("lat_percentiles", OUTPUT),
+    ("log_avg_msec", OUTPUT),
+    ("log_compression", OUTPUT),
+    ("log_hist_coarseness", OUTPUT),
+    ("log_hist_msec", OUTPUT),
+    ("log_max_value", OUTPUT),
+    ("log_offset", OUTPUT),
+    ("log_unix_epoch", OUTPUT),
+    ("overwrite", LAYOUT),
+    ("per_job_logs", OUTPUT),
+    ("percentile_list", OUTPUT),
+    ("randrepeat", "fio's random seeds; iolane has one, `randseed`"),
+    ("refill_buffers", CONTENT),
+    ("scramble_buffers", CONTENT),
+    ("slat_percentiles", OUTPUT),
+    ("unified_rw_reporting", OUTPUT),
+    ("unlink", LAYOUT),
+    ("write_bw_log", OUTPUT),
+    ("write_hist_log", OUTPUT),
+    ("write_iops_log", OUTPUT),
+    ("write_lat_log", OUTPUT),
 ];
 
 const UNKNOWN_REMEDY: &str =
@@ -91,36 +139,90 @@ pub(super) struct Options<'a> {
     section: &'a Section,
     /// The last entry of each option, with its position among all entries.
     entries: BTreeMap<&'static str, (usize, &'a Entry)>,
+    /// Options that change nothing here, with what they concern.
+    without_effect: Vec<(&'static str, &'static str)>,
     pub(super) kb_base: KbBase,
+}
+
+/// What is done with an option of a job file.
+enum Meaning {
+    /// Its canonical name.
+    Supported(&'static str),
+    /// Its name, and what it concerns in fio.
+    WithoutEffect(&'static str, &'static str),
+    /// It has fio's default value, which is what iolane does.
+    Default,
 }
 
 impl<'a> Options<'a> {
     /// The options of the job in section `index` of the file.
     ///
     /// # Errors
-    /// `Usage` for an option that is not supported.
-    pub(super) fn of_job(file: &'a JobFile, index: usize) -> Result<Self> {
+    /// `Usage` for each option that is not supported.
+    pub(super) fn of_job(file: &'a JobFile, index: usize) -> Result<Self, Vec<Error>> {
         let section = &file.sections[index];
         let globals = file.sections[..index].iter().filter(|section| section.is_global());
-        let mut options = Self { file: &file.name, section, entries: BTreeMap::new(), kb_base: KbBase::Compatible };
+        let mut options = Self {
+            file: &file.name,
+            section,
+            entries: BTreeMap::new(),
+            without_effect: Vec::new(),
+            kb_base: KbBase::Compatible,
+        };
+        let mut refused = Vec::new();
         for (order, entry) in globals.chain([section]).flat_map(|section| &section.entries).enumerate() {
-            options.entries.insert(options.name_of(entry)?, (order, entry));
+            match options.meaning(entry) {
+                Ok(Meaning::Supported(name)) => {
+                    options.entries.insert(name, (order, entry));
+                }
+                Ok(Meaning::WithoutEffect(name, concerns)) => {
+                    if options.without_effect.iter().all(|(known, _)| *known != name) {
+                        options.without_effect.push((name, concerns));
+                    }
+                }
+                Ok(Meaning::Default) => {}
+                Err(error) => refused.push(error),
+            }
+        }
+        if !refused.is_empty() {
+            return Err(refused);
         }
         // kb_base applies to all numbers of the job wherever it is set, as in fio.
-        options.kb_base = options.parsed("kb_base", parse_kb_base)?.unwrap_or(KbBase::Compatible);
+        let kb_base = options.parsed("kb_base", parse_kb_base).map_err(|error| vec![error])?;
+        options.kb_base = kb_base.unwrap_or(KbBase::Compatible);
         Ok(options)
     }
 
-    /// The canonical name of an option.
-    fn name_of(&self, entry: &Entry) -> Result<&'static str> {
+    fn meaning(&self, entry: &Entry) -> Result<Meaning> {
         let is_it = |(name, others): &&(&'static str, &[&str])| *name == entry.key || others.contains(&&*entry.key);
         if let Some((name, _)) = SUPPORTED.iter().find(is_it) {
-            return Ok(name);
+            return Ok(Meaning::Supported(name));
         }
-        Err(match REFUSED.iter().find(|(name, ..)| *name == entry.key) {
-            Some((_, meaning, remedy)) => self.refused(entry, meaning, remedy),
-            None => self.refused(entry, "this option is not supported", UNKNOWN_REMEDY),
-        })
+        if let Some((name, concerns)) = WITHOUT_EFFECT.iter().find(|(name, _)| *name == entry.key) {
+            return Ok(Meaning::WithoutEffect(name, concerns));
+        }
+        match REFUSED.iter().find(|(name, ..)| *name == entry.key) {
+            Some((_, default, ..)) if entry.value.as_deref() == Some(*default) => Ok(Meaning::Default),
+            Some((_, _, meaning, remedy)) => Err(self.refused(entry, meaning, remedy)),
+            None => Err(self.refused(entry, "this option is not supported", UNKNOWN_REMEDY)),
+        }
+    }
+
+    /// A note for each thing that options without effect concern: `` `percentile_list`, `unlink` have no effect: ... ``.
+    pub(super) fn notes_on_no_effect(&self) -> Vec<String> {
+        let mut notes: Vec<(&str, Vec<String>)> = Vec::new();
+        for (name, concerns) in &self.without_effect {
+            let name = format!("`{name}`");
+            match notes.iter_mut().find(|(known, _)| known == concerns) {
+                Some((_, names)) => names.push(name),
+                None => notes.push((concerns, vec![name])),
+            }
+        }
+        let note = |(concerns, names): (&str, Vec<String>)| {
+            let verb = if names.len() == 1 { "has" } else { "have" };
+            format!("{} {verb} no effect: {concerns}", names.join(", "))
+        };
+        notes.into_iter().map(note).collect()
     }
 
     pub(super) fn job_name(&self) -> Result<String> {
@@ -258,6 +360,7 @@ mod tests {
         let mut names: Vec<&str> =
             SUPPORTED.iter().flat_map(|(name, others)| others.iter().chain([name])).copied().collect();
         names.extend(REFUSED.iter().map(|(name, ..)| *name));
+        names.extend(WITHOUT_EFFECT.iter().map(|(name, _)| *name));
         let count = names.len();
         names.sort_unstable();
         names.dedup();

@@ -7,41 +7,74 @@ mod workload;
 
 use std::time::Duration;
 
-use iolane::Result;
+use iolane::{Error, Result};
+use iolane_measure::run::THREADS_MAX;
 use iolane_measure::workload::Workload;
 
 use super::job::{Amount, Job, Place};
 use super::job_file::{JobFile, Section};
 use super::options::{Options, SECOND_US};
 
-/// Of all jobs of a file together; also fio's limit (`REAL_MAX_JOBS`).
-const THREADS_MAX: u32 = 4096;
-
 /// The jobs of a file, in the order of the file.
 ///
 /// # Errors
-/// `Usage` naming the line of an option that is unknown, invalid or not supported, with the reason and the remedy.
+/// `Usage` naming the line of an option that is unknown, invalid or not supported, with the reason and the remedy; all of
+/// them if there are several in the file.
 pub fn jobs(file: &JobFile) -> Result<Vec<Job>> {
     let of_jobs = file.sections.iter().enumerate().filter(|(_, section)| !Section::is_global(section));
     let mut jobs = Vec::new();
+    let mut refused: Vec<Error> = Vec::new();
     let mut threads = 0;
     for (index, _) in of_jobs {
-        let options = Options::of_job(file, index)?;
-        let job = job(&options)?;
+        let options = match Options::of_job(file, index) {
+            Ok(options) => options,
+            Err(errors) => {
+                refused.extend(errors);
+                continue;
+            }
+        };
+        let job = match job(&options) {
+            Ok(job) => job,
+            Err(error) => {
+                refused.push(error);
+                continue;
+            }
+        };
         threads += job.threads;
-        if threads > THREADS_MAX as usize {
+        if threads > THREADS_MAX {
             let cause = format!("the jobs have more than {THREADS_MAX} threads in total");
             return Err(options.refused_job(cause, "use a smaller numjobs"));
         }
         jobs.push(job);
     }
-    Ok(jobs)
+    match together(file, refused) {
+        Some(error) => Err(error),
+        None => Ok(jobs),
+    }
+}
+
+/// All errors as one, each once: options of `[global]` are refused for every job.
+fn together(file: &JobFile, errors: Vec<Error>) -> Option<Error> {
+    let mut lines: Vec<String> = Vec::new();
+    for error in &errors {
+        let line = error.to_string();
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    match lines.len() {
+        0 | 1 => errors.into_iter().next(),
+        count => {
+            let lines: String = lines.iter().map(|line| format!("\n  {line}")).collect();
+            Some(Error::usage(format!("job file {}", file.name), format!("it has {count} errors:{lines}")))
+        }
+    }
 }
 
 fn job(options: &Options<'_>) -> Result<Job> {
     let mut notes = Vec::new();
     let path = path::translate(options, &mut notes)?;
-    let threads = options.count("numjobs", 1, THREADS_MAX)? as usize;
+    let threads = options.count("numjobs", 1, THREADS_MAX as u32)? as usize;
     let workload = workload::translate(options, &path, threads, &mut notes)?;
     let size = options.number_or_none("size")?;
     let place = target::place(options, &path, size)?;
@@ -66,7 +99,10 @@ fn job(options: &Options<'_>) -> Result<Job> {
         notes,
     };
     check(options, &job)?;
-    Ok(Job { notes: [job.notes.clone(), notes_on_places(options, &job)?].concat(), ..job })
+    Ok(Job {
+        notes: [job.notes.clone(), notes_on_places(options, &job)?, options.notes_on_no_effect()].concat(),
+        ..job
+    })
 }
 
 /// Checks that need no open target.
