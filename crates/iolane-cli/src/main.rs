@@ -33,8 +33,8 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
     interrupt::catch()?;
     match cli.command {
         Command::Probe(arguments) => commands::probe::probe(arguments),
-        Command::Run(arguments) => commands::run::run(arguments),
-        Command::Study(arguments) => commands::study::study(arguments),
+        Command::Run(arguments) => commands::run::run(*arguments),
+        Command::Study(arguments) => commands::study::study(*arguments),
         Command::Report(arguments) => commands::report::report(arguments),
         Command::Energy(arguments) => commands::energy::energy(&arguments),
         Command::Compare(arguments) => commands::compare::compare(arguments),

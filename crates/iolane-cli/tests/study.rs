@@ -200,7 +200,7 @@ fn an_interrupted_study_goes_on_by_the_same_command_and_by_no_other() {
         (of("mine.toml", "file", &["--seed", "2"]), "its workload"),
         (of("mine.toml", "file", &["--cpus", "0"]), "its placement"),
         (of("mine.toml", "copy", &[]), "its targets"),
-        (of("other.toml", "file", &[]), "its arms"),
+        (of("other.toml", "file", &[]), "its workload"),
         (of("named.toml", "file", &[]), "its name"),
     ] {
         let ended = iolane(&folder, words);
@@ -309,7 +309,7 @@ fn a_damaged_journal_is_refused_with_its_line_and_stays_as_it_is() {
         (text.replace("\"repeat\":0", "\"repeat\":-1"), ["journal.jsonl line 3", "-1"]),
         (text.replace(lines[2], ""), ["journal.jsonl line 3", "EOF"]),
         (text.replace(lines[0], "{}"), ["journal.jsonl line 1", "schema"]),
-        (text.replace("iolane.journal/3", "iolane.journal/1"), ["journal.jsonl line 1", "iolane.journal/1"]),
+        (text.replace("iolane.journal/4", "iolane.journal/1"), ["journal.jsonl line 1", "iolane.journal/1"]),
         (format!("\0\0\0\n{text}"), ["journal.jsonl line 1", "column"]),
     ] {
         fs::write(results.join("journal.jsonl"), &damaged).unwrap();
@@ -381,7 +381,7 @@ fn studies_that_cannot_be_are_refused_with_file_and_line_and_nothing_is_written(
         ("zero", &["zero", "repeats = 0"]),
         ("name", &["name line 2", "letters"]),
         ("no-threads", &["no-threads", "[[group]] 1", "threads"]),
-        ("threads", &["threads", "[[group]] 1", "65536"]),
+        ("threads", &["threads", "[[group]] 1", "4096"]),
         ("arms", &["study mine", "more than 100000 arms"]),
         ("deep", &["deep line 1"]),
         ("ambiguous", &["claim C1: check `IOPS`: `of` selects 4 arms", "take"]),

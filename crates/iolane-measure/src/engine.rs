@@ -175,7 +175,7 @@ impl<C: Clock> Engine<C> {
             clock,
             generator,
             batch: workload.batch.map_or(1, |batch| batch as usize),
-            interval_ns: workload.rate.map(|rate| threads as f64 * 1e9 / rate),
+            interval_ns: workload.rate.map(|rate| threads as f64 * 1e9 / rate.per_s()),
             fsync_every: workload.fsync_every,
             think_ns: workload.think_us.map(|think_us| think_us.saturating_mul(1000)),
             bytes_left: u64::MAX,

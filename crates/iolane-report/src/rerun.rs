@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use iolane_measure::workload::Workload;
 use iolane_study::fio::{JobSpec, job_text};
 use iolane_study::results::Loaded;
 use iolane_study::rows::Row;
@@ -56,9 +57,10 @@ fn job(loaded: &Loaded, row: &Row) -> JobSpec {
     JobSpec {
         name: row.arm.to_string().replace(", ", " "),
         path: row.arm.path.clone(),
-        access: row.arm.rw,
-        block_sizes: row.arm.bs.clone(),
-        depth: row.arm.depth,
+        workload: Workload {
+            size: row.arm.workload.size.or_else(|| first.map(|target| target.bytes).filter(|_| is_scratch)),
+            ..row.arm.workload.clone()
+        },
         threads: row.arm.threads,
         // fio creates a scratch file itself.
         targets: if is_scratch {
@@ -66,10 +68,8 @@ fn job(loaded: &Loaded, row: &Row) -> JobSpec {
         } else {
             row.targets.split(',').map(|name| name.trim().to_owned()).collect()
         },
-        size: first.map(|target| target.bytes).filter(|_| is_scratch),
         runtime: seconds(loaded.document.runtime_s),
         warmup: seconds(loaded.document.warmup_s),
-        seed: loaded.document.seed,
         direct: first.is_none_or(|target| target.direct),
         cpus: row.cpus.as_ref().and_then(|cpus| cpus.parse().ok()),
         sqpoll_cpus: row.sqpoll_cpus.as_ref().and_then(|cpus| cpus.parse().ok()),

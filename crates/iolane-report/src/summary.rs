@@ -8,7 +8,7 @@ use crate::rerun::Rerun;
 use crate::text::is_bidi_control;
 use iolane_study::claims::Verdict;
 use iolane_study::format::{count, number, range, time};
-use iolane_study::results::{ArmReport, Loaded, answers, arm_reports, load_in_words, sentences};
+use iolane_study::results::{ArmReport, Loaded, answers, arm_reports, sentences};
 
 /// Rows beyond these are only counted.
 const ROWS_MAX: usize = 40;
@@ -39,12 +39,13 @@ pub fn summary(loaded: &Loaded) -> String {
 /// The best arm of each load and depth, and the runner-up.
 fn best_arms(loaded: &Loaded) -> String {
     let reports = arm_reports(&loaded.results(), &loaded.rows);
-    let groups: Vec<&[ArmReport]> =
-        reports.chunk_by(|a, b| load_in_words(&a.arm) == load_in_words(&b.arm) && a.arm.depth == b.arm.depth).collect();
+    let groups: Vec<&[ArmReport]> = reports
+        .chunk_by(|a, b| a.arm.load_key() == b.arm.load_key() && a.arm.workload.depth == b.arm.workload.depth)
+        .collect();
     let headings = ["load", "depth", "best path", "IOPS", "95 % interval", "p99, all repeats", "cores", "runner-up"];
     let mut text = format!("| {} |\n|{}\n", headings.join(" | "), " --- |".repeat(headings.len()));
     for arms in groups.iter().take(ROWS_MAX) {
-        if let Some(best) = arms.iter().find(|arm| arm.of_best.is_none()) {
+        if let Some(best) = arms.iter().find(|arm| arm.best) {
             let _ = writeln!(text, "| {} |", row(best, arms).map(|cell| plain(&cell)).join(" | "));
         }
     }
@@ -63,8 +64,8 @@ fn row(best: &ArmReport, arms: &[ArmReport]) -> [String; 8] {
         format!("{} {sign}{}x ({ends})", arm.arm.label(), number(ratio.value))
     });
     [
-        load_in_words(&best.arm),
-        best.arm.depth.to_string(),
+        best.arm.load_in_words(),
+        best.arm.workload.depth.to_string(),
         best.arm.label(),
         count(best.iops.value),
         range(&count(best.iops.low), &count(best.iops.high)),

@@ -5,6 +5,7 @@ use csv::{Terminator, WriterBuilder};
 use iolane::{Error, Result};
 
 use crate::charts::{Axis, Chart, Charts, Line, Unit};
+use iolane_measure::workload::Workload;
 use iolane_study::claims::Decision;
 use iolane_study::plan::{Arm, Metric};
 use iolane_study::results::{ArmReport, Loaded, Skipped, arm_reports};
@@ -94,22 +95,27 @@ impl CsvTable {
     }
 }
 
-/// The headings that identify an arm.
-const ARM: [&str; 9] =
-    ["path", "notation", "peer", "access", "block_bytes_max", "depth", "threads", "drives", "cores_limit"];
+/// The headings that identify an arm: `rw`, `read_percent` and so on by their names in study files.
+fn arm_headings() -> Vec<&'static str> {
+    let load = Workload::default().fields().map(|(name, _)| name);
+    [&["path", "notation", "peer", "block_bytes_max"][..], &load, &["threads", "drives", "cores_limit"]].concat()
+}
 
 fn arm(arm: &Arm) -> Vec<CsvCell> {
-    vec![
+    let mut cells = vec![
         CsvCell::text(&arm.name),
         CsvCell::text(arm.path.to_string()),
         CsvCell::text(arm.peer.clone().unwrap_or_default()),
-        CsvCell::text(arm.rw.to_string()),
-        CsvCell::count(arm.bs.max().into()),
-        CsvCell::count(arm.depth.into()),
+        CsvCell::count(arm.workload.block_sizes.max().into()),
+    ];
+    let or_empty = |value: String| if value == Workload::NONE { CsvCell::Empty } else { CsvCell::text(value) };
+    cells.extend(arm.workload.fields().map(|(_, value)| or_empty(value)));
+    cells.extend([
         CsvCell::count(arm.threads as u64),
         CsvCell::count(arm.drives as u64),
         arm.cores.map_or(CsvCell::Empty, |cores| CsvCell::count(cores as u64)),
-    ]
+    ]);
+    cells
 }
 
 fn arms(loaded: &Loaded) -> CsvTable {
@@ -120,6 +126,7 @@ fn arms(loaded: &Loaded) -> CsvTable {
         "of_best",
         "of_best_low",
         "of_best_high",
+        "keeps_rate",
         "bytes_per_s",
         "mean_ns",
         "p50_ns",
@@ -144,6 +151,7 @@ fn arms(loaded: &Loaded) -> CsvTable {
             of_best(|ratio| ratio.value),
             of_best(|ratio| ratio.low),
             of_best(|ratio| ratio.high),
+            report.keeps_rate.map_or(CsvCell::Empty, |keeps| CsvCell::text(keeps.to_string())),
             CsvCell::Number(report.bytes_per_s),
             CsvCell::number(report.mean_ns),
             whole(report.p50_ns),
@@ -159,7 +167,7 @@ fn arms(loaded: &Loaded) -> CsvTable {
         row
     };
     let rows = arm_reports(&loaded.results(), &loaded.rows).iter().map(row).collect();
-    CsvTable::new(&[&ARM[..], &figures].concat(), rows)
+    CsvTable::new(&[&arm_headings()[..], &figures].concat(), rows)
 }
 
 fn claims(claims: &[Decision]) -> CsvTable {
@@ -218,7 +226,7 @@ fn runs(rows: &[Row]) -> CsvTable {
         cells
     };
     let metrics = METRICS.map(|(name, _)| name);
-    CsvTable::new(&[&ARM[..], &own, &metrics].concat(), rows.iter().map(row).collect())
+    CsvTable::new(&[&arm_headings()[..], &own, &metrics].concat(), rows.iter().map(row).collect())
 }
 
 /// A row for each measured and published point of a chart.

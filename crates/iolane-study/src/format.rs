@@ -77,7 +77,11 @@ pub fn range_beside(value: &str, low: &str, high: &str) -> String {
 pub fn place(factor: Factor, shown: &str) -> String {
     let counted = |what: &str| if shown == "1" { format!("1 {what}") } else { format!("{shown} {what}s") };
     match factor {
-        Factor::Path | Factor::Rw => format!("for {shown}"),
+        Factor::Path | Factor::Rw | Factor::Offsets => format!("for {shown}"),
+        Factor::ReadPercent => format!("at {shown} % reads"),
+        Factor::Rate => format!("at {shown}/s"),
+        Factor::Batch => format!("in batches of {shown}"),
+        Factor::FsyncEvery => format!("with an fsync every {shown}"),
         Factor::Bs => format!("at {shown}"),
         Factor::Depth => format!("at depth {shown}"),
         Factor::Threads => format!("with {}", counted("thread")),

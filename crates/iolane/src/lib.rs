@@ -60,6 +60,27 @@ pub fn interface_of(path: &IoPath) -> Result<&'static dyn Interface> {
     })
 }
 
+/// The paths of a list separated by commas: `libaio,io_uring+sqpoll,fixedbufs,psync` is three. What names an interface begins
+/// a path; what does not is an option of the path before it.
+///
+/// # Errors
+/// `Usage` for a path that is invalid or of no known interface.
+pub fn paths_of(list: &str) -> Result<Vec<IoPath>> {
+    let begins_a_path = |part: &str| part.parse::<IoPath>().is_ok_and(|path| interface_of(&path).is_ok());
+    let mut texts: Vec<String> = Vec::new();
+    for part in list.split(',').map(str::trim) {
+        match texts.last_mut() {
+            Some(last) if !begins_a_path(part) => *last = format!("{last},{part}"),
+            _ => texts.push(part.into()),
+        }
+    }
+    let path = |text: &String| -> Result<IoPath> {
+        let path: IoPath = text.parse()?;
+        interface_of(&path).map(|_| path)
+    };
+    texts.iter().map(path).collect()
+}
+
 /// Whether completions of a path are found by polling: asked for by the path, or the way of its interface.
 pub fn polls_completions(path: &IoPath) -> bool {
     interface_of(path).map_or(path.asks_for_polling(), |interface| interface.polls_completions(path))

@@ -25,9 +25,9 @@ pub(crate) enum Command {
     /// Show which paths this machine offers, and why the others are unavailable
     Probe(ProbeArguments),
     /// Measure one path with one workload, or run a fio job file
-    Run(RunArguments),
+    Run(Box<RunArguments>),
     /// Compare every path and recommend one, or repeat a published study and check its claims
-    Study(StudyArguments),
+    Study(Box<StudyArguments>),
     /// Write the report of a study's results as a page, charts, tables or a summary
     Report(ReportArguments),
     /// Add an external meter's recording to the results of a study

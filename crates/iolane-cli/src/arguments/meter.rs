@@ -11,7 +11,7 @@ pub(crate) struct MeterArguments {
     /// Energy meter: auto (the one that covers most of this machine), none, rapl, perf, hwmon or ipmi
     #[arg(long, default_value = "auto", value_name = "NAME")]
     meter: MeterSpec,
-    /// Command that prints watts, one number per line; if it exits, it is started again every second
+    /// Command that prints watts, one number per line; one that exits is run again, at most once a second
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["meter", "power_model"], value_parser = parse_command)]
     meter_command: Option<String>,
     /// Estimate energy from idle watts plus watts per busy core; results are marked as modelled

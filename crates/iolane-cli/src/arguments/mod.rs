@@ -13,6 +13,7 @@ mod probe;
 mod report;
 mod run;
 mod study;
+mod survey;
 mod targets;
 mod values;
 mod workload;

@@ -10,7 +10,7 @@ use iolane::{IoPath, Pages};
 use super::meter::MeterArguments;
 use super::placement::PlacementArguments;
 use super::targets::TargetArguments;
-use super::values::parse_runtime;
+use super::values::{parse_path, parse_runtime};
 use super::workload::WorkloadArguments;
 use crate::output::Destination;
 
@@ -25,7 +25,7 @@ pub(crate) struct RunArguments {
     )]
     pub(crate) job_file: Option<PathBuf>,
     /// I/O path, such as psync, libaio or io_uring+sqpoll,fixedbufs
-    #[arg(long, default_value = "io_uring")]
+    #[arg(long, default_value = "io_uring", value_parser = parse_path)]
     pub(crate) path: IoPath,
     /// Requests in flight on each queue
     #[arg(long, default_value_t = 1, value_name = "N")]

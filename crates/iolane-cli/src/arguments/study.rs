@@ -4,14 +4,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueHint};
-use iolane::IoPath;
 use iolane::units::parse_duration;
 
 use super::meter::MeterArguments;
 use super::placement::PlacementArguments;
+use super::survey::SurveyArguments;
 use super::targets::TargetArguments;
 use super::values::parse_runtime;
-use super::workload::WorkloadArguments;
 use crate::output::Destination;
 
 #[derive(Debug, Args)]
@@ -22,7 +21,7 @@ pub(crate) struct StudyArguments {
     /// Show what would run, what would not and why, and how long it would take
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Use the published run lengths and values, which take hours or days instead of minutes
+    /// Use the published run lengths and values; takes hours or days instead of minutes
     #[arg(long)]
     pub(crate) full: bool,
     /// Time budget for all runs, excluding preconditioning and retries [default: set by the study]
@@ -50,14 +49,11 @@ pub(crate) struct StudyArguments {
     /// Print the file of a built-in study, as a template for your own, and exit
     #[arg(long, value_name = "NAME", exclusive = true)]
     pub(crate) print: Option<String>,
-    /// Without a study: compare only this path; may be repeated
-    #[arg(long, value_name = "PATH")]
-    pub(crate) path: Vec<IoPath>,
-    /// Without a study: requests in flight on each queue, one set of arms per value [default: 1,32]
-    #[arg(long, value_delimiter = ',', value_name = "LIST")]
-    pub(crate) depth: Vec<u32>,
+    /// Seed of all random choices [default: that of the study's file, or 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
     #[command(flatten)]
-    pub(crate) workload: WorkloadArguments,
+    pub(crate) survey: SurveyArguments,
     #[command(flatten)]
     pub(crate) targets: TargetArguments,
     #[command(flatten)]
@@ -68,7 +64,7 @@ pub(crate) struct StudyArguments {
     /// `iolane energy` can align the recording of an external meter
     #[arg(long, help_heading = "Energy")]
     pub(crate) meter_steps: bool,
-    /// Folder for report.html, study.json and records.parquet; existing ones are replaced [default: results/NAME, or
+    /// Folder for report.html, study.json and records.parquet; those of an earlier study are replaced when this one ends [default: results/NAME, or
     /// results/survey without a study]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Output")]
     pub(crate) out: Option<PathBuf>,

@@ -9,8 +9,8 @@ use iolane::units::Bytes;
 #[command(next_help_heading = "Targets")]
 pub(crate) struct TargetArguments {
     /// File, block device, NVMe generic device (/dev/ng0n1), or pci:BDF for a controller without a kernel driver (see
-    /// `iolane nvme`). Repeat the option for several targets: `run` uses one thread per target, a study sets its own
-    /// thread counts [default: the environment variable IOLANE_TARGET, or a temporary scratch file in this folder]
+    /// `iolane nvme`). Repeat the option for several targets; each has a thread, unless --threads or a study's
+    /// file gives another number [default: the environment variable IOLANE_TARGET, or a temporary scratch file in this folder]
     #[arg(long, value_name = "TARGET", value_hint = ValueHint::AnyPath)]
     pub(crate) target: Vec<OsString>,
     /// Use the first SIZE bytes of each target [default: all of it]; without a target, the size of the scratch file

@@ -3,13 +3,31 @@
 use std::time::Duration;
 
 use iolane::units::parse_duration;
-use iolane::{Error, Result};
+use iolane::{Error, IoPath, Result};
 
 /// Parses a duration in which something can be measured.
 pub(super) fn parse_runtime(text: &str) -> Result<Duration> {
     match parse_duration(text)? {
         Duration::ZERO => Err(Error::usage(format!("duration `{text}`"), "nothing would be measured")),
         runtime => Ok(runtime),
+    }
+}
+
+/// Paths that an option names, separated by commas.
+#[derive(Debug, Clone)]
+pub(crate) struct PathList(pub(crate) Vec<IoPath>);
+
+/// Parses a list of paths; `libaio,io_uring,fixedbufs` is two.
+pub(super) fn parse_paths(text: &str) -> Result<PathList> {
+    iolane::paths_of(text).map(PathList)
+}
+
+/// Parses a single path.
+pub(super) fn parse_path(text: &str) -> Result<IoPath> {
+    match &iolane::paths_of(text)?[..] {
+        [path] => Ok(path.clone()),
+        several => Err(Error::usage(format!("path `{text}`"), format!("it names {} paths", several.len()))
+            .remedy(format!("`iolane study --path {text}` compares them"))),
     }
 }
 

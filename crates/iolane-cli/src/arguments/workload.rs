@@ -1,8 +1,8 @@
-//! The options of a workload, which `run` and `study` share.
+//! The options of the workload of a single run.
 
 use clap::Args;
 use iolane::units::Bytes;
-use iolane_measure::workload::{Access, BlockSizes, OffsetPattern, Workload};
+use iolane_measure::workload::{Access, BlockSizes, OffsetPattern, Rate, Workload};
 
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Workload")]
@@ -25,7 +25,7 @@ pub(crate) struct WorkloadArguments {
     /// Open loop: start N requests per second in total, regardless of completions; latency counts from each request's
     /// scheduled start
     #[arg(long, value_name = "N")]
-    rate: Option<f64>,
+    rate: Option<Rate>,
     /// Call fsync after every N writes
     #[arg(long, value_name = "N")]
     fsync: Option<u32>,

@@ -60,8 +60,11 @@ fn text(comparison: &Comparison) -> String {
         text.push_str(&format!("{}\n", wrap(summary, 2)));
     }
     text.push_str(&format!("\n{}\n", differences(comparison)));
-    for arms in comparison.arms.chunk_by(|a, b| results::load_in_words(&a.arm) == results::load_in_words(&b.arm)) {
-        text.push_str(&format!("{}\n", arms_of_a_load(comparison, arms)));
+    for arms in comparison.arms.chunk_by(|a, b| a.arm.load_in_words() == b.arm.load_in_words()) {
+        let table = arms_of_a_load(comparison, arms);
+        if !table.is_empty() {
+            text.push_str(&format!("{table}\n"));
+        }
     }
     text.push_str(&format!("{}\n", wrap(&legend(comparison), 0)));
     text.push_str(&not_compared(comparison));
@@ -88,8 +91,8 @@ fn differences(comparison: &Comparison) -> String {
 
 /// Arms that differ only in path and depth: two folders in detail, more of them in a column each.
 fn arms_of_a_load(comparison: &Comparison, arms: &[ArmComparison]) -> String {
-    let load = results::load_in_words(&arms[0].arm);
-    let name = |arm: &ArmComparison| format!("{} depth {}", arm.arm.label(), arm.arm.depth);
+    let load = arms[0].arm.load_in_words();
+    let name = |arm: &ArmComparison| format!("{} depth {}", arm.arm.label(), arm.arm.workload.depth);
     match comparison.folders.len() {
         2 => {
             let iops: Vec<String> = labels(comparison).iter().map(|label| format!("{label} IOPS")).collect();

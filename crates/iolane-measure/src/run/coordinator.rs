@@ -143,7 +143,7 @@ mod tests {
     use super::*;
     use crate::engine::Tally;
     use crate::placement::Placement;
-    use crate::workload::Workload;
+    use crate::workload::{Rate, Workload};
 
     /// The tally of one thread on a simulated device where each request takes 100 us, in virtual time.
     fn simulated(workload: Workload, runtime: Duration) -> Tally {
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn requests_due_after_the_byte_limit_are_not_late() {
-        let workload = Workload { bytes_max: Some(40_960), rate: Some(1e6), ..Workload::default() };
+        let workload = Workload { bytes_max: Some(40_960), rate: Some(Rate::new(1e6).unwrap()), ..Workload::default() };
         let tally = simulated(workload, Duration::from_secs(1));
         assert_eq!((tally.ios, tally.late), (10, 0));
     }
@@ -252,7 +252,7 @@ mod tests {
     fn with_a_rate_a_stall_counts_for_every_request_that_was_due_meanwhile() {
         // One each millisecond: the first to meet the stall takes 100.1 ms, the next 99.1, the hundredth 1.1. So ten of
         // the thousand take longer than p99, which is the eleventh's 90.1 ms.
-        let rate = |depth| Workload { rate: Some(1000.0), depth, ..Workload::default() };
+        let rate = |depth| Workload { rate: Some(Rate::new(1000.0).unwrap()), depth, ..Workload::default() };
         let deep = with_a_stall(600, rate(128));
         assert_eq!((deep.ios, deep.late), (1000, 0));
         let expected = [(50.0, 100.0), (90.0, 100.0), (90.1, 1100.0), (95.0, 50_100.0), (99.0, 90_100.0)];

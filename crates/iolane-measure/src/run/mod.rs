@@ -9,4 +9,4 @@ mod thread;
 
 pub use coordinator::{run, run_with_progress};
 pub use outcome::{RunOutcome, SyscallProof};
-pub use plan::{CheckedPlan, Probes, RunPlan};
+pub use plan::{CheckedPlan, Probes, RunPlan, THREADS_MAX};

@@ -14,6 +14,10 @@ use crate::placement::Placement;
 use crate::telemetry::{Reading, Unavailable};
 use crate::workload::{ThreadShare, Workload};
 
+/// The most threads of a run; also fio's limit of jobs (`REAL_MAX_JOBS`). Some tens of thousands exhaust the memory mappings
+/// that Linux gives a process (`vm.max_map_count`), and a thread that cannot map its signal stack ends the process.
+pub const THREADS_MAX: usize = 4096;
+
 /// One arm: path, targets, workload, threads and lengths. [`check`](Self::check) makes it runnable.
 #[derive(Debug, Clone)]
 pub struct RunPlan {
@@ -160,6 +164,10 @@ impl RunPlan {
     fn check_threads(&self) -> Result<()> {
         if self.threads == 0 {
             return Err(Error::usage("--threads 0", "a run needs at least one thread"));
+        }
+        if self.threads > THREADS_MAX {
+            return Err(Error::usage(format!("--threads {}", self.threads), "a run has too many threads")
+                .remedy(format!("use --threads {THREADS_MAX} or less")));
         }
         if self.targets.len() > self.threads {
             let cause = format!("{} targets need a thread each", self.targets.len());

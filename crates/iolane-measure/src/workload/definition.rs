@@ -7,19 +7,20 @@ use serde::{Deserialize, Serialize};
 use super::access::Access;
 use super::block_sizes::BlockSizes;
 use super::offset_pattern::OffsetPattern;
+use super::rate::Rate;
 use crate::content;
 
 /// The load on a target. Plain data; [`validate`](Self::validate) checks that it is consistent.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Workload {
     /// Reads, writes or both, in sequence or at random (`--rw`).
-    #[serde(with = "crate::serde_text")]
+    #[serde(rename = "rw", alias = "access", with = "crate::serde_text")]
     pub access: Access,
     /// Percentage of reads where both occur, 0 to 100 (`--read-percent`); 50 if not given.
     pub read_percent: Option<u8>,
     /// Sizes of the blocks (`--bs`).
-    #[serde(with = "crate::serde_text")]
+    #[serde(rename = "bs", alias = "block_sizes", with = "crate::serde_text")]
     pub block_sizes: BlockSizes,
     /// Distribution of random offsets (`--offsets`).
     #[serde(with = "crate::serde_text")]
@@ -31,7 +32,7 @@ pub struct Workload {
     /// Writes between two fsyncs of a thread (`--fsync`); no fsync if not given.
     pub fsync_every: Option<u32>,
     /// Requests per second over all threads (`--rate`); no limit if not given.
-    pub rate: Option<f64>,
+    pub rate: Option<Rate>,
     /// Microseconds between the completion of a request and the start of the next, at depth 1 (fio's `thinktime`).
     pub think_us: Option<u64>,
     /// Whether written blocks encode their own offset and every read is checked (`--verify`).
@@ -72,6 +73,73 @@ impl Workload {
             (true, false) => 100,
             _ => 0,
         }
+    }
+
+    /// The value in [`fields`](Self::fields) of what is not given.
+    pub const NONE: &str = "none";
+
+    /// Every field with its value as text, by its name in study files; the seed and the limits of space last. Results print
+    /// what differs from it, and `compare` names what two loads do not have in common.
+    pub fn fields(&self) -> [(&'static str, String); 13] {
+        fn or_none<T: ToString>(value: &Option<T>) -> String {
+            value.as_ref().map_or_else(|| Workload::NONE.into(), T::to_string)
+        }
+        // Names every field, so that the compiler demands a decision for each new one.
+        let Self {
+            access,
+            read_percent: _,
+            block_sizes,
+            offsets,
+            depth,
+            batch,
+            fsync_every,
+            rate,
+            think_us,
+            verify,
+            size,
+            bytes_max,
+            seed,
+        } = self;
+        [
+            ("rw", access.to_string()),
+            ("read_percent", self.read_percent().to_string()),
+            ("bs", block_sizes.to_string()),
+            ("offsets", offsets.to_string()),
+            ("depth", depth.to_string()),
+            ("batch", or_none(batch)),
+            ("fsync_every", or_none(fsync_every)),
+            ("rate", or_none(rate)),
+            ("think_us", or_none(think_us)),
+            ("verify", verify.to_string()),
+            ("size", or_none(&size.map(Bytes))),
+            ("bytes_max", or_none(&bytes_max.map(Bytes))),
+            ("seed", seed.to_string()),
+        ]
+    }
+
+    /// The load without its depth: `randread 4k`, or `randrw 70/30 16k zipf:1.2, rate 2k/s, fsync every 8`. Leaves out
+    /// what is not given, and the seed.
+    pub fn load_in_words(&self) -> String {
+        let mut words = self.access.to_string();
+        if self.access.is_mixed() {
+            let reads = self.read_percent();
+            words.push_str(&format!(" {reads}/{}", 100 - reads));
+        }
+        words.push_str(&format!(" {}", self.block_sizes));
+        if self.offsets != OffsetPattern::UNIFORM {
+            words.push_str(&format!(" {}", self.offsets));
+        }
+        let parts = [
+            self.rate.map(|rate| format!("rate {rate}/s")),
+            self.batch.map(|batch| format!("batch {batch}")),
+            self.fsync_every.map(|every| format!("fsync every {every}")),
+            self.think_us.map(|think_us| format!("think time {think_us} us")),
+            self.verify.then(|| "verified".to_owned()),
+            self.size.map(|size| format!("in {}", Bytes(size))),
+            self.bytes_max.map(|bytes| format!("{} a thread", Bytes(bytes))),
+        ];
+        parts.into_iter().flatten().for_each(|part| words.push_str(&format!(", {part}")));
+        words
     }
 
     /// Checks what does not depend on a target; [`BlockSizes::check`] checks the rest.
@@ -141,13 +209,7 @@ impl Workload {
                 None => {}
             }
         }
-        match self.rate {
-            Some(rate) if !(rate > 0.0 && rate.is_finite()) => {
-                Err(Error::usage(format!("--rate {rate}"), "a rate is above 0 I/Os per second")
-                    .remedy("leave it out for no limit"))
-            }
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
     fn validate_space(&self) -> Result<()> {
@@ -200,12 +262,12 @@ mod tests {
             (Workload { read_percent: Some(101), access: Access::Rw, ..base() }, "--read-percent 101"),
             (Workload { fsync_every: Some(1), ..base() }, "--fsync 1 with --rw randread"),
             (Workload { fsync_every: Some(0), access: Access::Write, ..base() }, "--fsync 0"),
-            (Workload { rate: Some(0.0), ..base() }, "--rate 0"),
-            (Workload { rate: Some(f64::NAN), ..base() }, "--rate NaN"),
-            (Workload { rate: Some(f64::INFINITY), ..base() }, "--rate inf"),
             (Workload { size: Some(4095), ..base() }, "--size 4095 with --bs 4k"),
             (Workload { think_us: Some(5), depth: 2, ..base() }, "a think time of 5 us with --depth 2"),
-            (Workload { think_us: Some(5), rate: Some(9.0), ..base() }, "a think time of 5 us with --rate 9"),
+            (
+                Workload { think_us: Some(5), rate: Some(Rate::new(9.0).unwrap()), ..base() },
+                "a think time of 5 us with --rate 9",
+            ),
             (Workload { bytes_max: Some(4095), ..base() }, "4095 for each thread with --bs 4k"),
             (Workload { access: Access::Rw, offsets: "zipf:1.2".parse().unwrap(), ..base() }, "use --rw randrw"),
             (Workload { verify: true, block_sizes: BlockSizes::fixed(63).unwrap(), ..base() }, "--verify with --bs 63"),
@@ -224,7 +286,7 @@ mod tests {
             Workload { read_percent: Some(0), access: Access::Rw, ..base() },
             Workload { read_percent: Some(100), access: Access::RandRw, ..base() },
             Workload { fsync_every: Some(1), access: Access::Rw, ..base() },
-            Workload { rate: Some(0.1), size: Some(4096), bytes_max: Some(4096), ..base() },
+            Workload { rate: Some(Rate::new(0.1).unwrap()), size: Some(4096), bytes_max: Some(4096), ..base() },
             Workload { think_us: Some(u64::MAX), ..base() },
             Workload { block_sizes: "4k/50:6k/50".parse().unwrap(), ..base() },
             Workload { verify: true, block_sizes: "64".parse().unwrap(), ..base() },

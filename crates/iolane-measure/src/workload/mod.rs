@@ -7,6 +7,7 @@ mod definition;
 mod offset_pattern;
 mod offsets;
 mod random;
+mod rate;
 mod requests;
 mod skew;
 
@@ -16,4 +17,5 @@ pub use definition::Workload;
 pub use offset_pattern::OffsetPattern;
 pub use offsets::{OffsetGenerator, Region, ThreadShare};
 pub use random::random_stream;
+pub use rate::Rate;
 pub use requests::{PlannedRequest, RequestGenerator};

@@ -1,6 +1,7 @@
 //! `OffsetPattern`: how random offsets spread, parsed from `--offsets`. `offsets` draws by it.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 
 use iolane::{Error, Result};
@@ -17,6 +18,15 @@ use iolane::{Error, Result};
 /// The seed decides which blocks are hot; they are scattered over the region. Printing and parsing are inverse.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OffsetPattern(pub(super) Distribution);
+
+/// Its numbers are never NaN.
+impl Eq for OffsetPattern {}
+
+impl Hash for OffsetPattern {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.to_string().hash(state);
+    }
+}
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Distribution {
@@ -64,6 +74,14 @@ impl OffsetPattern {
             return Ok(Self(Distribution::Hot { access_percent, space_percent }));
         }
         Err(refused(&format!("hot:{access_percent}/{space_percent}"), "both are percentages between 1 and 99"))
+    }
+
+    /// The percentages of accesses and of blocks, if it is [`hot`](Self::hot).
+    pub fn hot_shares(self) -> Option<(u8, u8)> {
+        match self.0 {
+            Distribution::Hot { access_percent, space_percent } => Some((access_percent, space_percent)),
+            _ => None,
+        }
     }
 }
 

@@ -48,8 +48,13 @@ pub(super) fn factor_label(factor: Factor) -> &'static str {
     match factor {
         Factor::Path => "path",
         Factor::Rw => "access",
+        Factor::ReadPercent => "reads, percent",
         Factor::Bs => "block size",
+        Factor::Offsets => "offsets",
         Factor::Depth => "depth",
+        Factor::Rate => "requests per second",
+        Factor::Batch => "batch",
+        Factor::FsyncEvery => "writes between fsyncs",
         Factor::Threads => "threads",
         Factor::Drives => "drives",
         Factor::Cores => "cores",

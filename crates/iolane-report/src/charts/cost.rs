@@ -25,7 +25,7 @@ pub(super) fn chart(load: &Load, metric: Metric) -> Option<Chart> {
     let mut series: Vec<Line> = Vec::new();
     for arm in &load.arms {
         let Some(values) = arm.values(metric) else { continue };
-        let mark = estimated(arm.arm.depth.into(), estimate_median(&values));
+        let mark = estimated(arm.arm.workload.depth.into(), estimate_median(&values));
         match series.iter_mut().find(|line| line.name == arm.arm.label()) {
             Some(line) => line.points.push(mark),
             None => series.push(line(&arm.arm, vec![mark])),

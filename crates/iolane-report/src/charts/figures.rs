@@ -67,7 +67,7 @@ pub(super) fn chart(figure: &FigureReport, arms: &HashMap<String, &Arm>) -> Resu
     let y = Axis { kind: axis_kind(figure.y_scale), ..metric_axis(figure.y) };
     let (kind, x) = match (figure.against, figure.x) {
         (Some(metric), _) => (ChartKind::Lines, Axis { kind: axis_kind(figure.x_scale), ..metric_axis(metric) }),
-        (None, Factor::Path | Factor::Rw) => (ChartKind::Bars, category_axis(figure)),
+        (None, Factor::Path | Factor::Rw | Factor::Offsets) => (ChartKind::Bars, category_axis(figure)),
         (None, factor) => (ChartKind::Lines, factor_axis(factor, axis_kind(figure.x_scale), &series)),
     };
     Ok(Chart {

@@ -1,7 +1,7 @@
 //! The arms of a study by load, and the lines of charts that show them.
 
 use iolane_study::plan::Arm;
-use iolane_study::results::{Loaded, load_in_words, load_of};
+use iolane_study::results::Loaded;
 use iolane_study::rows::ArmResults;
 use iolane_study::stats::Estimate;
 
@@ -19,11 +19,11 @@ pub(super) struct Load {
 pub(super) fn loads(loaded: &Loaded) -> Vec<Load> {
     let mut arms = loaded.results().arms;
     arms.sort_by_cached_key(|ArmResults { arm, .. }| {
-        (load_of(arm), chart_style::rank(&arm.path, arm.peer.as_deref()), arm.name.clone(), arm.depth)
+        (arm.load_key(), chart_style::rank(&arm.path, arm.peer.as_deref()), arm.name.clone(), arm.workload.depth)
     });
     let mut loads: Vec<Load> = Vec::new();
     for arm in arms {
-        let words = load_in_words(&arm.arm);
+        let words = arm.arm.load_in_words();
         match loads.iter_mut().find(|load| load.words == words) {
             Some(load) => load.arms.push(arm),
             None => loads.push(Load { words, arms: vec![arm] }),
@@ -35,10 +35,10 @@ pub(super) fn loads(loaded: &Loaded) -> Vec<Load> {
 impl Load {
     /// The arms at the smallest depth and at the largest.
     pub(super) fn at_ends(&self) -> impl Iterator<Item = (u32, Vec<&ArmResults>)> {
-        let depths = || self.arms.iter().map(|arm| arm.arm.depth);
+        let depths = || self.arms.iter().map(|arm| arm.arm.workload.depth);
         let mut ends = vec![depths().min().unwrap_or(1), depths().max().unwrap_or(1)];
         ends.dedup();
-        ends.into_iter().map(|depth| (depth, self.arms.iter().filter(|arm| arm.arm.depth == depth).collect()))
+        ends.into_iter().map(|depth| (depth, self.arms.iter().filter(|arm| arm.arm.workload.depth == depth).collect()))
     }
 
     pub(super) fn id(&self, what: &str) -> String {

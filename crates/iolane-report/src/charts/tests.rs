@@ -9,7 +9,6 @@ use crate::chart_style::{Look, look};
 use iolane::IoPath;
 use iolane_study::plan::Scale;
 use iolane_study::results::fixtures::{REPEATS, built_in_study};
-use iolane_study::results::load_in_words;
 use iolane_study::rows::Row;
 use std::collections::{HashMap, HashSet};
 
@@ -35,7 +34,7 @@ fn a_figure_shows_the_medians_of_runs_with_their_intervals_at_the_depths_that_we
     let line = chart.series.iter().find(|line| line.name == "iou+k").unwrap();
     assert_eq!(line.path, "io_uring+sqpoll,plain,fixedfiles".parse::<IoPath>().unwrap().to_string());
     let mark = line.points.iter().find(|mark| mark.x == 16.0).unwrap();
-    let of_arm = |row: &&Row| row.arm.name == "iou+k" && row.arm.depth == 16 && row.arm.cores == Some(1);
+    let of_arm = |row: &&Row| row.arm.name == "iou+k" && row.arm.workload.depth == 16 && row.arm.cores == Some(1);
     let iops: Vec<f64> =
         loaded.rows.iter().filter(of_arm).filter(|row| row.arm.threads == 1).map(|row| row.ios as f64 / 2.0).collect();
     assert_eq!(iops.len(), REPEATS as usize);
@@ -86,8 +85,8 @@ fn a_distribution_rises_from_the_shortest_to_the_longest_latency_of_all_repeats(
         assert!(line.points.is_sorted_by(|a, b| a.x <= b.x && a.y < b.y), "{}", line.name);
         let arm = results.arms.iter().find(|arm| {
             arm.arm.name == line.name
-                && load_in_words(&arm.arm) == chart.group
-                && chart.title == format!("Latency at depth {}", arm.arm.depth)
+                && arm.arm.load_in_words() == chart.group
+                && chart.title == format!("Latency at depth {}", arm.arm.workload.depth)
         });
         let all = arm.unwrap().latency();
         let ends = (line.points[0].x, line.points[SHARES.len() - 1].x);

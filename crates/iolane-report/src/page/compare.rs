@@ -12,7 +12,7 @@ use crate::charts::{ChartSection, compared};
 use crate::facts::{Fact, facts};
 use iolane_study::compare::{ArmComparison, Cell, ClaimComparison, Comparison, Ratio};
 use iolane_study::format::{count, number, range};
-use iolane_study::results::{Loaded, load_in_words};
+use iolane_study::results::Loaded;
 
 #[derive(Template)]
 #[template(path = "compare.html")]
@@ -38,12 +38,12 @@ pub fn compare_page(loaded: &[Loaded], comparison: &Comparison) -> Result<String
     let labels: Vec<&str> = comparison.folders.iter().map(|folder| folder.label.as_str()).collect();
     let charts = compared(loaded, &labels);
     let of_load = |arms: &[ArmComparison]| {
-        let words = load_in_words(&arms[0].arm);
+        let words = arms[0].arm.load_in_words();
         let here = charts.iter().filter(|chart| chart.section != ChartSection::Figures && chart.group == words);
         let figures = here.map(ChartFigure::new).collect();
         (words, figures, arms_table(arms, &labels))
     };
-    let loads = comparison.arms.chunk_by(|a, b| load_in_words(&a.arm) == load_in_words(&b.arm)).map(of_load);
+    let loads = comparison.arms.chunk_by(|a, b| a.arm.load_in_words() == b.arm.load_in_words()).map(of_load);
     let changed = comparison.claims.iter().filter(|claim| claim.changed).count();
     let page = ComparePage {
         shell: Shell::new(&charts),
@@ -104,7 +104,7 @@ fn arms_table(arms: &[ArmComparison], labels: &[&str]) -> HtmlTable {
     }
     let iops = |cell: &Cell| count(cell.iops);
     let row = |arm: &ArmComparison| {
-        let mut row = vec![arm.arm.label(), arm.arm.depth.to_string()];
+        let mut row = vec![arm.arm.label(), arm.arm.workload.depth.to_string()];
         for (index, cell) in arm.folders.iter().enumerate() {
             let cell = cell.as_ref();
             row.push(cell.map_or("not measured".into(), iops));

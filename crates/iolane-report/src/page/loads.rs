@@ -4,7 +4,7 @@ use super::chart_figure::ChartFigure;
 use super::html_table::HtmlTable;
 use crate::charts::{Chart, ChartSection};
 use iolane_study::format::{count, number, range, time};
-use iolane_study::results::{ArmReport, Loaded, arm_reports, load_in_words};
+use iolane_study::results::{ArmReport, Loaded, arm_reports};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LoadDetail {
@@ -20,8 +20,8 @@ pub(super) struct LoadDetail {
 pub(super) fn details(loaded: &Loaded, charts: &[Chart]) -> Vec<LoadDetail> {
     let reports = arm_reports(&loaded.results(), &loaded.rows);
     let mut loads: Vec<LoadDetail> = Vec::new();
-    for arms in reports.chunk_by(|a, b| load_in_words(&a.arm) == load_in_words(&b.arm)) {
-        let words = load_in_words(&arms[0].arm);
+    for arms in reports.chunk_by(|a, b| a.arm.load_in_words() == b.arm.load_in_words()) {
+        let words = arms[0].arm.load_in_words();
         let is_here = |chart: &&Chart| chart.section != ChartSection::Figures && chart.group == words;
         loads.push(LoadDetail {
             id: format!("load-{}", loads.len() + 1),
@@ -40,9 +40,9 @@ fn table(arms: &[ArmReport]) -> HtmlTable {
         "IOPS",
         "95 % interval",
         "of best",
-        "p50",
-        "p99",
-        "p99.9",
+        "p50, all repeats",
+        "p99, all repeats",
+        "p99.9, all repeats",
         "cores",
         "system calls per I/O",
         "noise",
@@ -53,17 +53,12 @@ fn table(arms: &[ArmReport]) -> HtmlTable {
 fn row(arm: &ArmReport) -> Vec<String> {
     let latency = |value: Option<u64>| value.map_or("unavailable".into(), |value| time(value as f64));
     let known = |value: Option<f64>| value.map_or("unavailable".into(), number);
-    let of_best = match arm.of_best {
-        None => "best".into(),
-        Some(ratio) if ratio.shows_difference() => format!("{}x", number(ratio.value)),
-        Some(ratio) => format!("~{}x", number(ratio.value)),
-    };
     vec![
         arm.arm.label(),
-        arm.arm.depth.to_string(),
+        arm.arm.workload.depth.to_string(),
         count(arm.iops.value),
         range(&count(arm.iops.low), &count(arm.iops.high)),
-        of_best,
+        arm.standing(),
         latency(arm.p50_ns),
         latency(arm.p99_ns),
         latency(arm.p99_9_ns),

@@ -7,10 +7,10 @@ use super::shell::Shell;
 use crate::charts::{ChartSection, Charts};
 use iolane_measure::figures::RunFigure;
 use iolane_measure::telemetry::Unavailable;
+use iolane_measure::workload::Workload;
 use iolane_study::claims::{Decision, Verdict};
 use iolane_study::plan::{Arm, Metric, Scale, Study, built_in};
 use iolane_study::results::fixtures::{built_in_study, loaded, of_json, run_of};
-use iolane_study::results::load_in_words;
 use iolane_study::results::{Loaded, RECORDS_FILE, REPORT_FILE, load};
 use iolane_study::rows::{ArmResults, LeftOut, Row, parquet};
 
@@ -114,8 +114,8 @@ fn every_value_of_every_chart_is_that_of_the_runs() {
             let depth = title.rsplit_once("depth ").and_then(|(_, depth)| depth.parse::<u32>().ok());
             let of_load = |arm: &&ArmResults| {
                 arm.arm.name == name
-                    && id.contains(&load_in_words(&arm.arm).replace(", ", "-").replace(' ', "-"))
-                    && depth.is_none_or(|depth| arm.arm.depth == depth)
+                    && id.contains(&arm.arm.load_in_words().replace(", ", "-").replace(' ', "-"))
+                    && depth.is_none_or(|depth| arm.arm.workload.depth == depth)
             };
             let mut of_line: Vec<&ArmResults> = match figure {
                 Some(figure) => {
@@ -137,7 +137,7 @@ fn every_value_of_every_chart_is_that_of_the_runs() {
                     }
                 }
                 (None, "cost") => {
-                    of_line.sort_by_key(|arm| arm.arm.depth);
+                    of_line.sort_by_key(|arm| arm.arm.workload.depth);
                     let metric = match chart["y"]["label"].as_str().unwrap() {
                         "cores used" => Metric::Cores,
                         "CPU seconds per million I/Os" => Metric::CpuSPerMillionIos,
@@ -209,7 +209,8 @@ fn hostile(name: &str) -> String {
             row
         })
         .collect();
-    let left_out = LeftOut { arm: Arm { depth: 9, ..arm }, reason: name.into(), remedy: name.into(), failed: true };
+    let arm = Arm { workload: Workload { depth: 9, ..arm.workload.clone() }, ..arm };
+    let left_out = LeftOut { arm, reason: name.into(), remedy: name.into(), failed: true };
     let mut results = loaded(&study, &rows, vec![left_out]);
     let document = &mut results.document;
     document.host.host.cpu_model = Some(name.into());

@@ -131,14 +131,14 @@ impl<'a> Points<'a> {
         let is_open = self.gaps.iter().any(|gap| *gap < next);
         let computed = Computed {
             estimate: Some(at),
-            figures: format!("crosses at a {} of {}", word(along), number(at.value)),
+            figures: format!("crosses at a {} of {}", along.noun(), number(at.value)),
             repeats,
             may_be_larger: is_open,
             may_be_smaller: is_open,
             missing: self.missing.clone(),
         };
         let finding = Finding::compare(check, computed, number);
-        Finding { why: format!("falls below at a {} of {}", word(along), finding.why), ..finding }
+        Finding { why: format!("falls below at a {} of {}", along.noun(), finding.why), ..finding }
     }
 
     /// No crossing was found; in a gap there could be one.
@@ -153,18 +153,6 @@ impl<'a> Points<'a> {
             missing: self.missing.clone(),
             ..Finding::not_testable(why)
         }
-    }
-}
-
-fn word(factor: Factor) -> &'static str {
-    match factor {
-        Factor::Path => "path",
-        Factor::Rw => "access",
-        Factor::Bs => "block size",
-        Factor::Depth => "depth",
-        Factor::Threads => "number of threads",
-        Factor::Drives => "number of drives",
-        Factor::Cores => "number of cores",
     }
 }
 

@@ -91,7 +91,7 @@ fn choose<'a>(take: Take, measured: &[(&'a Arm, ByRepeat)]) -> (ByRepeat, &'a Ar
 /// The path's name, and the factors in which the arm differs from any of the others.
 fn label(arm: &Arm, among: &[&Arm]) -> String {
     let mut words = vec![arm.name.clone()];
-    for factor in [Factor::Rw, Factor::Bs, Factor::Depth, Factor::Threads, Factor::Drives, Factor::Cores] {
+    for factor in Factor::ALL.into_iter().filter(|factor| *factor != Factor::Path) {
         let value = arm.value(factor);
         if among.iter().any(|other| other.value(factor) != value) {
             words.push(place(factor, &value.to_string()));

@@ -94,7 +94,7 @@ fn plain(row: &mut Row) -> Result<(), &'static str> {
         _ => 150.0,
     };
     let noise = shared_noise(row.repeat);
-    iops(row, by_path * f64::from(row.arm.depth) * noise);
+    iops(row, by_path * f64::from(row.arm.workload.depth) * noise);
     Ok(())
 }
 
@@ -293,7 +293,7 @@ fn an_unavailable_path_makes_its_checks_not_testable_with_the_reason() {
 #[test]
 fn max_is_the_largest_value_of_the_plan_and_not_of_the_measured_arms() {
     let study = check(&format!("{} at_least = 1.5", A_OVER_B_AT_16.replace("16", "\"max\"")));
-    let without_16 = |row: &mut Row| if row.arm.depth == 16 { Err("too deep") } else { plain(row) };
+    let without_16 = |row: &mut Row| if row.arm.workload.depth == 16 { Err("too deep") } else { plain(row) };
     let decision = decided(&study, 5, &without_16);
     assert_eq!(decision.verdict, Verdict::NotTestable);
     assert_eq!(decision.why, "not measured: a, b (2 arms: too deep)");
@@ -404,7 +404,7 @@ fn each_depth(share: &str) -> Study {
 /// a over b by depth.
 fn ratios(at_1: f64, at_4: f64, at_16: f64) -> impl Fn(&mut Row) -> Result<(), &'static str> {
     move |row| {
-        let ratio = match row.arm.depth {
+        let ratio = match row.arm.workload.depth {
             1 => at_1,
             4 => at_4,
             _ => at_16,
@@ -442,7 +442,7 @@ fn a_share_of_the_values_is_enough_where_the_study_says_so() {
 fn values_that_are_not_clear_count_for_neither_side() {
     let noisy_at_16 = |row: &mut Row| {
         ratios(3.0, 1.6, 1.5)(row)?;
-        if row.arm.depth == 16 {
+        if row.arm.workload.depth == 16 {
             row.ios = (row.ios as f64 * own_noise(row, 0.2)) as u64;
         }
         Ok(())
@@ -457,7 +457,7 @@ fn values_that_are_not_clear_count_for_neither_side() {
 fn where_a_check_fails_a_value_that_fails_is_shown_and_not_one_that_is_not_clear() {
     let decision = decided(&each_depth(""), 5, &|row| {
         ratios(1.4, 1.6, 1.5)(row)?;
-        if row.arm.depth == 16 {
+        if row.arm.workload.depth == 16 {
             row.ios = (row.ios as f64 * own_noise(row, 0.5)) as u64;
         }
         Ok(())
@@ -471,7 +471,7 @@ fn where_a_check_fails_a_value_that_fails_is_shown_and_not_one_that_is_not_clear
 fn values_that_were_not_tested_count_for_neither_side() {
     let without_16 = |ratio: f64| {
         move |row: &mut Row| {
-            if row.arm.depth == 16 { Err("too deep") } else { ratios(3.0, ratio, 2.0)(row) }
+            if row.arm.workload.depth == 16 { Err("too deep") } else { ratios(3.0, ratio, 2.0)(row) }
         }
     };
     let decision = decided(&each_depth(""), 5, &without_16(1.6));
@@ -641,7 +641,11 @@ fn a_crossing_on_which_the_repeats_do_not_agree_is_inconclusive() {
 fn a_gap_before_a_crossing_leaves_it_open_and_one_beyond_does_not() {
     let without = |lost: u32, ratios: (f64, f64, f64)| {
         move |row: &mut Row| {
-            if row.arm.depth == lost { Err("not here") } else { self::ratios(ratios.0, ratios.1, ratios.2)(row) }
+            if row.arm.workload.depth == lost {
+                Err("not here")
+            } else {
+                self::ratios(ratios.0, ratios.1, ratios.2)(row)
+            }
         }
     };
     let study = crossing_of("at_least = 1\nat_most = 16");
@@ -654,7 +658,7 @@ fn a_gap_before_a_crossing_leaves_it_open_and_one_beyond_does_not() {
         decision.why
     );
     assert_eq!(decided(&study, 5, &without(16, (2.0, 2.0, 0.5))).verdict, Verdict::NotTestable);
-    let only_one_left = |row: &mut Row| if row.arm.depth > 1 { Err("not here") } else { plain(row) };
+    let only_one_left = |row: &mut Row| if row.arm.workload.depth > 1 { Err("not here") } else { plain(row) };
     assert_eq!(decided(&study, 5, &only_one_left).verdict, Verdict::NotTestable);
 }
 
@@ -693,7 +697,7 @@ fn a_claim_needs_all_its_checks_and_one_failure_outweighs_what_is_not_known() {
     let measured = "300 IOPS (a) against 100 IOPS (b); 200 IOPS (a) against 100 IOPS (b)";
     assert_eq!(decision.measured.as_deref(), Some(measured));
     let without = |at_1: Option<f64>, at_16: Option<f64>| {
-        move |row: &mut Row| match if row.arm.depth == 1 { at_1 } else { at_16 } {
+        move |row: &mut Row| match if row.arm.workload.depth == 1 { at_1 } else { at_16 } {
             Some(ratio) => ratios(ratio, ratio, ratio)(row),
             None => Err("not here"),
         }
@@ -716,7 +720,7 @@ fn a_claim_with_an_unclear_check_is_inconclusive_unless_another_fails() {
     let noisy_at_1 = |at_16: f64| {
         move |row: &mut Row| {
             ratios(1.5, 1.5, at_16)(row)?;
-            if row.arm.depth == 1 {
+            if row.arm.workload.depth == 1 {
                 row.ios = (row.ios as f64 * own_noise(row, 0.2)) as u64;
             }
             Ok(())

@@ -2,6 +2,7 @@
 
 use iolane::units::Bytes;
 use iolane_measure::host::{DeviceHost, FileSystem, Host, HugePages, Limit, Mitigations};
+use iolane_measure::workload::Workload;
 use serde::Serialize;
 
 use crate::results::{Loaded, StudyReport};
@@ -50,8 +51,34 @@ fn settings(report: &StudyReport) -> Vec<Fact> {
         ("warm-up", seconds(report.warmup_s)),
         ("pinned to CPUs", report.cpus.clone()),
         ("submission threads", report.sqpoll_cpus.clone()),
-        ("seed", plain(Some(report.seed))),
     ]
+    .into_iter()
+    .chain(loads(report))
+    .collect()
+}
+
+/// Every field of the workloads, with the values that arms have of it in their order.
+fn loads(report: &StudyReport) -> Vec<Fact> {
+    let arms: Vec<_> = report.arms.iter().map(|arm| arm.arm.workload.fields()).collect();
+    let values = |index: usize| {
+        let mut distinct: Vec<&str> = Vec::new();
+        for fields in &arms {
+            let value = fields[index].1.as_str();
+            if !distinct.contains(&value) {
+                distinct.push(value);
+            }
+        }
+        distinct.sort_unstable();
+        (!distinct.is_empty()).then(|| distinct.join(", "))
+    };
+    let names = Workload::default().fields().map(|(name, _)| name);
+    names.into_iter().enumerate().map(|(index, name)| (name, values(index))).collect()
+}
+
+/// The fields of the workloads whose values differ.
+pub(super) fn unequal_loads(a: &StudyReport, b: &StudyReport) -> Vec<&'static str> {
+    let pairs = loads(a).into_iter().zip(loads(b));
+    pairs.filter(|((name, a), (_, b))| *name != "seed" && a != b).map(|((name, _), _)| name).collect()
 }
 
 /// Names every field, so that the compiler demands a fact for each new one.

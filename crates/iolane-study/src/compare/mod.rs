@@ -10,9 +10,10 @@ use serde::Serialize;
 
 use crate::claims::Verdict;
 use crate::plan::{Arm, Metric};
-use crate::results::{Loaded, REPEATS_FOR_ADVICE, Skipped, load_of};
+use crate::results::{Loaded, REPEATS_FOR_ADVICE, Skipped};
 use crate::rows::{ArmResults, Results};
 use crate::stats::{Estimate, estimate_unpaired_ratio, median};
+use iolane_measure::workload::Workload;
 
 pub use differences::Difference;
 
@@ -163,7 +164,7 @@ impl Comparison {
         let results: Vec<Results> = loaded.iter().map(Loaded::results).collect();
         let labels = labels(loaded);
         let is_one_study = loaded.iter().all(|other| other.document.name == loaded[0].document.name);
-        let arms = arms(&results, if is_one_study { Arm::eq } else { does_the_same });
+        let arms = arms(&results, if is_one_study { is_one_arm } else { does_the_same });
         let folders: Vec<Folder> = (0..loaded.len()).map(|index| folder(loaded, &labels, &arms, index)).collect();
         let unrelated = folders.iter().find(|folder| {
             folder.name != folders[0].name && folder.changes.as_ref().is_some_and(|changes| changes.compared == 0)
@@ -218,9 +219,14 @@ fn in_common(names: &[Vec<String>]) -> usize {
 /// Whether two arms are the same one.
 type IsSame = fn(&Arm, &Arm) -> bool;
 
-/// Ignores the name: each study names its paths.
+/// Ignores the seed: its draws are another sample of the same load.
+fn is_one_arm(a: &Arm, b: &Arm) -> bool {
+    *a == Arm { workload: Workload { seed: a.workload.seed, ..b.workload.clone() }, ..b.clone() }
+}
+
+/// Ignores the name, too: each study names its paths.
 fn does_the_same(a: &Arm, b: &Arm) -> bool {
-    *a == Arm { name: a.name.clone(), ..b.clone() }
+    is_one_arm(a, &Arm { name: a.name.clone(), ..b.clone() })
 }
 
 /// The arms of all folders, without duplicates.
@@ -231,7 +237,7 @@ fn arms(results: &[Results], is_same: IsSame) -> Vec<ArmComparison> {
             all.push(&arm.arm);
         }
     }
-    all.sort_by_cached_key(|arm| (load_of(arm), arm.depth, arm.label()));
+    all.sort_by_cached_key(|arm| (arm.load_key(), arm.workload.depth, arm.label()));
     let find = |arm: &Arm| {
         let in_each = results.iter().map(|results| results.arms.iter().find(|results| is_same(arm, &results.arm)));
         ArmComparison::new(arm, &in_each.collect::<Vec<_>>())
@@ -298,7 +304,10 @@ fn folder(loaded: &[Loaded], labels: &[String], arms: &[ArmComparison], index: u
         arms: arms.iter().filter(|arm| arm.folders[index].is_some()).count(),
         repeats: document.repeats,
         runtime_s: document.runtime_s,
-        summary: changes.as_ref().map(|changes| changes.summary(&labels[index], &labels[0])),
+        summary: changes.as_ref().map(|changes| {
+            let unequal = differences::unequal_loads(&loaded[0].document, document);
+            changes.summary(&labels[index], &labels[0], &unequal)
+        }),
         changes,
     }
 }
@@ -323,10 +332,14 @@ impl Changes {
         }
     }
 
-    fn summary(&self, label: &str, first: &str) -> String {
+    /// `unequal` are the fields in which the loads differ.
+    fn summary(&self, label: &str, first: &str, unequal: &[&str]) -> String {
         let against = format!("{label} against {first}");
         if self.compared == 0 {
-            return format!("{against}: no arm in common.");
+            return match unequal {
+                [] => format!("{against}: no arm in common."),
+                fields => format!("{against}: no arm in common; the loads differ in {}.", fields.join(", ")),
+            };
         }
         let Self { compared, faster, slower, no_difference_shown, .. } = self;
         let extreme = |what: &str, extreme: &Option<Extreme>| {

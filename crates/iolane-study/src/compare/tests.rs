@@ -4,16 +4,14 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::rows::Row;
-use iolane_measure::workload::Access;
+use iolane_measure::workload::Workload;
 
 fn arm(name: &str) -> Arm {
     Arm {
         name: name.into(),
         path: name.parse().unwrap(),
         peer: None,
-        rw: Access::RandRead,
-        bs: "4k".parse().unwrap(),
-        depth: 1,
+        workload: Workload::default(),
         threads: 1,
         drives: 1,
         cores: None,
@@ -129,7 +127,7 @@ fn two_repeats_show_no_difference_and_three_come_with_a_warning() {
 
 #[test]
 fn arms_that_a_folder_lacks_are_listed_by_path_with_its_reason() {
-    let deep = Arm { depth: 32, ..arm("psync") };
+    let deep = Arm { workload: Workload { depth: 32, ..Workload::default() }, ..arm("psync") };
     let a = results("a", &[(arm("null"), FIVE), (arm("psync"), FIVE), (deep, FIVE), (arm("sim"), FIVE)]);
     let skipped = json!([{
         "path": "psync", "arms": 2, "which": "psync randread 4k depth 1", "reason": "there is none", "remedy": "get one",

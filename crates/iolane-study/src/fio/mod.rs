@@ -12,4 +12,4 @@ mod write;
 pub use job::{Amount, Job, Place};
 pub use job_file::{Entry, JobFile, Section};
 pub use translate::jobs;
-pub use write::{JobSpec, job_text, sections};
+pub use write::{JobSpec, job_text, left_out, sections};

@@ -7,7 +7,7 @@ use iolane::IoPath;
 use iolane::units::{Bytes, CpuList};
 
 use super::engine::engine;
-use iolane_measure::workload::{Access, BlockSizes};
+use iolane_measure::workload::{OffsetPattern, Workload};
 
 /// One arm to be written as a job.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,22 +15,16 @@ pub struct JobSpec {
     /// The name of its section; characters that fio cannot read are replaced.
     pub name: String,
     pub path: IoPath,
-    pub access: Access,
-    pub block_sizes: BlockSizes,
-    /// Requests in flight on each queue.
-    pub depth: u32,
+    /// Its size is that of each target that is used, or that of the scratch file. fio draws other numbers from its seed.
+    pub workload: Workload,
     /// Threads, assigned to the targets in turn; at least one per target.
     pub threads: usize,
     /// Targets by name; empty for scratch files, which fio creates, one per thread.
     pub targets: Vec<String>,
-    /// Bytes of each target, or of the scratch file.
-    pub size: Option<u64>,
     /// The measured phase.
     pub runtime: Duration,
     /// Load before the measured phase.
     pub warmup: Duration,
-    /// Seed of random choices; fio generates other numbers from it.
-    pub seed: u64,
     /// Bypass the page cache.
     pub direct: bool,
     /// CPUs of the threads, in turn.
@@ -50,6 +44,18 @@ pub fn job_text(jobs: &[JobSpec]) -> String {
         }
     }
     text
+}
+
+/// The reasons why arms are only comments in [`job_text`], each with the number of arms.
+pub fn left_out(jobs: &[JobSpec]) -> Vec<(String, usize)> {
+    let mut reasons: Vec<(String, usize)> = Vec::new();
+    for reason in jobs.iter().filter_map(|job| sections(job).err()) {
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, arms)) => *arms += 1,
+            None => reasons.push((reason, 1)),
+        }
+    }
+    reasons
 }
 
 /// The sections of one arm: one per target, run concurrently.
@@ -91,7 +97,7 @@ fn engine_options(path: &IoPath) -> Result<String, String> {
 
 /// The lines that name each target.
 fn places(job: &JobSpec) -> Result<Vec<String>, String> {
-    let size = job.size.map_or(String::new(), |size| format!("size={}\n", Bytes(size)));
+    let size = job.workload.size.map_or(String::new(), |size| format!("size={}\n", Bytes(size)));
     if job.targets.is_empty() || job.path.interface() == "null" {
         return if size.is_empty() { Err("there is no size for a scratch file".into()) } else { Ok(vec![size]) };
     }
@@ -114,32 +120,90 @@ fn file_name(name: &str) -> Result<String, String> {
 
 /// The options that are the same for all targets.
 fn common_options(job: &JobSpec, threads: usize) -> Result<String, String> {
-    if job.seed > i64::MAX as u64 {
-        return Err(format!("fio accepts no seed larger than 2^63 - 1; this one is {}", job.seed));
+    // Names every field, so that none is left out of a job without a word.
+    let Workload {
+        access,
+        read_percent: _,
+        block_sizes,
+        offsets,
+        depth,
+        batch,
+        fsync_every,
+        rate,
+        think_us,
+        verify,
+        size: _,
+        bytes_max,
+        seed,
+    } = &job.workload;
+    if *seed > i64::MAX as u64 {
+        return Err(format!("fio accepts no seed larger than 2^63 - 1; this one is {seed}"));
     }
-    let sizes = job.block_sizes.to_string();
+    if *verify {
+        return Err("fio has no option for reads that are checked while others write".into());
+    }
+    if bytes_max.is_some() {
+        return Err("fio has no option for a job that ends after a time or a number of bytes".into());
+    }
+    let sizes = block_sizes.to_string();
     let sizes = match sizes.contains(['/', ':']) {
         true => format!("bssplit={sizes}"),
         false if sizes.contains('-') => format!("bsrange={sizes}"),
         false => format!("bs={sizes}"),
     };
     let mut text = format!(
-        "rw={}\n{sizes}\niodepth={}\nnumjobs={threads}\ngroup_reporting\nthread\ndirect={}\n\
-         time_based\nruntime={}\nramp_time={}\nrandseed={}\n",
-        job.access,
-        job.depth,
+        "rw={access}\n{sizes}\niodepth={depth}\nnumjobs={threads}\ngroup_reporting\nthread\ndirect={}\n\
+         time_based\nruntime={}\nramp_time={}\nrandseed={seed}\n",
         u8::from(job.direct),
         time(job.runtime),
         time(job.warmup),
-        job.seed,
     );
-    if job.access.is_random() {
+    if access.is_mixed() {
+        text.push_str(&format!("rwmixread={}\n", job.workload.read_percent()));
+    }
+    if access.is_random() {
         text.push_str("norandommap\n");
+    }
+    if *offsets != OffsetPattern::UNIFORM {
+        text.push_str(&format!("random_distribution={}\n", distribution(*offsets)?));
+    }
+    if let Some(rate) = rate {
+        text.push_str(&format!("rate_iops={}\n", rate_of_a_thread(job, rate.per_s())?));
+    }
+    if let Some(batch) = batch {
+        text.push_str(&format!("iodepth_batch={batch}\niodepth_batch_complete_min={batch}\n"));
+    }
+    if let Some(every) = fsync_every {
+        text.push_str(&format!("fsync={every}\n"));
+    }
+    if let Some(think_us) = think_us {
+        text.push_str(&format!("thinktime={think_us}us\n"));
     }
     if let Some(cpus) = &job.cpus {
         text.push_str(&format!("cpus_allowed={cpus}\ncpus_allowed_policy=split\n"));
     }
     Ok(text)
+}
+
+/// fio's name of a distribution of offsets.
+fn distribution(offsets: OffsetPattern) -> Result<String, String> {
+    match offsets.hot_shares() {
+        None => Ok(offsets.to_string()),
+        // The same shares, though fio's hot blocks are the first ones, not scattered.
+        Some((access, space)) => Ok(format!("zoned:{access}/{space}:{}/{}", 100 - access, 100 - space)),
+    }
+}
+
+/// fio's rate is that of one thread, and a whole number.
+fn rate_of_a_thread(job: &JobSpec, per_s: f64) -> Result<u64, String> {
+    if job.workload.access.is_mixed() {
+        return Err("fio has no rate for reads and writes together".into());
+    }
+    let each = per_s / job.threads as f64;
+    match each.fract() == 0.0 && (1.0..=f64::from(u32::MAX)).contains(&each) {
+        true => Ok(each as u64),
+        false => Err(format!("fio's rate is a whole number per thread; this one is {each}")),
+    }
 }
 
 /// The CPU of a section's submission threads; fio has one option for all of them.
@@ -178,6 +242,8 @@ mod tests {
     use std::io::Write;
     use std::process::{Command, Stdio};
 
+    use iolane_measure::workload::{Access, Rate};
+
     use super::*;
     use crate::fio::{Amount, Job, JobFile, Place, jobs};
     use iolane_measure::placement::Placement;
@@ -187,19 +253,22 @@ mod tests {
         JobSpec {
             name: "io_uring at 32".into(),
             path: IoPath::new("io_uring"),
-            access: Access::RandRead,
-            block_sizes: BlockSizes::fixed(4096).unwrap(),
-            depth: 32,
+            workload: Workload { depth: 32, ..Workload::default() },
             threads: 2,
             targets: vec!["/dev/nvme0n1".into()],
-            size: None,
             runtime: Duration::from_secs(5),
             warmup: Duration::from_millis(500),
-            seed: 1,
             direct: true,
             cpus: Some("0-1".parse().unwrap()),
             sqpoll_cpus: None,
         }
+    }
+
+    /// The arm with another load.
+    fn with(change: impl Fn(&mut Workload)) -> JobSpec {
+        let mut job = spec();
+        change(&mut job.workload);
+        job
     }
 
     fn parse(text: &str) -> Vec<Job> {
@@ -213,6 +282,17 @@ mod tests {
             group_reporting\nthread\ndirect=1\ntime_based\nruntime=5s\nramp_time=500ms\nrandseed=1\nnorandommap\n\
             cpus_allowed=0-1\ncpus_allowed_policy=split\n";
         assert_eq!(job_text(&[spec()]), expected);
+    }
+
+    #[test]
+    fn reasons_why_arms_are_left_out_are_counted() {
+        let verified = with(|workload| workload.verify = true);
+        let limited = with(|workload| workload.bytes_max = Some(1 << 20));
+        let reasons = left_out(&[verified.clone(), spec(), limited, verified]);
+        let arms: Vec<usize> = reasons.iter().map(|(_, arms)| *arms).collect();
+        assert_eq!(arms, [2, 1], "{reasons:?}");
+        assert!(reasons[0].0.contains("checked while others write"), "{reasons:?}");
+        assert_eq!(left_out(&[spec()]), []);
     }
 
     #[test]
@@ -259,7 +339,11 @@ mod tests {
             (target("a\n"), "cannot read the name"),
             (JobSpec { targets: vec![], ..spec() }, "no size"),
             (JobSpec { threads: 0, ..spec() }, "as many threads"),
-            (JobSpec { seed: u64::MAX, ..spec() }, "no seed larger"),
+            (with(|load| load.seed = u64::MAX), "no seed larger"),
+            (with(|load| load.verify = true), "checked while others write"),
+            (with(|load| load.bytes_max = Some(1 << 20)), "a number of bytes"),
+            (with(|load| load.rate = Some(Rate::new(3.0).unwrap())), "this one is 1.5"),
+            (with(|load| (load.access, load.rate) = (Access::RandRw, Some(Rate::new(2.0).unwrap()))), "together"),
         ] {
             let refused = sections(&job).expect_err(reason);
             assert!(refused.contains(reason), "{refused}");
@@ -286,6 +370,10 @@ mod tests {
             (depth, threads) in (1u32..5000, 1usize..4096),
             target in prop::option::of("[a-zA-Z0-9_./:=,][a-zA-Z0-9_./: =,\\[\\]-]{0,20}[a-z]"),
             size in (1u64 << 30)..(1 << 50),
+            (read_percent, batch, fsync) in (0u8..=100, prop::option::of(2u32..5000), prop::option::of(1u32..1000)),
+            offsets in prop::sample::select(vec!["uniform", "zipf:1.2", "pareto:0.3", "hot:90/10"]),
+            pace in prop_oneof![Just((None, None)), (1u32..100_000).prop_map(|each| (Some(each), None)),
+                (1u64..100_000).prop_map(|us| (None, Some(us)))],
             (runtime_us, warmup_us) in (1u64..10_000_000_000, 0u64..10_000_000_000),
             (seed, direct) in (0..i64::MAX as u64, any::<bool>()),
             cpus in prop::option::of(prop::collection::btree_set(0u32..300, 1..8)),
@@ -293,18 +381,33 @@ mod tests {
         ) -> JobSpec {
             let path: IoPath = path.parse().unwrap();
             let sqpoll_cpu = sqpoll_cpu.filter(|_| path.polls_submissions());
+            let (rate, think_us) = pace;
+            let depth = if path.interface() == "psync" || think_us.is_some() { 1 } else { depth };
+            let workload = Workload {
+                access,
+                read_percent: access.is_mixed().then_some(read_percent),
+                block_sizes: block_sizes.parse().unwrap(),
+                offsets: if access.is_random() { offsets.parse().unwrap() } else { OffsetPattern::UNIFORM },
+                depth,
+                batch: batch.map(|batch| batch.min(depth)).filter(|batch| *batch > 1),
+                fsync_every: fsync.filter(|_| access.writes()),
+                rate: rate
+                    .filter(|_| !access.is_mixed())
+                    .map(|each| Rate::new(f64::from(each) * threads as f64).unwrap()),
+                think_us,
+                verify: false,
+                size: Some(size),
+                bytes_max: None,
+                seed,
+            };
             JobSpec {
                 name: "arm 1".into(),
-                depth: if path.interface() == "psync" { 1 } else { depth },
                 path,
-                access,
-                block_sizes: block_sizes.parse().unwrap(),
+                workload,
                 threads,
                 targets: target.into_iter().collect(),
-                size: Some(size),
                 runtime: Duration::from_micros(runtime_us),
                 warmup: Duration::from_micros(warmup_us),
-                seed,
                 direct,
                 cpus: cpus.map(|cpus| cpus.into_iter().collect()),
                 sqpoll_cpus: sqpoll_cpu.map(|cpu| [cpu].into_iter().collect()),
@@ -319,15 +422,11 @@ mod tests {
         JobSpec {
             name: job.name,
             path: job.path,
-            access: job.workload.access,
-            block_sizes: job.workload.block_sizes,
-            depth: job.workload.depth,
+            workload: Workload { size: job.size, ..job.workload },
             threads: job.threads,
             targets: if let Place::Named(names) = job.place { names } else { Vec::new() },
-            size: job.size,
             runtime: job.runtime.unwrap(),
             warmup: job.warmup,
-            seed: job.workload.seed,
             direct: job.direct,
             cpus,
             sqpoll_cpus,
@@ -347,9 +446,11 @@ mod tests {
         if Command::new("fio").arg("--version").stdout(Stdio::null()).status().is_err() {
             return eprintln!("SKIPPED fio_accepts_a_written_job_file: fio is not installed");
         }
-        let path = |path: &str| JobSpec { path: path.parse().unwrap(), size: Some(1 << 20), ..spec() };
-        let sizes =
-            |sizes: &str| JobSpec { block_sizes: sizes.parse().unwrap(), name: sizes.replace(':', " "), ..spec() };
+        let path = |path: &str| JobSpec { path: path.parse().unwrap(), ..with(|load| load.size = Some(1 << 20)) };
+        let sizes = |sizes: &str| {
+            let job = with(|load| load.block_sizes = sizes.parse().unwrap());
+            JobSpec { name: sizes.replace(':', " "), ..job }
+        };
         let paths = [
             "psync",
             "psync+iopoll",
@@ -367,7 +468,15 @@ mod tests {
             runtime: Duration::from_micros(1500),
             ..spec()
         });
-        jobs.push(JobSpec { targets: vec![], size: Some(1 << 20), seed: i64::MAX as u64, cpus: None, ..spec() });
+        let scratch = with(|load| (load.size, load.seed) = (Some(1 << 20), i64::MAX as u64));
+        jobs.push(JobSpec { targets: vec![], cpus: None, ..scratch });
+        jobs.push(with(|load| {
+            (load.access, load.read_percent) = (Access::RandRw, Some(70));
+            (load.batch, load.fsync_every, load.offsets) = (Some(4), Some(8), "zipf:1.2".parse().unwrap());
+        }));
+        jobs.push(with(|load| load.offsets = "hot:90/10".parse().unwrap()));
+        jobs.push(with(|load| load.rate = Some(Rate::new(1000.0).unwrap())));
+        jobs.push(with(|load| (load.depth, load.think_us) = (1, Some(50))));
         let mut fio = Command::new("fio");
         fio.args(["--parse-only", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut fio = fio.spawn().unwrap();

@@ -3,10 +3,11 @@
 use std::fmt;
 
 use iolane::IoPath;
-use iolane_measure::workload::{Access, BlockSizes};
+use iolane_measure::workload::Workload;
 use serde::{Deserialize, Serialize};
 
 use super::factor::{Factor, FactorValue};
+use super::metric::Metric;
 
 /// A path, a workload and a placement.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -17,13 +18,9 @@ pub struct Arm {
     pub path: IoPath,
     /// The tool that measures it, such as `fio`; `None` is iolane.
     pub peer: Option<String>,
-    #[serde(with = "iolane_measure::serde_text")]
-    pub rw: Access,
-    /// Block size in bytes.
-    #[serde(with = "iolane_measure::serde_text")]
-    pub bs: BlockSizes,
-    /// Requests in flight on each queue.
-    pub depth: u32,
+    /// All of what it asks of a target.
+    #[serde(flatten)]
+    pub workload: Workload,
     /// Threads, one queue each.
     pub threads: usize,
     /// Drives the threads are spread over.
@@ -36,9 +33,14 @@ impl Arm {
     pub fn value(&self, factor: Factor) -> FactorValue {
         match factor {
             Factor::Path => FactorValue::Path(self.label()),
-            Factor::Rw => FactorValue::Rw(self.rw),
-            Factor::Bs => FactorValue::Bs(self.bs.clone()),
-            Factor::Depth => FactorValue::Count(self.depth.into()),
+            Factor::Rw => FactorValue::Rw(self.workload.access),
+            Factor::ReadPercent => FactorValue::Count(self.workload.read_percent().into()),
+            Factor::Bs => FactorValue::Bs(self.workload.block_sizes.clone()),
+            Factor::Offsets => FactorValue::Offsets(self.workload.offsets),
+            Factor::Depth => FactorValue::Count(self.workload.depth.into()),
+            Factor::Rate => FactorValue::Rate(self.workload.rate),
+            Factor::Batch => FactorValue::OptionalCount(self.workload.batch.map(u64::from)),
+            Factor::FsyncEvery => FactorValue::OptionalCount(self.workload.fsync_every.map(u64::from)),
             Factor::Threads => FactorValue::Count(self.threads as u64),
             Factor::Drives => FactorValue::Count(self.drives as u64),
             Factor::Cores => FactorValue::Cores(self.cores),
@@ -53,6 +55,39 @@ impl Arm {
     /// The value of a factor as text.
     pub fn shown(&self, factor: Factor) -> String {
         self.value(factor).to_string()
+    }
+
+    /// Its load without the depth: `randread 4k, 2 threads`.
+    pub fn load_in_words(&self) -> String {
+        self.workload.load_in_words() + &self.placement_in_words()
+    }
+
+    /// Threads, drives and cores, where there is more than one or a limit: `, 2 threads on 2 drives, 1 core`.
+    fn placement_in_words(&self) -> String {
+        let threads = if self.threads > 1 { format!(", {} threads", self.threads) } else { String::new() };
+        let drives = if self.drives > 1 { format!(" on {} drives", self.drives) } else { String::new() };
+        let cores = match self.cores {
+            Some(1) => ", 1 core".to_owned(),
+            Some(cores) => format!(", {cores} cores"),
+            None => String::new(),
+        };
+        threads + &drives + &cores
+    }
+
+    /// A key that is equal for arms with the same load: everything but the path, who runs it, and the depth. It sorts by
+    /// access, by block size, by placement, then by rate.
+    pub fn load_key(&self) -> impl Ord + Clone + use<> {
+        // Names every field, so that the compiler demands a decision for each new one.
+        let Self { name: _, path: _, peer: _, workload, threads, drives, cores } = self;
+        let others = Workload { depth: 0, ..workload.clone() }.fields().map(|(_, value)| value);
+        // The bits of positive numbers have the order of the numbers.
+        let rate = workload.rate.map(|rate| rate.per_s().to_bits());
+        (workload.access.name(), workload.block_sizes.max(), *threads, *drives, *cores, rate, others)
+    }
+
+    /// The metric that ranks it among arms of the same load: at a rate all have the same IOPS, and the tail decides.
+    pub fn ranked_by(&self) -> Metric {
+        if self.workload.rate.is_some() { Metric::P99Ns } else { Metric::Iops }
     }
 
     /// The path's name, with the peer's before it.
@@ -72,9 +107,7 @@ impl Arm {
             name: name.into(),
             path: IoPath::new("null"),
             peer: None,
-            rw: Access::RandRead,
-            bs: BlockSizes::fixed(4096).unwrap(),
-            depth: 1,
+            workload: Workload::default(),
             threads: 1,
             drives: 1,
             cores: None,
@@ -84,17 +117,12 @@ impl Arm {
 
 impl fmt::Display for Arm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {} depth {}", self.label(), self.rw, self.bs, self.depth)?;
-        if self.threads > 1 {
-            write!(f, ", {} threads", self.threads)?;
+        let (load, depth) = (self.workload.load_in_words(), self.workload.depth);
+        // `randrw 70/30 16k depth 4, rate 2k/s`: the depth stands before what follows a comma.
+        match load.split_once(',') {
+            Some((load, pace)) => write!(f, "{} {load} depth {depth},{pace}", self.label())?,
+            None => write!(f, "{} {load} depth {depth}", self.label())?,
         }
-        if self.drives > 1 {
-            write!(f, " on {} drives", self.drives)?;
-        }
-        match self.cores {
-            Some(1) => f.write_str(", 1 core"),
-            Some(cores) => write!(f, ", {cores} cores"),
-            None => Ok(()),
-        }
+        f.write_str(&self.placement_in_words())
     }
 }

@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 
 use iolane::{Error, Result};
+use iolane_measure::workload::{OffsetPattern, Workload};
 
 use super::arm::Arm;
 use super::group::{Group, NamedPath};
-use super::scale::Scale;
+use super::scale::{PerScale, Scale};
 use super::study::Study;
 
 /// A study with more arms than this is taken for a mistake.
@@ -25,7 +26,7 @@ impl Study {
                 .remedy("give its factors fewer values"));
         }
         let mut known = HashSet::new();
-        let mut arms: Vec<Arm> = self.groups.iter().flat_map(|group| group.arms(scale)).collect();
+        let mut arms: Vec<Arm> = self.groups.iter().flat_map(|group| group.arms(&self.workload, scale)).collect();
         arms.retain(|arm| known.insert(arm.clone()));
         match arms.is_empty() {
             true => Err(Error::usage(what(), "it has no arms").remedy("give it a [[group]] with a path")),
@@ -40,8 +41,13 @@ impl Group {
         let lengths = [
             self.paths.len(),
             self.access.at(scale).len(),
+            length(self.read_percents.as_ref(), scale),
             self.block_sizes.at(scale).len(),
+            length(self.offsets.as_ref(), scale),
             self.depths.at(scale).len(),
+            length(self.rates.as_ref(), scale),
+            length(self.batches.as_ref(), scale),
+            length(self.fsyncs.as_ref(), scale),
             self.threads.at(scale).len(),
             self.drives.at(scale).len(),
             self.cores.at(scale).len(),
@@ -49,18 +55,16 @@ impl Group {
         lengths.into_iter().try_fold(1usize, usize::checked_mul)
     }
 
-    fn arms(&self, scale: Scale) -> Vec<Arm> {
+    fn arms(&self, base: &Workload, scale: Scale) -> Vec<Arm> {
         let mut arms = Vec::new();
-        for (rw, bs) in product(self.access.at(scale), self.block_sizes.at(scale)) {
+        for load in self.loads(base, scale) {
             for (threads, drives) in product(self.threads.at(scale), self.drives.at(scale)) {
                 for (cores, depth) in product(self.cores.at(scale), self.depths.at(scale)) {
                     arms.extend(self.paths.iter().map(|NamedPath { name, path }| Arm {
                         name: name.clone(),
                         path: path.clone(),
                         peer: None,
-                        rw: *rw,
-                        bs: bs.clone(),
-                        depth: *depth,
+                        workload: Workload { depth: *depth, ..load.clone() },
                         threads: *threads,
                         drives: drives.count(*threads),
                         cores: cores.count(*threads),
@@ -70,6 +74,46 @@ impl Group {
         }
         arms
     }
+
+    /// The workloads but for their depth. What has no meaning for an access is left out, so that a study may have reads
+    /// beside mixes with several shares of reads: equal loads are one arm.
+    fn loads(&self, base: &Workload, scale: Scale) -> Vec<Workload> {
+        let mut loads = vec![base.clone()];
+        vary(&mut loads, Some(self.access.at(scale)), |load, access| load.access = *access);
+        vary(&mut loads, at(&self.read_percents, scale), |load, percent| load.read_percent = Some(*percent));
+        vary(&mut loads, Some(self.block_sizes.at(scale)), |load, sizes| load.block_sizes = sizes.clone());
+        vary(&mut loads, at(&self.offsets, scale), |load, offsets| load.offsets = *offsets);
+        vary(&mut loads, at(&self.rates, scale), |load, rate| load.rate = Some(*rate));
+        vary(&mut loads, at(&self.batches, scale), |load, batch| load.batch = Some(*batch));
+        vary(&mut loads, at(&self.fsyncs, scale), |load, every| load.fsync_every = Some(*every));
+        for load in &mut loads {
+            load.read_percent = load.access.is_mixed().then(|| load.read_percent());
+            if !load.access.is_random() {
+                load.offsets = OffsetPattern::UNIFORM;
+            }
+            load.fsync_every = load.fsync_every.filter(|_| load.access.writes());
+        }
+        loads
+    }
+}
+
+fn at<T>(values: &Option<PerScale<Vec<T>>>, scale: Scale) -> Option<&Vec<T>> {
+    values.as_ref().map(|values| values.at(scale))
+}
+
+fn length<T>(values: Option<&PerScale<Vec<T>>>, scale: Scale) -> usize {
+    values.map_or(1, |values| values.at(scale).len())
+}
+
+/// Replaces each load by one for each value of a factor; a factor without values leaves them as they are.
+fn vary<T>(loads: &mut Vec<Workload>, values: Option<&Vec<T>>, set: impl Fn(&mut Workload, &T)) {
+    let Some(values) = values else { return };
+    let with = |load: &Workload, value: &T| {
+        let mut load = load.clone();
+        set(&mut load, value);
+        load
+    };
+    *loads = loads.iter().flat_map(|load| values.iter().map(|value| with(load, value))).collect();
 }
 
 fn product<'a, A, B>(a: &'a [A], b: &'a [B]) -> impl Iterator<Item = (&'a A, &'a B)> {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use iolane_measure::workload::{Access, BlockSizes};
+use iolane_measure::workload::{Access, BlockSizes, OffsetPattern, Rate};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -12,14 +12,59 @@ pub enum Factor {
     Path,
     /// Reads or writes.
     Rw,
+    /// Percentage of reads.
+    ReadPercent,
     /// Block size in bytes.
     Bs,
+    /// Distribution of random offsets.
+    Offsets,
     /// Requests in flight on each queue.
     Depth,
+    /// Requests started per second.
+    Rate,
+    /// Completions waited for before the next submission.
+    Batch,
+    /// Writes between two fsyncs.
+    FsyncEvery,
     Threads,
     Drives,
     /// CPUs shared by all threads.
     Cores,
+}
+
+impl Factor {
+    pub const ALL: [Self; 12] = [
+        Self::Path,
+        Self::Rw,
+        Self::ReadPercent,
+        Self::Bs,
+        Self::Offsets,
+        Self::Depth,
+        Self::Rate,
+        Self::Batch,
+        Self::FsyncEvery,
+        Self::Threads,
+        Self::Drives,
+        Self::Cores,
+    ];
+
+    /// What it is, as in `the block size`.
+    pub fn noun(self) -> &'static str {
+        match self {
+            Self::Path => "path",
+            Self::Rw => "access",
+            Self::ReadPercent => "share of reads",
+            Self::Bs => "block size",
+            Self::Offsets => "distribution of offsets",
+            Self::Depth => "depth",
+            Self::Rate => "rate",
+            Self::Batch => "batch",
+            Self::FsyncEvery => "number of writes between fsyncs",
+            Self::Threads => "number of threads",
+            Self::Drives => "number of drives",
+            Self::Cores => "number of cores",
+        }
+    }
 }
 
 /// The value that an arm has of a factor.
@@ -29,8 +74,13 @@ pub enum FactorValue {
     Path(String),
     Rw(Access),
     Bs(BlockSizes),
-    /// A depth, or a number of threads or drives.
+    Offsets(OffsetPattern),
+    /// Requests per second; `None` is no limit.
+    Rate(Option<Rate>),
+    /// A depth, a percentage, or a number of threads or drives.
     Count(u64),
+    /// A number that may not be given.
+    OptionalCount(Option<u64>),
     /// CPUs for all threads; `None` is no limit.
     Cores(Option<usize>),
 }
@@ -40,7 +90,10 @@ impl FactorValue {
     /// cores without a limit.
     pub fn number(&self) -> Option<u64> {
         match self {
-            Self::Path(_) | Self::Rw(_) => None,
+            Self::Path(_) | Self::Rw(_) | Self::Offsets(_) => None,
+            // An axis has whole numbers; a rate below 1 per second stands at 1.
+            Self::Rate(rate) => rate.map(|rate| rate.per_s().round().max(1.0) as u64),
+            Self::OptionalCount(count) => *count,
             Self::Bs(sizes) => Some(sizes.max().into()),
             Self::Count(count) => Some(*count),
             Self::Cores(cores) => cores.map(|cores| cores as u64),
@@ -54,6 +107,11 @@ impl fmt::Display for FactorValue {
             Self::Path(label) => f.write_str(label),
             Self::Rw(access) => access.fmt(f),
             Self::Bs(sizes) => sizes.fmt(f),
+            Self::Offsets(offsets) => offsets.fmt(f),
+            Self::Rate(Some(rate)) => rate.fmt(f),
+            Self::Rate(None) => f.write_str("no limit"),
+            Self::OptionalCount(Some(count)) => count.fmt(f),
+            Self::OptionalCount(None) => f.write_str("none"),
             Self::Count(count) => count.fmt(f),
             Self::Cores(Some(cores)) => cores.fmt(f),
             Self::Cores(None) => f.write_str("all"),

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use iolane::units::parse_duration;
 use iolane::{Error, IoPath, Result};
-use iolane_measure::workload::{Access, BlockSizes, OffsetPattern, Workload};
+use iolane_measure::run::THREADS_MAX;
+use iolane_measure::workload::{Access, BlockSizes, OffsetPattern, Rate, Workload};
 use serde::Deserialize;
 
 use super::claim::Claim;
@@ -80,7 +81,9 @@ struct WorkloadFile {
     offsets: Option<Text<OffsetPattern>>,
     batch: Option<u32>,
     fsync_every: Option<u32>,
-    rate: Option<f64>,
+    rate: Option<Rate>,
+    think_us: Option<u64>,
+    verify: bool,
     seed: Option<u64>,
 }
 
@@ -94,7 +97,17 @@ struct GroupFile {
     #[serde(default)]
     bs: Option<FactorValues<Text<BlockSizes>>>,
     #[serde(default)]
+    read_percent: Option<FactorValues<u8>>,
+    #[serde(default)]
+    offsets: Option<FactorValues<Text<OffsetPattern>>>,
+    #[serde(default)]
     depth: Option<FactorValues<u32>>,
+    #[serde(default)]
+    rate: Option<FactorValues<Rate>>,
+    #[serde(default)]
+    batch: Option<FactorValues<u32>>,
+    #[serde(default)]
+    fsync_every: Option<FactorValues<u32>>,
     #[serde(default)]
     threads: Option<FactorValues<usize>>,
     #[serde(default)]
@@ -122,6 +135,8 @@ impl StudyFile {
                 batch: base.batch,
                 fsync_every: base.fsync_every,
                 rate: base.rate,
+                think_us: base.think_us,
+                verify: base.verify,
                 seed: base.seed.unwrap_or(defaults.seed),
                 ..defaults
             },
@@ -133,9 +148,6 @@ impl StudyFile {
         })
     }
 }
-
-/// More threads than any machine has CPUs for.
-const THREADS_MAX: usize = 1 << 16;
 
 impl GroupFile {
     fn group(self, paths: &BTreeMap<String, Text<IoPath>>) -> Result<Group, String> {
@@ -151,7 +163,12 @@ impl GroupFile {
             paths: self.path.into_iter().map(named).collect::<Result<_, _>>()?,
             access: untext(values(self.rw, Text(Access::RandRead))),
             block_sizes: untext(values(self.bs, Text(Workload::default().block_sizes))),
+            read_percents: self.read_percent.map(|values| values.0),
+            offsets: self.offsets.map(|values| untext(values.0)),
             depths: values(self.depth, 1),
+            rates: self.rate.map(|values| values.0),
+            batches: self.batch.map(|values| values.0),
+            fsyncs: self.fsync_every.map(|values| values.0),
             threads,
             drives: values(self.drives, Drives::Count(1)),
             cores: values(self.cores, Cores::All),
@@ -214,6 +231,6 @@ fn values<T: Clone>(written: Option<FactorValues<T>>, default: T) -> PerScale<Ve
 }
 
 fn untext<T>(texts: PerScale<Vec<Text<T>>>) -> PerScale<Vec<T>> {
-    let plain = |list: Vec<Text<T>>| list.into_iter().map(|Text(value)| value).collect();
-    PerScale { scaled: plain(texts.scaled), full: plain(texts.full) }
+    let all = |list: Vec<Text<T>>| list.into_iter().map(|Text(value)| value).collect();
+    PerScale { scaled: all(texts.scaled), full: all(texts.full) }
 }

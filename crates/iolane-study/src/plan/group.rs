@@ -4,19 +4,30 @@ use std::fmt;
 use std::str::FromStr;
 
 use iolane::{Error, IoPath, Result};
-use iolane_measure::workload::{Access, BlockSizes};
+use iolane_measure::workload::{Access, BlockSizes, OffsetPattern, Rate};
 use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
 
 use super::scale::PerScale;
 
+/// A factor that is `None` is the same for all arms: the study's workload has it.
 #[derive(Debug, Clone)]
 pub struct Group {
     pub paths: Vec<NamedPath>,
     pub access: PerScale<Vec<Access>>,
+    /// Percentages of reads, for the accesses that mix reads and writes.
+    pub read_percents: Option<PerScale<Vec<u8>>>,
     pub block_sizes: PerScale<Vec<BlockSizes>>,
+    /// Distributions of random offsets, for random accesses.
+    pub offsets: Option<PerScale<Vec<OffsetPattern>>>,
     /// Requests in flight on each queue.
     pub depths: PerScale<Vec<u32>>,
+    /// Requests started per second.
+    pub rates: Option<PerScale<Vec<Rate>>>,
+    /// Completions waited for before the next submission.
+    pub batches: Option<PerScale<Vec<u32>>>,
+    /// Writes between two fsyncs, for accesses that write.
+    pub fsyncs: Option<PerScale<Vec<u32>>>,
     /// Threads, one queue each; the "jobs" of the publications.
     pub threads: PerScale<Vec<usize>>,
     pub drives: PerScale<Vec<Drives>>,

@@ -9,10 +9,11 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 
 use super::arm::Arm;
+use super::factor::Factor;
 use super::group::Cores;
 use super::values::one_or_more;
 use iolane_measure::serde_text::Text;
-use iolane_measure::workload::Access;
+use iolane_measure::workload::{Access, OffsetPattern, Rate, Workload};
 
 /// Conditions on the factors of an arm; every arm meets a condition that is not given.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -26,6 +27,16 @@ pub struct Selection {
     pub bs: Condition,
     /// Requests in flight on each queue.
     pub depth: Condition,
+    /// In percent.
+    pub read_percent: Condition,
+    /// Distributions of random offsets; empty is any.
+    #[serde(deserialize_with = "one_or_more")]
+    pub offsets: Vec<Text<OffsetPattern>>,
+    /// Requests per second; empty is any rate, and none.
+    #[serde(deserialize_with = "one_or_more")]
+    pub rate: Vec<Rate>,
+    pub batch: Condition,
+    pub fsync_every: Condition,
     pub threads: Condition,
     pub drives: Condition,
     pub cores: Option<Cores>,
@@ -38,12 +49,21 @@ impl Selection {
             let arm = arm(item);
             let named = self.path.is_empty() || self.path.contains(&arm.name);
             let cores = self.cores.is_none_or(|cores| cores.count(arm.threads) == arm.cores);
-            let access = self.rw.as_ref().is_none_or(|rw| rw.0 == arm.rw);
-            named && cores && access && self.numbers(arm).iter().all(|(condition, value)| condition.allows(*value))
+            let Workload { access, offsets, rate, .. } = &arm.workload;
+            let access = self.rw.as_ref().is_none_or(|rw| rw.0 == *access);
+            let offsets = self.offsets.is_empty() || self.offsets.contains(&Text(*offsets));
+            let rate = self.rate.is_empty() || rate.is_some_and(|rate| self.rate.contains(&rate));
+            let numbers = self.numbers(arm);
+            named
+                && cores
+                && access
+                && offsets
+                && rate
+                && numbers.iter().all(|(condition, value)| condition.allows(*value))
         };
         let mut chosen: Vec<&T> = arms.iter().filter(plain).collect();
         for index in 0..NUMBERS {
-            let values: Vec<u64> = chosen.iter().map(|item| self.numbers(arm(item))[index].1).collect();
+            let values: Vec<Option<u64>> = chosen.iter().map(|item| self.numbers(arm(item))[index].1).collect();
             let end = match chosen.first().map(|item| self.numbers(arm(item))[index].0) {
                 Some(Condition::Largest) => values.iter().max(),
                 Some(Condition::Smallest) => values.iter().min(),
@@ -56,18 +76,23 @@ impl Selection {
         chosen
     }
 
-    fn numbers(&self, arm: &Arm) -> [(&Condition, u64); NUMBERS] {
+    /// Each condition on a number with the arm's value; `None` for what the arm does not have.
+    fn numbers(&self, arm: &Arm) -> [(&Condition, Option<u64>); NUMBERS] {
+        let number = |factor| arm.number(factor);
         [
-            (&self.bs, arm.bs.max().into()),
-            (&self.depth, arm.depth.into()),
-            (&self.threads, arm.threads as u64),
-            (&self.drives, arm.drives as u64),
+            (&self.bs, number(Factor::Bs)),
+            (&self.depth, number(Factor::Depth)),
+            (&self.read_percent, number(Factor::ReadPercent)),
+            (&self.batch, number(Factor::Batch)),
+            (&self.fsync_every, number(Factor::FsyncEvery)),
+            (&self.threads, number(Factor::Threads)),
+            (&self.drives, number(Factor::Drives)),
         ]
     }
 }
 
 /// The number of factors with a [`Condition`].
-const NUMBERS: usize = 4;
+const NUMBERS: usize = 7;
 
 /// A condition on a number: `16`, `"4k"`, `[1, 16]`, `"<=16"`, `">=14"`, `"max"`, `"min"`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -83,12 +108,12 @@ pub enum Condition {
 
 impl Condition {
     /// Whether a number meets it by itself; the largest and smallest are found among all arms.
-    fn allows(&self, value: u64) -> bool {
+    fn allows(&self, value: Option<u64>) -> bool {
         match self {
             Self::Any | Self::Largest | Self::Smallest => true,
-            Self::OneOf(values) => values.contains(&value),
-            Self::AtMost(most) => value <= *most,
-            Self::AtLeast(least) => value >= *least,
+            Self::OneOf(values) => value.is_some_and(|value| values.contains(&value)),
+            Self::AtMost(most) => value.is_some_and(|value| value <= *most),
+            Self::AtLeast(least) => value.is_some_and(|value| value >= *least),
         }
     }
 }

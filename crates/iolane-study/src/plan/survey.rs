@@ -7,15 +7,25 @@ use iolane::{IoPath, Target};
 use super::group::{Cores, Drives, Group, NamedPath};
 use super::scale::PerScale;
 use super::study::{Lengths, Study};
-use iolane_measure::workload::Workload;
+use iolane_measure::workload::{Access, BlockSizes, OffsetPattern, Rate, Workload};
 
 #[derive(Debug, Clone)]
 pub struct Survey {
     /// Empty for all paths that are meant for one of the targets.
     pub paths: Vec<IoPath>,
-    pub depths: Vec<u32>,
-    /// Its depth is replaced.
+    /// Common to all arms, but for what the lists below replace.
     pub workload: Workload,
+    pub access: Vec<Access>,
+    /// Empty for those of the workload, as the lists that follow.
+    pub read_percents: Vec<u8>,
+    pub block_sizes: Vec<BlockSizes>,
+    pub offsets: Vec<OffsetPattern>,
+    pub depths: Vec<u32>,
+    pub rates: Vec<Rate>,
+    pub batches: Vec<u32>,
+    pub fsyncs: Vec<u32>,
+    /// Empty for one thread for each drive.
+    pub threads: Vec<usize>,
 }
 
 /// The time budget of all runs together.
@@ -33,6 +43,7 @@ impl Survey {
 
     /// The survey of these targets, one thread each.
     pub fn study(self, targets: &[Target]) -> Study {
+        let title = if self.paths.is_empty() { "Every available path" } else { "Selected paths" };
         let paths = if self.paths.is_empty() { all_paths(targets) } else { self.paths };
         let mut named: Vec<NamedPath> = Vec::new();
         for path in paths {
@@ -42,19 +53,27 @@ impl Survey {
             }
         }
         let drives = drives(targets, &named);
+        let threads = if self.threads.is_empty() { vec![drives] } else { self.threads };
+        // Threads share the drives in turn; fewer threads than drives use as many drives as there are threads.
+        let fewest = threads.iter().copied().min().unwrap_or(drives);
         Study {
             name: "survey".into(),
-            title: "Every available path".into(),
+            title: title.into(),
             source: String::new(),
             published_on: String::new(),
             lengths: PerScale::same(Self::LENGTHS),
             groups: vec![Group {
                 paths: named,
-                access: PerScale::same(vec![self.workload.access]),
-                block_sizes: PerScale::same(vec![self.workload.block_sizes.clone()]),
+                access: PerScale::same(self.access),
+                read_percents: some(self.read_percents),
+                block_sizes: PerScale::same(self.block_sizes),
+                offsets: some(self.offsets),
                 depths: PerScale::same(self.depths),
-                threads: PerScale::same(vec![drives]),
-                drives: PerScale::same(vec![Drives::PerThread]),
+                rates: some(self.rates),
+                batches: some(self.batches),
+                fsyncs: some(self.fsyncs),
+                threads: PerScale::same(threads),
+                drives: PerScale::same(vec![Drives::Count(drives.min(fewest))]),
                 cores: PerScale::same(vec![Cores::All]),
             }],
             workload: self.workload,
@@ -63,6 +82,11 @@ impl Survey {
             text: String::new(),
         }
     }
+}
+
+/// The values of a factor; `None` if there are none.
+fn some<T: Clone>(values: Vec<T>) -> Option<PerScale<Vec<T>>> {
+    (!values.is_empty()).then(|| PerScale::same(values))
 }
 
 /// Every path of every interface that reaches the kind of one of the targets.

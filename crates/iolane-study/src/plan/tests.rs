@@ -142,7 +142,7 @@ fn parts_that_contradict_each_other_are_refused() {
     for (line, instead, cause) in [
         ("path = [\"a\", \"b\"]", "path = [\"a\", \"c\"]", "path `c` is not in [paths]"),
         ("depth = 1", "threads = 0", "`threads` must be between 1 and"),
-        ("depth = 1", "threads = 9223372036854775807", "between 1 and 65536"),
+        ("depth = 1", "threads = 9223372036854775807", "between 1 and 4096"),
         ("of = { where = { path = \"b\" } }", "of = { where = { path = \"c\" } }", "no group has a path `c`"),
         ("at_least = 1.0", "", "neither at_least nor at_most"),
         ("at_least = 1.0", "at_least = 2.0\nat_most = 1.0", "at_least is above at_most"),
@@ -150,7 +150,7 @@ fn parts_that_contradict_each_other_are_refused() {
         (
             "depth = 1",
             "depth = 1\n[[figure]]\nid = \"1\"\ntitle = \"\"\nx = \"rw\"\ny = \"iops\"",
-            "`rw` cannot be the x axis",
+            "`rw` and `offsets` cannot be the x axis",
         ),
         ("title = \"a small one\"", "title = \"\"\nscaled = { repeats = 0 }", "repeats = 0 would measure nothing"),
         ("title = \"a small one\"", "title = \"\"\nfull = { runtime = \"0s\" }", "a runtime of 0"),
@@ -197,11 +197,11 @@ fn an_arm_of_two_groups_occurs_once() {
 fn too_many_arms_are_refused_before_any_is_made() {
     let many = vec!["1"; 200_000].join(",");
     let product = format!("depth = [{many}]\nthreads = [{many}]\nbs = [{}]", vec!["\"4k\""; 200_000].join(","));
-    let huge = "depth = [4294967295]\nthreads = [65536]\ncores = [\"65536J+65536\"]";
+    let huge = "depth = [4294967295]\nthreads = [4096]\ncores = [\"65536J+65536\"]";
     let error = small_with("depth = 1", &product).unwrap().arms(Scale::Scaled).unwrap_err().to_string();
     assert!(error.contains("more than 100000 arms"), "{error}");
     let study = small_with("depth = 1", huge).unwrap();
-    assert!(study.arms(Scale::Full).unwrap().iter().all(|arm| arm.cores == Some((1 << 32) + (1 << 16))));
+    assert!(study.arms(Scale::Full).unwrap().iter().all(|arm| arm.cores == Some((1 << 28) + (1 << 16))));
 }
 
 fn reads_without_panic(text: &str) {
@@ -235,4 +235,33 @@ proptest! {
             reads_without_panic(&format!("{before}{piece}{after}"));
         }
     }
+}
+
+#[test]
+fn every_part_of_a_load_is_a_factor_and_selects_arms() {
+    let factors = "rw = \"randrw\"\nread_percent = [50, 70]\noffsets = [\"uniform\", \"zipf:1.2\"]\nrate = [500, \"2k\"]\n\
+                   batch = 1\nfsync_every = [1, 8]";
+    let study = small_with("depth = 1", factors).unwrap();
+    let arms = study.arms(Scale::Full).unwrap();
+    assert_eq!(arms.len(), 2 * 2 * 2 * 2 * 2);
+    let selected = |conditions: &str| {
+        let selection: Selection = toml::from_str(conditions).unwrap();
+        selection.of(&arms, |arm| arm).len()
+    };
+    for (conditions, count) in [
+        ("", 32),
+        ("read_percent = 70", 16),
+        ("offsets = \"zipf:1.2\"", 16),
+        ("offsets = [\"uniform\", \"zipf:1.2\"]", 32),
+        ("rate = 2000", 16),
+        ("rate = \"2k\"", 16),
+        ("rate = [1, 500.0]", 16),
+        ("batch = 1", 32),
+        ("batch = \">=2\"", 0),
+        ("fsync_every = \"max\"", 16),
+        ("fsync_every = \"<=1\"\nrate = 500\nread_percent = \"min\"", 4),
+    ] {
+        assert_eq!(selected(conditions), count, "{conditions}");
+    }
+    assert!(toml::from_str::<Selection>("rate = \"fast\"").is_err());
 }

@@ -44,6 +44,10 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<T> {
         Ok(vec![T::deserialize(value.into_deserializer())?])
     }
 
+    fn visit_f64<E: de::Error>(self, value: f64) -> Result<Vec<T>, E> {
+        Ok(vec![T::deserialize(value.into_deserializer())?])
+    }
+
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Vec<T>, E> {
         Ok(vec![T::deserialize(text.into_deserializer())?])
     }
@@ -77,6 +81,10 @@ impl<'de, T: Deserialize<'de> + Clone> Visitor<'de> for FactorVisitor<T> {
 
     fn visit_i64<E: de::Error>(self, value: i64) -> Result<Self::Value, E> {
         ListVisitor(PhantomData).visit_i64(value).map(PerScale::same)
+    }
+
+    fn visit_f64<E: de::Error>(self, value: f64) -> Result<Self::Value, E> {
+        ListVisitor(PhantomData).visit_f64(value).map(PerScale::same)
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {

@@ -14,7 +14,7 @@ use crate::stats::{Estimate, estimate_median, estimate_ratio, median};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Goal {
-    /// The lowest 99th percentile at the smallest depth of the study.
+    /// The lowest 99th percentile: at the smallest depth of the study, or at any depth where requests come at a rate.
     Latency,
     /// The most I/Os per second at any depth.
     Throughput,
@@ -67,6 +67,9 @@ pub struct Answer {
     pub runner_up: Option<RunnerUp>,
     /// Other paths that are not shown to be worse.
     pub equals: Vec<String>,
+    /// The arms of this load that do not reach their rate; `None` without a rate.
+    #[serde(default)]
+    pub misses_rate: Option<Vec<String>>,
     /// What measured or estimated the joules; `None` for goals other than energy.
     pub joules_from: Option<String>,
     /// Whether the joules come from a model.
@@ -99,29 +102,6 @@ pub struct RunnerUp {
     pub shown: bool,
 }
 
-/// Everything except path and depth, as a sort key.
-pub fn load_of(arm: &Arm) -> (&'static str, u32, String, usize, usize, Option<usize>) {
-    (arm.rw.name(), arm.bs.max(), arm.bs.to_string(), arm.threads, arm.drives, arm.cores)
-}
-
-/// The load of an arm without its depth, in words: `randread 4k, 2 threads`.
-pub fn load(arm: &Arm) -> String {
-    let Arm { rw, bs, threads, drives, cores, .. } = arm;
-    let mut text = format!("{rw} {bs}");
-    if *threads > 1 {
-        text.push_str(&format!(", {threads} threads"));
-    }
-    if *drives > 1 {
-        text.push_str(&format!(" on {drives} drives"));
-    }
-    match cores {
-        Some(1) => text.push_str(", 1 core"),
-        Some(cores) => text.push_str(&format!(", {cores} cores")),
-        None => {}
-    }
-    text
-}
-
 /// With fewer repeats than this, intervals are too narrow to be reliable.
 pub const REPEATS_FOR_ADVICE: usize = 3;
 
@@ -134,13 +114,26 @@ pub fn answers(results: &Results) -> Vec<Answer> {
     let own = results.arms.iter().filter(|arm| arm.arm.peer.is_none());
     let mut loads: BTreeMap<_, Vec<&ArmResults>> = BTreeMap::new();
     for arm in own.filter(|arm| arm.rows.len() >= REPEATS_FOR_ADVICE) {
-        loads.entry(load_of(&arm.arm)).or_default().push(arm);
+        loads.entry(arm.arm.load_key()).or_default().push(arm);
     }
-    let goals = |arms: &Vec<&ArmResults>| {
-        let energy = answer(Goal::Energy, arms).or_else(|| answer(Goal::Processor, arms));
-        [answer(Goal::Latency, arms), answer(Goal::Throughput, arms), energy]
+    loads.values().flat_map(|arms| answers_for(arms)).collect()
+}
+
+/// The advice for the arms of one load. At a rate, only arms that reach it are recommended; all of them have the same
+/// throughput. If no arm does, the one that comes nearest to it is named.
+fn answers_for(arms: &[&ArmResults]) -> Vec<Answer> {
+    let (missing, keeping): (Vec<&ArmResults>, Vec<&ArmResults>) =
+        arms.iter().partition(|arm| arm.keeps_rate() == Some(false));
+    let has_rate = arms.iter().any(|arm| arm.keeps_rate().is_some());
+    let cheapest = |arms: &[&ArmResults]| answer(Goal::Energy, arms).or_else(|| answer(Goal::Processor, arms));
+    let answers = match (has_rate, keeping.is_empty()) {
+        (false, _) => [answer(Goal::Latency, arms), answer(Goal::Throughput, arms), cheapest(arms)],
+        (true, false) => [answer(Goal::Latency, &keeping), None, cheapest(&keeping)],
+        (true, true) => [None, answer(Goal::Throughput, arms), None],
     };
-    loads.values().flat_map(goals).flatten().collect()
+    let misses_rate = has_rate
+        .then(|| missing.iter().map(|arm| format!("{} depth {}", arm.arm.name, arm.arm.workload.depth)).collect());
+    answers.into_iter().flatten().map(|answer| Answer { misses_rate: misses_rate.clone(), ..answer }).collect()
 }
 
 /// The advice as sentences, one per load, or the reason why there is none.
@@ -151,8 +144,8 @@ pub fn sentences(answers: &[Answer]) -> Vec<String> {
         )];
     }
     let sentence = |answers: &[Answer]| {
-        let parts: Vec<String> = answers.iter().map(Answer::words).collect();
-        format!("{}: {}.", answers[0].load, parts.join("; "))
+        let parts = answers.iter().map(Answer::words).chain(answers[0].rate_in_words());
+        format!("{}: {}.", answers[0].load, parts.collect::<Vec<_>>().join("; "))
     };
     answers.chunk_by(|a, b| a.load == b.load).map(sentence).collect()
 }
@@ -161,8 +154,12 @@ pub fn sentences(answers: &[Answer]) -> Vec<String> {
 type Candidate<'a> = (&'a ArmResults, Vec<f64>);
 
 fn answer(goal: Goal, arms: &[&ArmResults]) -> Option<Answer> {
-    let least_depth = arms.iter().map(|arm| arm.arm.depth).min()?;
-    let asked = arms.iter().copied().filter(|arm| goal != Goal::Latency || arm.arm.depth == least_depth);
+    let least_depth = arms.iter().map(|arm| arm.arm.workload.depth).min()?;
+    // Without a rate, a larger depth lengthens the queue and with it every latency.
+    let is_asked = |arm: &&ArmResults| {
+        goal != Goal::Latency || arm.arm.workload.rate.is_some() || arm.arm.workload.depth == least_depth
+    };
+    let asked = arms.iter().copied().filter(is_asked);
     let measured = asked.filter_map(|arm| Some((arm, arm.values(goal.metric())?)));
     let mut paths = best_of_each_path(goal, measured.collect());
     let equals = take_the_cheaper(goal, &mut paths);
@@ -173,12 +170,13 @@ fn answer(goal: Goal, arms: &[&ArmResults]) -> Option<Answer> {
     });
     let joules = take.rows[0].joules().filter(|_| goal == Goal::Energy);
     Some(Answer {
-        load: load(&take.arm),
+        load: take.arm.load_in_words(),
         goal,
         metric: goal.metric(),
         take: choice(take, values),
         runner_up,
         equals,
+        misses_rate: None,
         joules_from: joules.map(|joules| joules.source.clone()),
         modelled: joules.is_some_and(|joules| joules.modelled),
     })
@@ -224,9 +222,9 @@ fn cores(arm: &ArmResults) -> Option<f64> {
 }
 
 fn choice(arm: &ArmResults, values: &[f64]) -> Choice {
-    let Arm { name, path, depth, .. } = &arm.arm;
+    let Arm { name, path, workload, .. } = &arm.arm;
     let (value, cores) = (estimate_median(values), cores(arm));
-    Choice { path: name.clone(), notation: path.to_string(), depth: *depth, value, cores }
+    Choice { path: name.clone(), notation: path.to_string(), depth: workload.depth, value, cores }
 }
 
 /// Confidence in an answer, compared with the runner-up.
@@ -243,7 +241,7 @@ pub enum Sureness {
 }
 
 impl Answer {
-    /// `for latency take psync (p99 85.2 us, depth 1), 1.32x better than libaio (1.28x to 1.36x)`.
+    /// `for latency take psync (median p99 85.2 us, depth 1), 1.32x better than libaio (1.28x to 1.36x)`.
     fn words(&self) -> String {
         let sure = self.sureness_in_words();
         let sure = if self.sureness() == Sureness::Alone { String::new() } else { format!(", {sure}") };
@@ -252,11 +250,21 @@ impl Answer {
         format!("{} take {path} ({notation}{}, depth {depth}){sure}", self.goal.words(), self.value_in_words())
     }
 
-    /// The measured value of the recommended path: `p99 85.2 us`, `3.1 k I/Os per joule, modelled`.
+    /// The measured value of the recommended path: `median p99 85.2 us`, `3.1 k I/Os per joule, modelled`.
     pub fn value_in_words(&self) -> String {
-        let prefix = if self.goal == Goal::Latency { "p99 " } else { "" };
+        let prefix = if self.goal == Goal::Latency { "median p99 " } else { "" };
         let modelled = if self.modelled { ", modelled" } else { "" };
         format!("{prefix}{}{modelled}", quantity(self.metric, self.take.value.value))
+    }
+
+    /// Which arms do not reach their rate: `every path keeps the rate`; `None` without a rate.
+    fn rate_in_words(&self) -> Option<String> {
+        Some(match &self.misses_rate.as_ref()?[..] {
+            [] => "every path keeps the rate".into(),
+            [one] => format!("{one} does not reach the rate"),
+            [first, second] => format!("{first} and {second} do not reach the rate"),
+            [first, others @ ..] => format!("{first} and {} more do not reach the rate", others.len()),
+        })
     }
 
     pub fn sureness(&self) -> Sureness {
@@ -345,11 +353,43 @@ mod tests {
         assert_eq!(text, "for throughput take a (null; 20 IOPS, depth 1), too noisy to tell from b (0.95x to 10x)");
     }
 
+    /// Rows of an arm that is asked for 100 I/Os per second.
+    fn at_a_rate(name: &str, depth: u32, iops: f64, latency_ns: u64) -> Vec<Row> {
+        let mut rows = rows(name, &[iops; 3], 1.0);
+        for row in &mut rows {
+            (row.arm.workload.rate, row.arm.workload.depth) = (Some("100".parse().unwrap()), depth);
+            row.latency.reset();
+            row.latency.record(latency_ns).unwrap();
+        }
+        rows
+    }
+
+    #[test]
+    fn at_a_rate_the_tail_decides_at_any_depth_among_the_paths_that_reach_it() {
+        let arms =
+            [at_a_rate("slow", 1, 99.0, 9_000), at_a_rate("fast", 4, 99.0, 3_000), at_a_rate("late", 1, 97.0, 1)];
+        let answers = answers(&Results::new(&arms.concat(), Vec::new()));
+        let goals: Vec<(Goal, &str)> = answers.iter().map(|answer| (answer.goal, answer.take.path.as_str())).collect();
+        assert_eq!(goals[0], (Goal::Latency, "fast"), "{answers:#?}");
+        assert!(goals.iter().all(|(goal, path)| *goal != Goal::Throughput && *path != "late"), "{goals:?}");
+        let words = sentences(&answers).concat();
+        assert!(words.contains("rate 100/s: for latency take fast (null; median p99 3.00 us, depth 4), 3"), "{words}");
+        assert!(words.ends_with("; late depth 1 does not reach the rate."), "{words}");
+    }
+
+    #[test]
+    fn where_no_path_reaches_the_rate_the_nearest_is_named() {
+        let arms = [at_a_rate("a", 1, 40.0, 9), at_a_rate("b", 1, 60.0, 9)];
+        let words = sentences(&answers(&Results::new(&arms.concat(), Vec::new()))).concat();
+        assert!(words.contains("for throughput take b (null; 60 IOPS"), "{words}");
+        assert!(words.ends_with("a depth 1 and b depth 1 do not reach the rate."), "{words}");
+    }
+
     #[test]
     fn latency_is_chosen_with_as_little_in_flight_as_there_is_and_throughput_at_any_depth() {
         let deep = |name: &str, iops: f64| -> Vec<Row> {
             let mut rows = rows(name, &[iops; 3], 1.0);
-            rows.iter_mut().for_each(|row| row.arm.depth = 16);
+            rows.iter_mut().for_each(|row| row.arm.workload.depth = 16);
             rows
         };
         let rows = [rows("a", &[30.0; 3], 1.0), rows("b", &[20.0; 3], 1.0), deep("a", 40.0), deep("b", 90.0)].concat();
@@ -384,7 +424,7 @@ mod tests {
     fn mixes_of_block_sizes_with_the_same_largest_are_loads_of_their_own() {
         let of = |bs: &str, iops: f64| {
             let mut rows = [rows("a", &[iops; 3], 1.0), rows("b", &[2.0 * iops; 3], 1.0)].concat();
-            rows.iter_mut().for_each(|row| row.arm.bs = bs.parse().unwrap());
+            rows.iter_mut().for_each(|row| row.arm.workload.block_sizes = bs.parse().unwrap());
             rows
         };
         let answers = answers(&Results::new(&[of("8k", 10.0), of("4k-8k", 30.0)].concat(), Vec::new()));

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::advice::load_of;
+use crate::format::number;
 use crate::plan::{Arm, Metric};
 use crate::rows::{ArmResults, Results, Row};
 use crate::stats::{
@@ -49,38 +49,87 @@ pub struct ArmReport {
     pub noise: Option<f64>,
     /// Whether the repeats are in a steady state (SNIA PTS); `None` with fewer than five.
     pub steady: Option<SteadyState>,
-    /// I/Os per second as a share of the best arm of the same load, paired by repeat; `None` for the best arm.
+    /// The metric that ranks it among arms of the same load and depth: IOPS, or p99 at a rate.
+    pub ranked_by: Metric,
+    /// Whether it is iolane's own best arm of its load and depth.
+    pub best: bool,
+    /// How good it is beside the best arm, paired by repeat: 0.5 for half its IOPS, or at a rate for twice its p99. `None`
+    /// for the best arm, and where the metric is unavailable.
     pub of_best: Option<Estimate>,
+    /// Whether it reached its rate; `None` without a rate.
+    pub keeps_rate: Option<bool>,
     /// Rejected runs that were repeated.
     pub rejected_runs: usize,
 }
 
-/// Every arm, grouped by load, the best of each group first.
+/// Every arm, grouped by load and depth, the best of each group first; those that miss their rate last.
 pub fn arm_reports(results: &Results, rows: &[Row]) -> Vec<ArmReport> {
     let mut rejected: HashMap<&Arm, usize> = HashMap::new();
     for row in rows.iter().filter(|row| row.rejected.is_some()) {
         *rejected.entry(&row.arm).or_default() += 1;
     }
-    let report = |arm: &ArmResults| ArmReport::new(arm, rejected.get(&arm.arm).copied().unwrap_or(0));
-    let mut arms: Vec<ArmReport> = results.arms.iter().map(report).collect();
-    arms.sort_by_cached_key(|arm| (load_of(&arm.arm), arm.arm.depth));
-    for same_load in arms.chunk_by_mut(|a, b| does_the_same(&a.arm, &b.arm)) {
-        same_load.sort_by(|a, b| b.iops.value.total_cmp(&a.iops.value));
+    let mut arms: Vec<&ArmResults> = results.arms.iter().collect();
+    arms.sort_by_cached_key(|arm| (arm.arm.load_key(), arm.arm.workload.depth));
+    let mut reports = Vec::new();
+    for same_load in arms.chunk_by(|a, b| does_the_same(&a.arm, &b.arm)) {
+        let mut ranked: Vec<Ranked<'_>> = same_load.iter().map(|arm| Ranked::new(arm)).collect();
+        ranked.sort_by(Ranked::best_first);
         // Peers are compared with iolane's best arm too.
-        let Some(best) = same_load.iter().position(|arm| arm.arm.peer.is_none()) else { continue };
-        let iops_repeats = same_load[best].iops_repeats.clone();
-        for (_, arm) in same_load.iter_mut().enumerate().filter(|(index, _)| *index != best) {
-            arm.of_best = Some(estimate_ratio(&arm.iops_repeats, &iops_repeats));
+        let best = ranked.iter().position(|ranked| ranked.arm.arm.peer.is_none());
+        for (place, Ranked { arm, keeps_rate, merit }) in ranked.iter().enumerate() {
+            let of_best = best
+                .filter(|best| *best != place)
+                .and_then(|best| Some(estimate_ratio(merit.as_ref()?, ranked[best].merit.as_ref()?)));
+            reports.push(ArmReport {
+                best: best == Some(place),
+                of_best,
+                keeps_rate: *keeps_rate,
+                ..ArmReport::new(arm, rejected.get(&arm.arm).copied().unwrap_or(0))
+            });
         }
     }
-    arms
+    reports
+}
+
+/// An arm with what ranks it.
+struct Ranked<'a> {
+    arm: &'a ArmResults,
+    keeps_rate: Option<bool>,
+    /// More is better, in each repeat: IOPS, or the inverse of p99. `None` if unavailable.
+    merit: Option<Vec<f64>>,
+}
+
+impl<'a> Ranked<'a> {
+    fn new(arm: &'a ArmResults) -> Self {
+        let metric = arm.arm.ranked_by();
+        let merit = |value: f64| if metric == Metric::P99Ns { 1.0 / value.max(1.0) } else { value };
+        let merit = arm.values(metric).map(|values| values.into_iter().map(merit).collect());
+        Self { arm, keeps_rate: arm.keeps_rate(), merit }
+    }
+
+    fn best_first(&self, other: &Self) -> std::cmp::Ordering {
+        let misses = |ranked: &Self| ranked.keeps_rate == Some(false);
+        let merit = |ranked: &Self| ranked.merit.as_deref().map_or(f64::NEG_INFINITY, median);
+        misses(self).cmp(&misses(other)).then(merit(other).total_cmp(&merit(self)))
+    }
 }
 
 fn does_the_same(a: &Arm, b: &Arm) -> bool {
-    load_of(a) == load_of(b) && a.depth == b.depth
+    a.load_key() == b.load_key() && a.workload.depth == b.workload.depth
 }
 
 impl ArmReport {
+    /// Its place beside the best arm: `best`, `0.85x`, `~0.98x` if no difference is shown, or `misses rate`.
+    pub fn standing(&self) -> String {
+        match (self.keeps_rate, self.of_best) {
+            (Some(false), _) => "misses rate".into(),
+            _ if self.best => "best".into(),
+            (_, None) => "unavailable".into(),
+            (_, Some(ratio)) if ratio.shows_difference() => format!("{}x", number(ratio.value)),
+            (_, Some(ratio)) => format!("~{}x", number(ratio.value)),
+        }
+    }
+
     fn new(results: &ArmResults, rejected_runs: usize) -> Self {
         let values = |metric| results.values(metric);
         let middle = |metric| values(metric).map(|values| median(&values));
@@ -107,9 +156,72 @@ impl ArmReport {
             cpu_s_per_million_ios: estimate(Metric::CpuSPerMillionIos),
             noise: robust_variation(&iops_repeats),
             steady: window.map(steady_state),
+            ranked_by: results.arm.ranked_by(),
+            best: false,
             of_best: None,
+            keeps_rate: None,
             rejected_runs,
             iops_repeats,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three runs of an arm with this p99 in each, in nanoseconds.
+    fn rows(name: &str, rate: Option<&str>, iops: u64, p99_ns: [u64; 3]) -> Vec<Row> {
+        let mut arm = Arm::of_null(name);
+        arm.workload.rate = rate.map(|rate| rate.parse().unwrap());
+        let row = |(repeat, p99_ns): (usize, u64)| {
+            let mut row = Row { ios: iops, elapsed_s: 1.0, ..Row::new(arm.clone(), repeat as u32) };
+            row.latency.record(p99_ns).unwrap();
+            row
+        };
+        p99_ns.into_iter().enumerate().map(row).collect()
+    }
+
+    fn standings(rows: &[Row]) -> Vec<(String, String)> {
+        let reports = arm_reports(&Results::new(rows, Vec::new()), rows);
+        reports.iter().map(|report| (report.arm.name.clone(), report.standing())).collect()
+    }
+
+    fn names_and_standings(rows: &[Vec<Row>]) -> String {
+        let standings = standings(&rows.concat());
+        standings.iter().map(|(name, standing)| format!("{name} {standing}, ")).collect()
+    }
+
+    #[test]
+    fn without_a_rate_arms_are_ranked_by_iops() {
+        let rows = [rows("few", None, 50, [1; 3]), rows("many", None, 100, [9; 3])];
+        assert_eq!(names_and_standings(&rows), "many best, few 0.5x, ");
+    }
+
+    #[test]
+    fn at_a_rate_arms_are_ranked_by_p99_and_those_that_miss_it_come_last() {
+        let rows = [
+            rows("late", Some("100"), 90, [1; 3]),
+            rows("slow", Some("100"), 100, [2000; 3]),
+            rows("fast", Some("100"), 99, [1000; 3]),
+            rows("like", Some("100"), 100, [900, 1100, 1000]),
+        ];
+        assert_eq!(names_and_standings(&rows), "fast best, like ~1x, slow 0.5x, late misses rate, ");
+    }
+
+    #[test]
+    fn an_arm_without_latencies_has_no_place_at_a_rate() {
+        let mut silent = rows("silent", Some("100"), 100, [1; 3]);
+        silent.iter_mut().for_each(|row| row.latency.reset());
+        let rows = [silent, rows("fast", Some("100"), 100, [1000; 3])];
+        assert_eq!(names_and_standings(&rows), "fast best, silent unavailable, ");
+    }
+
+    #[test]
+    fn rates_are_in_their_order_as_numbers() {
+        let rows = [rows("a", Some("1k"), 1000, [1; 3]), rows("a", Some("500"), 500, [1; 3])].concat();
+        let reports = arm_reports(&Results::new(&rows, Vec::new()), &rows);
+        let rates: Vec<f64> = reports.iter().filter_map(|report| Some(report.arm.workload.rate?.per_s())).collect();
+        assert_eq!(rates, [500.0, 1000.0]);
     }
 }

@@ -62,13 +62,13 @@ pub fn runs(arms: &[Arm], repeat: u32) -> impl Iterator<Item = Row> {
 /// One run of an arm: the rate rises with depth and threads, latency falls with the rate, and every path differs.
 pub fn run_of(arm: &Arm, repeat: u32) -> Row {
     let of_path = 1.0 + (arm.label().bytes().map(u32::from).sum::<u32>() % 17) as f64 / 10.0;
-    let in_flight = f64::from(arm.depth) * arm.threads as f64;
+    let in_flight = f64::from(arm.workload.depth) * arm.threads as f64;
     let iops = 10_000.0 * of_path * (0.98 + 0.01 * f64::from(repeat)) * in_flight / (1.0 + in_flight / 40.0);
     let latency_ns = in_flight / iops * 1e9;
     let mut row = Row {
         ios: (iops * 2.0) as u64,
         elapsed_s: 2.0,
-        bytes: (iops * 2.0) as u64 * u64::from(arm.bs.max()),
+        bytes: (iops * 2.0) as u64 * u64::from(arm.workload.block_sizes.max()),
         mean_ns: Some(latency_ns),
         rates: (0..20).map(|tenth| iops * (1.0 + f64::from(tenth) / 1000.0)).collect(),
         ..Row::new(arm.clone(), repeat)
@@ -79,7 +79,7 @@ pub fn run_of(arm: &Arm, repeat: u32) -> Row {
         row.latency.record_n((latency_ns * stretch) as u64, row.ios / 142 + 1).unwrap();
     }
     row.submit.record_n(1500, 100).unwrap();
-    let syscalls_per_io = if arm.path.polls_submissions() { 0.0 } else { 1.0 + 1.0 / f64::from(arm.depth) };
+    let syscalls_per_io = if arm.path.polls_submissions() { 0.0 } else { 1.0 + 1.0 / f64::from(arm.workload.depth) };
     let known =
         [(RunFigure::UserS, 0.3 * of_path), (RunFigure::SystemS, 1.1), (RunFigure::SyscallsPerIo, syscalls_per_io)];
     for (figure, value) in known {

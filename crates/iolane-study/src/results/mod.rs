@@ -13,9 +13,7 @@ mod reanalyze;
 mod report;
 mod skipped;
 
-pub use advice::{
-    Answer, Choice, Goal, REPEATS_FOR_ADVICE, RunnerUp, Sureness, answers, load as load_in_words, load_of, sentences,
-};
+pub use advice::{Answer, Choice, Goal, REPEATS_FOR_ADVICE, RunnerUp, Sureness, answers, sentences};
 pub use arms::{ArmReport, arm_reports};
 pub use figures::{FigureReport, Point, Series};
 pub use folder::{ResultsFolder, Written, to_json, write_remade};

@@ -16,6 +16,7 @@ use crate::rows::{LeftOut, Results, Row, parquet};
 use crate::session::energy::fill_in;
 use iolane_measure::meters::{AS_WIRED, Source};
 use iolane_measure::telemetry::Unavailable;
+use iolane_measure::workload::Workload;
 
 /// Results with joules.
 #[derive(Debug)]
@@ -70,7 +71,12 @@ pub fn with_trace(folder: &Path, samples: &Samples, name: &str) -> Result<Remade
         ..report.energy
     };
     let text = report.study_file.as_deref();
-    let study = text.map(|text| Study::parse(text, "study.json's study_file")).transpose()?;
+    let mut study = text.map(|text| Study::parse(text, "study.json's study_file")).transpose()?;
+    // The seed and the size are the command's, not the file's.
+    if let (Some(study), Some(row)) = (&mut study, rows.first()) {
+        study.workload =
+            Workload { seed: row.arm.workload.seed, size: row.arm.workload.size, ..study.workload.clone() };
+    }
     let left_out = study.as_ref().map_or(Vec::new(), |study| left_out(study, &report, &rows));
     report.analyze(study.as_ref(), &rows, left_out);
     Ok(Remade { report, records, aligned, runs })

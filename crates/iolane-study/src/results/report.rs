@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::advice::{Answer, answers, load as load_in_words, sentences};
+use super::advice::{Answer, answers, sentences};
 use super::arms::{ArmReport, arm_reports};
 use super::figures::FigureReport;
 use super::notes::{few_requests, merge_warnings, not_steady, too_few, unsteady};
@@ -191,7 +191,7 @@ impl StudyReport {
             (Some(cpus), None) => format!(" on CPU {cpus}"),
             _ => String::new(),
         };
-        let mut loads = self.arms.iter().map(|arm| load_in_words(&arm.arm));
+        let mut loads = self.arms.iter().map(|arm| arm.arm.load_in_words());
         let only = loads.next().filter(|first| loads.all(|load| load == *first));
         let of_load = only.map_or(String::new(), |load| format!(" of {load}"));
         let counted = |count: usize, thing: &str| format!("{count} {thing}{}", if count == 1 { "" } else { "s" });

@@ -4,6 +4,7 @@
 use hdrhistogram::Histogram;
 use iolane_measure::figures::{FIGURES, FigureInfo, FigureValue, RunFigure, RunFigures, StoredFigure, ValueType};
 use iolane_measure::telemetry::{Reading, Sourced, ThreadUse};
+use iolane_measure::workload::{Rate, Workload};
 use parquet::record::{Field, Row as Record};
 use serde::{Deserialize, Serialize};
 
@@ -76,9 +77,31 @@ const FIXED: &[FixedColumn] = &[
     FixedColumn { name: "name", kind: Kind::Text, cell: |row| text(&row.arm.name) },
     FixedColumn { name: "path", kind: Kind::Text, cell: |row| text(&row.arm.path) },
     FixedColumn { name: "peer", kind: Kind::OptionalText, cell: |row| Cell::Text(row.arm.peer.clone()) },
-    FixedColumn { name: "rw", kind: Kind::Text, cell: |row| text(row.arm.rw) },
-    FixedColumn { name: "bs", kind: Kind::Text, cell: |row| text(&row.arm.bs) },
-    FixedColumn { name: "depth", kind: Kind::Number, cell: |row| number(row.arm.depth) },
+    FixedColumn { name: "rw", kind: Kind::Text, cell: |row| text(row.arm.workload.access) },
+    FixedColumn {
+        name: "read_percent",
+        kind: Kind::OptionalNumber,
+        cell: |row| count(row.arm.workload.read_percent.map(u64::from)),
+    },
+    FixedColumn { name: "bs", kind: Kind::Text, cell: |row| text(&row.arm.workload.block_sizes) },
+    FixedColumn { name: "offsets", kind: Kind::Text, cell: |row| text(row.arm.workload.offsets) },
+    FixedColumn { name: "depth", kind: Kind::Number, cell: |row| number(row.arm.workload.depth) },
+    FixedColumn { name: "batch", kind: Kind::OptionalNumber, cell: |row| count(row.arm.workload.batch.map(u64::from)) },
+    FixedColumn {
+        name: "fsync_every",
+        kind: Kind::OptionalNumber,
+        cell: |row| count(row.arm.workload.fsync_every.map(u64::from)),
+    },
+    FixedColumn {
+        name: "rate",
+        kind: Kind::OptionalReal,
+        cell: |row| Cell::Real(row.arm.workload.rate.map(Rate::per_s)),
+    },
+    FixedColumn { name: "think_us", kind: Kind::OptionalNumber, cell: |row| count(row.arm.workload.think_us) },
+    FixedColumn { name: "verify", kind: Kind::Number, cell: |row| number(i64::from(row.arm.workload.verify)) },
+    FixedColumn { name: "size", kind: Kind::OptionalNumber, cell: |row| count(row.arm.workload.size) },
+    FixedColumn { name: "bytes_max", kind: Kind::OptionalNumber, cell: |row| count(row.arm.workload.bytes_max) },
+    FixedColumn { name: "seed", kind: Kind::Text, cell: |row| text(row.arm.workload.seed) },
     FixedColumn { name: "threads", kind: Kind::Number, cell: |row| number(row.arm.threads) },
     FixedColumn { name: "drives", kind: Kind::Number, cell: |row| number(row.arm.drives) },
     FixedColumn {
@@ -216,9 +239,7 @@ impl<'a> Fields<'a> {
             name: self.text("name")?,
             path: self.parsed("path")?,
             peer: self.optional_text("peer")?,
-            rw: self.parsed("rw")?,
-            bs: self.parsed("bs")?,
-            depth: self.count("depth")?,
+            workload: self.workload()?,
             threads: self.count("threads")?,
             drives: self.count("drives")?,
             cores: self.optional_count("cores_limit")?,
@@ -242,6 +263,27 @@ impl<'a> Fields<'a> {
             figures: self.figures()?,
             warnings: self.warnings()?,
             ..Row::new(arm, self.count("repeat")?)
+        })
+    }
+
+    fn workload(&self) -> Result<Workload, String> {
+        Ok(Workload {
+            access: self.parsed("rw")?,
+            read_percent: self.optional_count("read_percent")?,
+            block_sizes: self.parsed("bs")?,
+            offsets: self.parsed("offsets")?,
+            depth: self.count("depth")?,
+            batch: self.optional_count("batch")?,
+            fsync_every: self.optional_count("fsync_every")?,
+            rate: match self.optional_real("rate")? {
+                Some(per_s) => Some(Rate::new(per_s).map_err(|error| format!("column rate: {error}"))?),
+                None => None,
+            },
+            think_us: self.optional_count("think_us")?,
+            verify: self.count::<u8>("verify")? != 0,
+            size: self.optional_count("size")?,
+            bytes_max: self.optional_count("bytes_max")?,
+            seed: self.parsed("seed")?,
         })
     }
 

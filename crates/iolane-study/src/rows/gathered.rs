@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::row::Row;
 use crate::plan::{Arm, Metric};
+use crate::stats::median;
 
 /// The valid runs of an arm, one per repeat, in the order of the repeats.
 #[derive(Debug, Clone)]
@@ -22,6 +23,12 @@ impl ArmResults {
         self.rows.iter().map(|row| row.metric(metric)).collect()
     }
 
+    /// Whether it reached its rate: the median of the repeats is at least 98 % of it. `None` without a rate.
+    pub fn keeps_rate(&self) -> Option<bool> {
+        let rate = self.arm.workload.rate?;
+        Some(median(&self.values(Metric::Iops)?) >= RATE_KEPT * rate.per_s())
+    }
+
     /// The latencies of all repeats in one histogram, in nanoseconds.
     pub fn latency(&self) -> Histogram<u64> {
         let mut all = iolane_measure::latencies::new_histogram();
@@ -32,6 +39,9 @@ impl ArmResults {
         all
     }
 }
+
+/// The share of a rate that has to be reached. A short run may lack its last request.
+const RATE_KEPT: f64 = 0.98;
 
 /// An arm that was not run, or whose runs were all rejected.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -18,7 +18,7 @@ use crate::energy::EnergyNotes;
 pub const FILE: &str = "journal.jsonl";
 
 /// The schema of the journal.
-pub const SCHEMA: &str = "iolane.journal/3";
+pub const SCHEMA: &str = "iolane.journal/4";
 
 /// The first line of a journal.
 #[derive(Serialize, Deserialize)]

@@ -20,7 +20,7 @@ use super::columns::{Cell, Column, Fields, columns};
 use super::row::Row;
 
 /// The schema of the file, stored in its metadata under `schema`.
-pub const SCHEMA: &str = "iolane.records/3";
+pub const SCHEMA: &str = "iolane.records/4";
 
 /// Encodes rows as a Parquet file.
 ///
@@ -188,6 +188,7 @@ mod tests {
     use super::*;
     use iolane_measure::figures::{RunFigure, RunFigures};
     use iolane_measure::telemetry::{Sourced, ThreadUse, Unavailable};
+    use iolane_measure::workload::{Access, Workload};
     use proptest::prelude::*;
 
     use crate::plan::Arm;
@@ -210,14 +211,43 @@ mod tests {
         rustix::fs::open(std::env::temp_dir(), flags, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).unwrap().into()
     }
 
+    /// A workload with a value of its own in each field.
+    fn every_field() -> Workload {
+        Workload {
+            access: Access::RandRw,
+            read_percent: Some(70),
+            block_sizes: "4k/70:64k/30".parse().unwrap(),
+            offsets: "zipf:1.2".parse().unwrap(),
+            depth: 16,
+            batch: Some(4),
+            fsync_every: Some(8),
+            rate: Some("2.5k".parse().unwrap()),
+            think_us: Some(50),
+            verify: true,
+            size: Some(1 << 30),
+            bytes_max: Some(1 << 20),
+            seed: u64::MAX,
+        }
+    }
+
+    #[test]
+    fn every_field_of_a_workload_has_a_column_and_a_place_in_comparisons() {
+        let json = serde_json::to_value(every_field()).unwrap();
+        let columns: Vec<&str> = columns().iter().map(|column| column.name).collect();
+        let (fields, defaults) = (every_field().fields(), Workload::default().fields());
+        for name in json.as_object().unwrap().keys() {
+            assert!(columns.contains(&name.as_str()), "{name} has no column");
+            let place = fields.iter().position(|(field, _)| field == name).expect(name);
+            assert_ne!(fields[place].1, defaults[place].1, "{name} has its default");
+        }
+    }
+
     pub(super) fn some_rows() -> Vec<Row> {
         let arm = |name: &str, cores| Arm {
             name: name.into(),
             path: "io_uring+sqpoll,fixedbufs".parse().unwrap(),
             peer: None,
-            rw: iolane_measure::workload::Access::RandRead,
-            bs: "4k".parse().unwrap(),
-            depth: 16,
+            workload: every_field(),
             threads: 2,
             drives: 1,
             cores,

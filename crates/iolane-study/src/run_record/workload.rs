@@ -1,6 +1,7 @@
 //! The workload in the record of a run.
 
 use iolane_measure::run::RunPlan;
+use iolane_measure::workload::Rate;
 use serde::Serialize;
 
 #[derive(Debug, Clone, Serialize)]
@@ -42,7 +43,7 @@ impl WorkloadRecord {
             threads: plan.threads,
             cpus: plan.placement.cpus.as_ref().map(ToString::to_string),
             sqpoll_cpus: plan.placement.sqpoll_cpus.as_ref().map(ToString::to_string),
-            rate: workload.rate,
+            rate: workload.rate.map(Rate::per_s),
             think_us: workload.think_us,
             fsync_every: workload.fsync_every,
             verify: workload.verify,

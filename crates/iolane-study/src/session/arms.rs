@@ -2,7 +2,7 @@
 //! start.
 
 use iolane::units::CpuList;
-use iolane::{Error, IoPath, Pages, Result, Target};
+use iolane::{Error, ErrorKind, IoPath, Pages, Result, Target};
 
 use super::conditions::Conditions;
 use super::peers;
@@ -11,35 +11,40 @@ use crate::plan::{Arm, Study};
 use crate::rows::LeftOut;
 use iolane_measure::placement::Placement;
 use iolane_measure::run::{CheckedPlan, Probes, RunPlan};
-use iolane_measure::workload::Workload;
 
 /// The arms that can run, and those that cannot.
 ///
 /// # Errors
-/// `Usage` for a workload that is invalid on every target.
+/// `Usage` if there is no arm that can run, and the workload of one is invalid on every target.
 pub(super) fn plan(study: &Study, conditions: &Conditions) -> Result<(Vec<Planned>, Vec<LeftOut>)> {
-    study.workload.validate()?;
     let (mut planned, mut left_out) = (Vec::new(), Vec::new());
+    let mut misuse = None;
     let mut probes = Probes::default();
     for arm in study.arms(conditions.scale)? {
-        match run_plan(study, conditions, &arm, &mut probes) {
+        match run_plan(conditions, &arm, &mut probes) {
             Ok(plan) => planned.push(Planned { arm, plan, peer: None }),
             Err(error) => {
                 let (reason, remedy) = (error.cause().into(), error.remedy_text().into());
-                left_out.push(LeftOut { arm, reason, remedy, failed: false })
+                left_out.push(LeftOut { arm, reason, remedy, failed: false });
+                if error.kind() == ErrorKind::Usage {
+                    misuse.get_or_insert(error);
+                }
             }
         }
     }
+    if let Some(error) = misuse.filter(|_| planned.is_empty()) {
+        return Err(error);
+    }
     let own = planned.len();
     for peer in &conditions.peers {
-        let (theirs, cannot) = peers::plan(study, &planned[..own], peer);
+        let (theirs, cannot) = peers::plan(&planned[..own], peer);
         planned.extend(theirs);
         left_out.extend(cannot);
     }
     Ok((planned, left_out))
 }
 
-fn run_plan(study: &Study, conditions: &Conditions, arm: &Arm, probes: &mut Probes) -> Result<CheckedPlan> {
+fn run_plan(conditions: &Conditions, arm: &Arm, probes: &mut Probes) -> Result<CheckedPlan> {
     let (mut drives, trouble) = reached(&arm.path, &conditions.targets, probes)?;
     if drives.len() < arm.drives {
         let plural = if arm.drives == 1 { "drive" } else { "drives" };
@@ -48,7 +53,7 @@ fn run_plan(study: &Study, conditions: &Conditions, arm: &Arm, probes: &mut Prob
         return Err(trouble.filter(|_| drives.is_empty()).unwrap_or_else(too_few));
     }
     drives.truncate(arm.drives);
-    if arm.rw.writes()
+    if arm.workload.access.writes()
         && let Some(target) = drives.iter().find(|target| !target.writable())
     {
         return Err(Error::unavailable("study", "it writes, and writing to the target is not allowed")
@@ -62,13 +67,7 @@ fn run_plan(study: &Study, conditions: &Conditions, arm: &Arm, probes: &mut Prob
     let plan = RunPlan {
         path: arm.path.clone(),
         targets: drives,
-        workload: Workload {
-            access: arm.rw,
-            block_sizes: arm.bs.clone(),
-            depth: arm.depth,
-            size: conditions.size,
-            ..study.workload.clone()
-        },
+        workload: arm.workload.clone(),
         threads: arm.threads,
         // Paths without a submission thread refuse a CPU for it.
         placement: Placement { sqpoll_cpus: sqpoll_cpus(arm, &placement), ..placement },

@@ -11,8 +11,6 @@ use crate::plan::{Lengths, Scale};
 pub struct Conditions {
     /// Opened targets; an arm's drives are those that its path reaches.
     pub targets: Vec<Target>,
-    /// Bytes of each target to use, from its start; `None` for all.
-    pub size: Option<u64>,
     /// Whether the targets hold the content of a scratch file.
     pub prefilled: bool,
     /// The CPUs for arms without a core limit; `None` for one CPU per thread, if there are enough.

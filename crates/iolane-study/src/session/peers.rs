@@ -8,7 +8,6 @@ use iolane::{Result, Target, TargetKind};
 use super::installed_peer::InstalledPeer;
 use super::planned::Planned;
 use crate::peers::{self, Load, LoadTarget};
-use crate::plan::Study;
 use crate::rows::{LeftOut, Row, Warning};
 use iolane_measure::figures::{RunFigure, RunFigures};
 use iolane_measure::run::RunPlan;
@@ -16,12 +15,12 @@ use iolane_measure::telemetry::{Sourced, Unavailable};
 use iolane_measure::workload::OffsetPattern;
 
 /// The arms of a peer next to iolane's own, and those that it has no counterpart for.
-pub(super) fn plan(study: &Study, own: &[Planned], peer: &InstalledPeer) -> (Vec<Planned>, Vec<LeftOut>) {
+pub(super) fn plan(own: &[Planned], peer: &InstalledPeer) -> (Vec<Planned>, Vec<LeftOut>) {
     let (mut planned, mut left_out) = (Vec::new(), Vec::new());
     for beside in own {
         let mut arm = beside.arm.clone();
         arm.peer = Some(peer.peer.name().into());
-        match cannot(study, beside.plan.plan(), peer) {
+        match cannot(beside.plan.plan(), peer) {
             None => planned.push(Planned { arm, plan: beside.plan.clone(), peer: Some(peer.clone()) }),
             Some(reason) => left_out.push(LeftOut { arm, reason, remedy: String::new(), failed: false }),
         }
@@ -29,8 +28,8 @@ pub(super) fn plan(study: &Study, own: &[Planned], peer: &InstalledPeer) -> (Vec
     (planned, left_out)
 }
 
-fn cannot(study: &Study, plan: &RunPlan, peer: &InstalledPeer) -> Option<String> {
-    let workload = &study.workload;
+fn cannot(plan: &RunPlan, peer: &InstalledPeer) -> Option<String> {
+    let workload = &plan.workload;
     if workload.rate.is_some() || workload.fsync_every.is_some() || workload.offsets != OffsetPattern::UNIFORM {
         return Some("peers run only loads with uniform offsets, without a rate and without fsync".into());
     }

@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use iolane::{Error, IoPath, Pages, Result, Target};
+use iolane::{Error, IoPath, Pages, Result, Target, TargetKind};
 
 use super::conditions::Conditions;
 use super::planned::Planned;
@@ -47,13 +47,16 @@ pub(super) fn estimated_time(planned: &[Planned], scale: Scale) -> Duration {
     effort.round * effort.rounds_max as u32 * targets(planned).len() as u32 * 3 / 4
 }
 
-/// The targets that arms write to, without duplicates.
+/// The targets that arms write to, without duplicates, and without `null`, which keeps nothing.
 fn targets(planned: &[Planned]) -> Vec<Target> {
     let mut targets: Vec<Target> = Vec::new();
-    for target in
-        planned.iter().filter(|planned| planned.arm.rw.writes()).flat_map(|planned| &planned.plan.plan().targets)
+    for target in planned
+        .iter()
+        .filter(|planned| planned.arm.workload.access.writes())
+        .flat_map(|planned| &planned.plan.plan().targets)
     {
-        if targets.iter().all(|known| known.name() != target.name()) {
+        let is_new = targets.iter().all(|known| known.name() != target.name());
+        if is_new && target.kind() != TargetKind::Null {
             targets.push(target.clone());
         }
     }
@@ -71,16 +74,18 @@ pub(super) fn precondition(
     mut progress: impl FnMut(&str),
 ) -> Result<Vec<Preconditioned>> {
     let effort = EFFORT.at(conditions.scale);
+    // All arms use the same part of a target.
+    let size = planned.first().and_then(|planned| planned.arm.workload.size);
     let mut done = Vec::new();
     for target in targets(planned) {
         progress(target.name());
-        let bytes = conditions.size.unwrap_or(target.bytes());
+        let bytes = size.unwrap_or(target.bytes());
         let mut passes = 1.0;
         if !conditions.prefilled {
-            let written = run_with_progress(&sequential(&target, conditions, bytes, effort)?, stop, run_progress)?;
+            let written = run_with_progress(&sequential(&target, size, bytes, effort)?, stop, run_progress)?;
             passes = written.tally.bytes as f64 / bytes as f64;
         }
-        let (random, mut rounds) = (random(&target, conditions, effort)?, Vec::new());
+        let (random, mut rounds) = (random(&target, size, effort)?, Vec::new());
         while first_steady_round(&rounds).is_none() && rounds.len() < effort.rounds_max {
             let outcome = run_with_progress(&random, stop, run_progress)?;
             stopped(&outcome, stop)?;
@@ -99,25 +104,24 @@ fn stopped(outcome: &RunOutcome, stop: &AtomicBool) -> Result<()> {
     }
 }
 
-fn sequential(target: &Target, conditions: &Conditions, bytes: u64, effort: &Effort) -> Result<CheckedPlan> {
+fn sequential(target: &Target, size: Option<u64>, bytes: u64, effort: &Effort) -> Result<CheckedPlan> {
     let workload = Workload {
         access: Access::Write,
         block_sizes: "128k".parse()?,
         bytes_max: Some((bytes as f64 * effort.passes) as u64),
         ..Workload::default()
     };
-    plan(target, conditions, workload, effort.sequential_max)
+    plan(target, Workload { size, ..workload }, effort.sequential_max)
 }
 
-fn random(target: &Target, conditions: &Conditions, effort: &Effort) -> Result<CheckedPlan> {
-    let workload = Workload { access: Access::RandWrite, ..Workload::default() };
-    plan(target, conditions, workload, effort.round)
+fn random(target: &Target, size: Option<u64>, effort: &Effort) -> Result<CheckedPlan> {
+    plan(target, Workload { access: Access::RandWrite, size, ..Workload::default() }, effort.round)
 }
 
 /// Enough requests in flight to keep a drive busy.
 const DEPTH: u32 = 32;
 
-fn plan(target: &Target, conditions: &Conditions, workload: Workload, runtime: Duration) -> Result<CheckedPlan> {
+fn plan(target: &Target, workload: Workload, runtime: Duration) -> Result<CheckedPlan> {
     let mut probes = Probes::default();
     let paths = ["io_uring", "libaio", "nvme", "psync"].map(IoPath::new);
     let mut reached = paths.into_iter().filter_map(|path| Some((probes.probe(&path, target).ok()?, path)));
@@ -127,7 +131,7 @@ fn plan(target: &Target, conditions: &Conditions, workload: Workload, runtime: D
     let plan = RunPlan {
         path,
         targets: vec![target.clone()],
-        workload: Workload { depth: DEPTH.min(capabilities.depth_max), size: conditions.size, ..workload },
+        workload: Workload { depth: DEPTH.min(capabilities.depth_max), ..workload },
         threads: 1,
         placement: Placement::default(),
         runtime,

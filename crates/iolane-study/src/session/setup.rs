@@ -2,6 +2,8 @@
 //! journal from before a path or a field was renamed still continues: old names of paths are parsed as aliases, and a
 //! renamed field keeps its old name as a serde alias.
 
+use std::collections::HashSet;
+
 use iolane_measure::placement::Placement;
 use iolane_measure::workload::Workload;
 use serde::{Deserialize, Serialize};
@@ -13,10 +15,6 @@ use crate::run_record::TargetRecord;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Setup {
     pub(super) study: String,
-    #[serde(default)]
-    pub(super) workload: Workload,
-    #[serde(default)]
-    pub(super) size: Option<u64>,
     pub(super) targets: Vec<TargetRecord>,
     #[serde(default)]
     pub(super) placement: Option<Pinning>,
@@ -55,8 +53,6 @@ impl Setup {
         // Names every field, so that the compiler demands a comparison for each new one.
         let Self {
             study,
-            workload,
-            size,
             targets,
             placement,
             kernel,
@@ -72,7 +68,7 @@ impl Setup {
             ("its name", *study != asked.study),
             ("its targets", *targets != asked.targets),
             ("the kernel", *kernel != asked.kernel),
-            ("its workload", (workload, size) != (&asked.workload, &asked.size)),
+            ("its workload", workloads(arms) != workloads(&asked.arms)),
             ("its placement", *placement != asked.placement),
             ("its arms", *arms != asked.arms),
             ("its meter", *meter != asked.meter),
@@ -87,6 +83,11 @@ impl Setup {
     }
 }
 
+/// The workloads of the arms, but for their depths.
+fn workloads(arms: &[Arm]) -> HashSet<Workload> {
+    arms.iter().map(|arm| Workload { depth: 0, ..arm.workload.clone() }).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -94,11 +95,10 @@ mod tests {
     use super::*;
 
     fn setup() -> Setup {
-        let arm = Arm { path: "io_uring+sqpoll+iopoll".parse().unwrap(), ..Arm::of_null("fast") };
+        let workload = Workload { size: Some(1 << 20), ..Workload::default() };
+        let arm = Arm { path: "io_uring+sqpoll+iopoll".parse().unwrap(), workload, ..Arm::of_null("fast") };
         Setup {
             study: "own".into(),
-            workload: Workload::default(),
-            size: Some(1 << 20),
             targets: vec![TargetRecord { kind: "file".into(), name: "f".into(), ..TargetRecord::default() }],
             placement: Some(Pinning { cpus: Some("0".into()), sqpoll_cpus: Some("1".into()) }),
             kernel: "7.2".into(),
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn a_field_that_an_older_version_did_not_have_is_its_default() {
         let mut old = serde_json::to_value(setup()).unwrap();
-        old["workload"].as_object_mut().unwrap().remove("think_us").unwrap();
+        old["arms"][0].as_object_mut().unwrap().remove("think_us").unwrap();
         let old: Setup = serde_json::from_value(old).unwrap();
         assert_eq!(old.differs_in(&setup()), None);
     }
@@ -137,11 +137,12 @@ mod tests {
             setup().differs_in(&asked)
         };
         assert_eq!(with(|asked| asked.runtime_ns = 9), None);
-        assert_eq!(with(|asked| asked.size = None), Some("its workload"));
-        assert_eq!(with(|asked| asked.workload.seed = 2), Some("its workload"));
+        assert_eq!(with(|asked| asked.arms[0].workload.size = None), Some("its workload"));
+        assert_eq!(with(|asked| asked.arms[0].workload.seed = 2), Some("its workload"));
+        assert_eq!(with(|asked| asked.arms[0].workload.depth = 2), Some("its arms"));
         assert_eq!(with(|asked| asked.kernel.clear()), Some("the kernel"));
         assert_eq!(with(|asked| asked.placement = None), Some("its placement"));
-        assert_eq!(with(|asked| asked.arms.clear()), Some("its arms"));
+        assert_eq!(with(|asked| asked.arms[0].threads = 2), Some("its arms"));
         assert_eq!(with(|asked| asked.targets.clear()), Some("its targets"));
         assert_eq!(with(|asked| asked.repeats = 6), Some("its repeats"));
         assert_eq!(with(|asked| asked.asked_time_ns = 9), Some("the lengths of its runs"));

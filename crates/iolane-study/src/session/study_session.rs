@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use iolane::{Error, Result, Target};
 use iolane_measure::progress::RunProgress;
-use iolane_measure::workload::random_stream;
+use iolane_measure::workload::{Workload, random_stream};
 
 use super::attempt::attempt;
 use super::conditions::Conditions;
@@ -110,18 +110,17 @@ impl Session {
         own.map(|(arm, plan)| JobSpec {
             name: arm.to_string().replace(", ", " "),
             path: plan.path.clone(),
-            access: plan.workload.access,
-            block_sizes: plan.workload.block_sizes.clone(),
-            depth: plan.workload.depth,
+            workload: Workload {
+                size: plan.workload.size.or_else(|| Some(plan.targets.first()?.bytes()).filter(|_| plan.prefilled)),
+                ..plan.workload.clone()
+            },
             threads: plan.threads,
             targets: match plan.prefilled {
                 true => Vec::new(),
                 false => plan.targets.iter().map(|target| target.name().to_owned()).collect(),
             },
-            size: plan.workload.size.or_else(|| Some(plan.targets.first()?.bytes()).filter(|_| plan.prefilled)),
             runtime: plan.runtime,
             warmup: plan.warmup,
-            seed: plan.workload.seed,
             direct: plan.targets.iter().all(Target::direct),
             cpus: plan.placement.cpus.clone(),
             sqpoll_cpus: plan.placement.sqpoll_cpus.clone(),
@@ -162,11 +161,9 @@ impl Session {
     }
 
     fn setup(&self) -> Setup {
-        let Conditions { targets, size, placement, lengths, metering, .. } = &self.conditions;
+        let Conditions { targets, placement, lengths, metering, .. } = &self.conditions;
         Setup {
             study: self.study.name.clone(),
-            workload: self.study.workload.clone(),
-            size: *size,
             targets: targets.iter().map(TargetRecord::new).collect(),
             placement: placement.as_ref().map(Pinning::new),
             kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
@@ -223,7 +220,7 @@ impl Session {
         let is_wanted = |(repeat, index): &&(u32, usize)| runs.wants(*index, *repeat);
         let done = order.len() - order.iter().filter(is_wanted).count();
         let total = self.runs();
-        if order.iter().filter(is_wanted).any(|(_, index)| self.planned[*index].arm.rw.writes()) {
+        if order.iter().filter(is_wanted).any(|(_, index)| self.planned[*index].arm.workload.access.writes()) {
             let rows = &kept.rows;
             let tell = |target: &str| progress(Progress { done, total, now: Now::Preconditions(target), rows });
             match precondition::precondition(&self.planned, &self.conditions, (stop, &self.run_progress), tell) {

@@ -83,7 +83,7 @@ fn row(arm: &Arm, repeat: u32, figures: &Figures, mut noise: impl FnMut() -> f64
     let mut row = Row::new(arm.clone(), repeat);
     row.elapsed_s = ELAPSED_S;
     row.ios = (figures.iops * noise() * ELAPSED_S) as u64;
-    row.bytes = row.ios * u64::from(arm.bs.max());
+    row.bytes = row.ios * u64::from(arm.workload.block_sizes.max());
     row.mean_ns = Some(figures.mean_ns * noise());
     let (p50_ns, p99_ns) = ((figures.p50_ns * noise()) as u64, (figures.p99_ns * noise()) as u64);
     row.latency = histogram(&[(p50_ns, 98), (p99_ns.max(p50_ns), 2)]);

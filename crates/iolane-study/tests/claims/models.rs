@@ -42,7 +42,7 @@ const SYSTOR22: Model = Model {
             claim: "S4",
             what: "iou+p takes 1.5 times as long for a request",
             distort: |arm, figures| {
-                if arm.name == "iou+p" && arm.depth <= 16 {
+                if arm.name == "iou+p" && arm.workload.depth <= 16 {
                     figures.iops /= 1.5
                 }
             },
@@ -51,7 +51,7 @@ const SYSTOR22: Model = Model {
             claim: "S5",
             what: "iou loses at depth 128",
             distort: |arm, figures| {
-                if arm.name == "iou" && arm.depth == 128 {
+                if arm.name == "iou" && arm.workload.depth == 128 {
                     figures.iops *= 0.6
                 }
             },
@@ -139,7 +139,7 @@ fn systor22(arm: &Arm) -> Figures {
         "libaio" => (if has_two { 151e3 } else { 145e3 }, 205e3),
         _ => (if has_two { 182e3 } else { 171e3 }, 190e3),
     };
-    let depth = f64::from(arm.depth);
+    let depth = f64::from(arm.workload.depth);
     let iops = (depth / least_ns * 1e9).min(most_iops);
     Figures {
         iops: iops * arm.drives as f64,
@@ -174,7 +174,7 @@ const IJRASET24: Model = Model {
             claim: "B1",
             what: "reads go on gaining at depth 128",
             distort: |arm, figures| {
-                if arm.depth == 128 {
+                if arm.workload.depth == 128 {
                     figures.iops *= 2.0
                 }
             },
@@ -183,7 +183,7 @@ const IJRASET24: Model = Model {
             claim: "B2",
             what: "four reads wait for each other",
             distort: |arm, figures| {
-                if arm.depth == 4 {
+                if arm.workload.depth == 4 {
                     figures.mean_ns *= 2.0
                 }
             },
@@ -192,7 +192,7 @@ const IJRASET24: Model = Model {
             claim: "B3",
             what: "writes gain from depth",
             distort: |arm, figures| {
-                if arm.rw == Access::RandWrite && arm.depth > 16 {
+                if arm.workload.access == Access::RandWrite && arm.workload.depth > 16 {
                     figures.iops *= 4.0
                 }
             },
@@ -201,7 +201,7 @@ const IJRASET24: Model = Model {
             claim: "B4",
             what: "writes of io_uring take longer",
             distort: |arm, figures| {
-                if arm.rw == Access::RandWrite && arm.name == "io_uring" {
+                if arm.workload.access == Access::RandWrite && arm.name == "io_uring" {
                     figures.mean_ns *= 1.4;
                 }
             },
@@ -210,13 +210,13 @@ const IJRASET24: Model = Model {
 };
 
 fn ijraset24(arm: &Arm) -> Figures {
-    let depth = f64::from(arm.depth);
+    let depth = f64::from(arm.workload.depth);
     let aio = arm.name == "AIO";
-    let iops = match arm.rw {
+    let iops = match arm.workload.access {
         Access::RandWrite => 5_500.0,
-        _ => (depth / 90e-6).min(if arm.depth <= 16 { 107e3 } else { 118e3 }),
+        _ => (depth / 90e-6).min(if arm.workload.depth <= 16 { 107e3 } else { 118e3 }),
     };
-    let slower = match arm.rw {
+    let slower = match arm.workload.access {
         Access::RandWrite if aio => 1.1,
         _ if aio => 1.03,
         _ => 1.0,
@@ -291,7 +291,7 @@ const HOTSTORAGE23: Model = Model {
             claim: "E8",
             what: "spdk takes a third of the energy for large requests of many threads",
             distort: |arm, figures| {
-                if arm.name == "spdk" && arm.threads > 1 && arm.bs.max() == 128 << 10 {
+                if arm.name == "spdk" && arm.threads > 1 && arm.workload.block_sizes.max() == 128 << 10 {
                     scale_energy(figures, 3.0);
                 }
             },
@@ -300,7 +300,7 @@ const HOTSTORAGE23: Model = Model {
             claim: "E9",
             what: "a submission thread halves the tail of writes",
             distort: |arm, figures| {
-                if arm.name.starts_with("io_uring sqpoll") && arm.rw == Access::RandWrite {
+                if arm.name.starts_with("io_uring sqpoll") && arm.workload.access == Access::RandWrite {
                     figures.p99_ns /= 2.0;
                     figures.p50_ns = figures.p50_ns.min(figures.p99_ns);
                 }
@@ -332,7 +332,7 @@ const PATHS: [PathRow; 9] = [
 
 /// Which of a path's energies: 4 KiB one at a time, deep, 16 KiB, 4 KiB of many threads, 128 KiB of one, of many.
 fn energy_case(arm: &Arm) -> usize {
-    match (arm.bs.max() >> 10, arm.threads, arm.depth) {
+    match (arm.workload.block_sizes.max() >> 10, arm.threads, arm.workload.depth) {
         (4, 1, 1) => 0,
         (4, 1, _) => 1,
         (16, ..) => 2,
@@ -344,17 +344,17 @@ fn energy_case(arm: &Arm) -> usize {
 
 fn hotstorage23(arm: &Arm) -> Figures {
     let PathRow(_, latency_us, energy) = PATHS.iter().find(|path| path.0 == arm.name).unwrap();
-    let [p50_us, p99_us] = match arm.rw {
+    let [p50_us, p99_us] = match arm.workload.access {
         Access::RandWrite => [latency_us[2], latency_us[3]],
         _ => [latency_us[0], latency_us[1]],
     };
     let is_sqpoll = arm.name.contains("sqpoll");
     let is_polled = is_sqpoll || arm.name == "spdk" || arm.name.contains("iopoll");
     let one_at_a_time = 1e6 / p50_us;
-    let iops = match (arm.bs.max() >> 10, arm.depth) {
+    let iops = match (arm.workload.block_sizes.max() >> 10, arm.workload.depth) {
         (4, 1) => one_at_a_time * arm.threads as f64,
-        (4, _) if is_sqpoll || arm.name == "spdk" => (one_at_a_time * f64::from(arm.depth)).min(500e3),
-        (4, _) => (one_at_a_time * f64::from(arm.depth)).min(350e3),
+        (4, _) if is_sqpoll || arm.name == "spdk" => (one_at_a_time * f64::from(arm.workload.depth)).min(500e3),
+        (4, _) => (one_at_a_time * f64::from(arm.workload.depth)).min(350e3),
         (16, _) => 140e3,
         _ => 17e3,
     };
@@ -382,7 +382,7 @@ const FLOE26: Model = Model {
             claim: "F1",
             what: "the driver has half its bandwidth at 16 KiB",
             distort: |arm, figures| {
-                if arm.name == "driver" && arm.bs.max() == 16 << 10 {
+                if arm.name == "driver" && arm.workload.block_sizes.max() == 16 << 10 {
                     figures.iops *= 0.5
                 }
             },
@@ -391,7 +391,7 @@ const FLOE26: Model = Model {
             claim: "F2",
             what: "io_uring is twice as fast with 32 KiB",
             distort: |arm, figures| {
-                if arm.name == "io_uring" && arm.bs.max() == 32 << 10 {
+                if arm.name == "io_uring" && arm.workload.block_sizes.max() == 32 << 10 {
                     figures.iops *= 2.0
                 }
             },
@@ -400,8 +400,8 @@ const FLOE26: Model = Model {
             claim: "F3",
             what: "a submission thread gains nothing past depth 16",
             distort: |arm, figures| {
-                if arm.name == "sqpoll" && arm.depth < 64 {
-                    figures.iops *= 64.0 / f64::from(arm.depth)
+                if arm.name == "sqpoll" && arm.workload.depth < 64 {
+                    figures.iops *= 64.0 / f64::from(arm.workload.depth)
                 }
             },
         },
@@ -459,15 +459,15 @@ fn floe26(arm: &Arm) -> Figures {
         "shared sqpoll" => (SPOLL, 0.6),
         _ => (IO_URING, 1.0),
     };
-    let size = (arm.bs.max() >> 12).ilog2() as usize;
+    let size = (arm.workload.block_sizes.max() >> 12).ilog2() as usize;
     // Four drives want more submissions than a thread of a polling kernel gives: figures of its own.
     let shared = if arm.drives > 1 && curve == SPOLL && size < 5 { 0.6 } else { 1.0 };
     let full_depth = if curve == IO_URING { 16.0 } else { 64.0 };
-    let deep = (f64::from(arm.depth) / full_depth).min(1.0);
+    let deep = (f64::from(arm.workload.depth) / full_depth).min(1.0);
     let bytes_per_s = curve[size.min(5)] * share * shared * deep * 1e9;
     let is_quick = arm.name == "driver" || arm.name.contains("sqpoll");
     Figures {
-        iops: bytes_per_s / f64::from(arm.bs.max()) * arm.drives as f64,
+        iops: bytes_per_s / f64::from(arm.workload.block_sizes.max()) * arm.drives as f64,
         submit_ns: if is_quick { 1_500.0 } else { 13_000.0 },
         cycles_per_io: Some(if arm.name == "driver" { 300.0 } else { 3_000.0 }),
         ..Figures::default()

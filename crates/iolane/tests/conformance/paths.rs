@@ -18,23 +18,13 @@ fn of_interface(interface: &dyn Interface) -> Vec<IoPath> {
     [interface.paths(), interface.option_variants()].concat()
 }
 
-/// The paths of a list separated by commas. An item that is an interface's name stands for all paths of the interface; one
-/// with modes for itself. What follows `,` in a path is an option of it, not another path.
+/// The paths of a list. An interface's name alone stands for all its paths.
 fn named(text: &str) -> Vec<IoPath> {
-    let mut items: Vec<String> = Vec::new();
-    for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-        let is_interface = |name: &str| iolane::interfaces().any(|interface| interface.name() == name);
-        match items.last_mut() {
-            Some(last) if !is_interface(part.split('+').next().unwrap_or(part)) => *last = format!("{last},{part}"),
-            _ => items.push(part.into()),
-        }
-    }
+    let named = iolane::paths_of(text).unwrap_or_else(|error| panic!("IOLANE_CONFORMANCE_PATHS: {error}"));
     let mut paths: Vec<IoPath> = Vec::new();
-    for item in items {
-        let path: IoPath = item.parse().unwrap_or_else(|error| panic!("IOLANE_CONFORMANCE_PATHS: {error}"));
-        let interface = iolane::interface_of(&path).unwrap_or_else(|error| panic!("IOLANE_CONFORMANCE_PATHS: {error}"));
-        let more = if path == IoPath::new(interface.name()) { of_interface(interface) } else { vec![path] };
-        for path in more {
+    for path in named {
+        let is_name = path == IoPath::new(path.interface());
+        for path in if is_name { of_interface(interface_of(&path)) } else { vec![path] } {
             if !paths.contains(&path) {
                 paths.push(path);
             }

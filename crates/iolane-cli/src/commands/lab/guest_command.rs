@@ -11,7 +11,7 @@ use crate::output;
 /// A command that the parser accepts.
 pub(super) struct GuestCommand {
     words: Vec<String>,
-    study: Option<StudyArguments>,
+    study: Option<Box<StudyArguments>>,
 }
 
 impl GuestCommand {
@@ -37,7 +37,7 @@ impl GuestCommand {
 
     /// Its arguments, if it is a study.
     pub(super) fn study(&self) -> Option<&StudyArguments> {
-        self.study.as_ref()
+        self.study.as_deref()
     }
 
     /// Its words; a named study without targets gets all of the drives.

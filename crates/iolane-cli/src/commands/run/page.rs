@@ -32,11 +32,10 @@ fn heading(plan: &RunPlan) -> String {
     let threads = if plan.threads == 1 { "1 thread".into() } else { format!("{} threads", plan.threads) };
     let targets: Vec<String> = plan.targets.iter().map(describe).collect();
     format!(
-        "{} on {}\n{} {}, depth {}, {threads}\n\n",
+        "{} on {}\n{}, depth {}, {threads}\n\n",
         plan.path,
         targets.join(", "),
-        workload.access,
-        workload.block_sizes,
+        workload.load_in_words(),
         workload.depth
     )
 }

@@ -41,7 +41,7 @@ fn text(session: &Session) -> String {
         rows.push(vec![
             join(group.iter().map(|arm| arm.label())),
             join(group.iter().map(|arm| arm.shown(Factor::Depth))),
-            join(group.iter().map(|arm| format!("{} {}", arm.rw, arm.bs))),
+            join(group.iter().map(|arm| arm.workload.load_in_words())),
             join(group.iter().map(|arm| arm.shown(Factor::Threads))),
             join(group.iter().map(|arm| arm.shown(Factor::Drives))),
             join(group.iter().map(|arm| arm.shown(Factor::Cores))),
@@ -86,10 +86,9 @@ fn scaled(session: &Session) -> String {
 
 /// Arms that differ only in path and depth.
 fn by_load<'a>(arms: &[&'a Arm]) -> Vec<Vec<&'a Arm>> {
-    let load = |arm: &Arm| (arm.rw, arm.bs.to_string(), arm.threads, arm.drives, arm.cores);
     let mut groups: Vec<Vec<&Arm>> = Vec::new();
     for arm in arms {
-        match groups.iter_mut().find(|group| load(group[0]) == load(arm)) {
+        match groups.iter_mut().find(|group| group[0].load_key() == arm.load_key()) {
             Some(group) => group.push(arm),
             None => groups.push(vec![arm]),
         }

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use iolane::units::Bytes;
-use iolane::{Error, ErrorKind, IoPath, Target};
+use iolane::{Error, ErrorKind, IoPath};
 use iolane_measure::workload::Workload;
 use iolane_report::PAGE_FILE;
 use iolane_study::files::{self, MadeFolders};
 use iolane_study::format;
-use iolane_study::plan::{Lengths, Scale, Study, Survey};
+use iolane_study::plan::{Lengths, Scale, Study};
 use iolane_study::results::ResultsFolder;
 use iolane_study::session::{Conditions, InstalledPeer, Session};
 
@@ -60,10 +60,8 @@ impl Job {
         }
         let named = arguments.study.as_deref().map(find).transpose()?;
         check_workload(&arguments, named.as_ref())?;
-        let only_path = match &arguments.path[..] {
-            [only] => Some(only),
-            _ => None,
-        };
+        let paths = arguments.survey.paths();
+        let only_path = if let [only] = &paths[..] { Some(only) } else { None };
         let chosen = Chosen::of_arguments(&arguments.targets, only_path)?;
         let outputs = Outputs::checked(arguments.json.clone(), chosen.names())?;
         if let Some(folder) = &arguments.fio {
@@ -82,7 +80,7 @@ impl Job {
             work: work(&arguments, named, &chosen, outputs, SCRATCH_BYTES)?,
             folder,
             starts_over: arguments.fresh,
-            is_unspecific: chosen == Chosen::Scratch && arguments.study.is_none() && arguments.path.is_empty(),
+            is_unspecific: chosen == Chosen::Scratch && arguments.study.is_none() && paths.is_empty(),
         }))
     }
 }
@@ -91,16 +89,10 @@ impl Job {
 fn check_workload(arguments: &StudyArguments, named: Option<&Study>) -> anyhow::Result<()> {
     arguments.placement.placement().check()?;
     let Some(study) = named else {
-        for depth in depths(arguments) {
-            arguments.workload.workload(depth, arguments.targets.size).validate()?;
-        }
-        return Ok(arguments.path.iter().try_for_each(|path| iolane::interface_of(path)?.validate(path))?);
+        arguments.survey.paths().iter().try_for_each(|path| iolane::interface_of(path)?.validate(path))?;
+        return check_loads(arguments);
     };
-    let workload = arguments.workload.workload(1, None);
-    let is_changed = !arguments.path.is_empty()
-        || !arguments.depth.is_empty()
-        || workload != (Workload { seed: workload.seed, ..Workload::default() });
-    if is_changed {
+    if arguments.survey.is_given() {
         let cause = "a study defines its own paths, depths and workload";
         return Err(Error::usage(format!("study {}", study.name), cause)
             .remedy("change them in a file: `iolane study --print systor22 > my.toml`")
@@ -109,8 +101,27 @@ fn check_workload(arguments: &StudyArguments, named: Option<&Study>) -> anyhow::
     Ok(())
 }
 
-fn depths(arguments: &StudyArguments) -> Vec<u32> {
-    if arguments.depth.is_empty() { vec![1, 32] } else { arguments.depth.clone() }
+/// Refuses a survey none of whose loads is valid. Of several, those that are not are left out with the reason.
+fn check_loads(arguments: &StudyArguments) -> anyhow::Result<()> {
+    let mut survey = arguments.survey.survey(size(arguments), seed(arguments, None));
+    survey.paths = vec![IoPath::new("null")];
+    let arms = survey.study(&[]).arms(Scale::Scaled)?;
+    let mut checked = arms.iter().map(|arm| arm.workload.validate());
+    match checked.clone().any(|checked| checked.is_ok()) {
+        true => Ok(()),
+        false => Ok(checked.next().unwrap_or(Ok(()))?),
+    }
+}
+
+/// The seed of the command line, or else that of the study.
+fn seed(arguments: &StudyArguments, named: Option<&Study>) -> u64 {
+    let of_study = || named.map_or(Workload::default().seed, |study| study.workload.seed);
+    arguments.seed.unwrap_or_else(of_study)
+}
+
+/// Bytes of each target to use; `None` for all.
+fn size(arguments: &StudyArguments) -> Option<u64> {
+    arguments.targets.size.map(|Bytes(size)| size)
 }
 
 /// Opens the targets, or a scratch file of that size unless --size gives another, and finds out which arms can run on them.
@@ -123,25 +134,20 @@ fn work(
 ) -> anyhow::Result<Work> {
     let metering = meter::open(&arguments.meter, arguments.meter_steps)?;
     let peers = peers(&arguments.peer)?;
-    let mut workload = arguments.workload.workload(1, None);
-    let seed = workload.seed;
+    let writes = named.as_ref().map_or(arguments.survey.writes(), Study::writes);
     let mut opener = Opener::new(&arguments.targets);
-    let size = arguments.targets.size.map(|Bytes(size)| size);
+    let (size, seed) = (size(arguments), seed(arguments, named.as_ref()));
     let (targets, size, prefilled) = match chosen {
         Chosen::Named(names) => {
             let mut targets = Vec::new();
             for name in names {
                 // A study reads the targets that it may not write; a survey of writes needs all of them.
-                let writes = match &named {
-                    Some(study) => study.writes() && opener.allows(name),
-                    None => workload.access.writes(),
-                };
+                let writes = writes && (named.is_none() || opener.allows(name));
                 targets.push(opener.open(name, writes, arguments.targets.direct)?);
             }
             (targets, size, false)
         }
         Chosen::Scratch => {
-            let writes = named.as_ref().map_or(workload.access.writes(), Study::writes);
             let bytes = size.unwrap_or(scratch_bytes);
             (vec![targets::open_scratch(bytes, seed, writes, arguments.targets.direct)?], None, true)
         }
@@ -150,15 +156,12 @@ fn work(
     let study = match named {
         Some(mut study) => {
             study.workload.seed = seed;
+            study.workload.size = size;
             study
         }
-        None => {
-            workload.size = size;
-            survey(arguments, workload, &targets)
-        }
+        None => arguments.survey.survey(size, seed).study(&targets),
     };
     let conditions = Conditions {
-        size,
         prefilled,
         placement: arguments.placement.given(),
         scale,
@@ -172,11 +175,6 @@ fn work(
         warn_of_short_time(&session, time);
     }
     Ok(Work { session, outputs, _opener: opener })
-}
-
-fn survey(arguments: &StudyArguments, workload: Workload, targets: &[Target]) -> Study {
-    let paths: Vec<IoPath> = arguments.path.clone();
-    Survey { paths, depths: depths(arguments), workload }.study(targets)
 }
 
 /// The peers that are asked for and installed. A missing one is reported, and the study runs without it.

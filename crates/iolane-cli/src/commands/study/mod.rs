@@ -10,6 +10,9 @@ mod view;
 
 pub(crate) use find::results_folder;
 
+use std::path::Path;
+
+use iolane::Error;
 use iolane_study::results::{Asked, RECORDS_FILE, REPORT_FILE, StudyReport, Written};
 use iolane_study::{files, fio};
 
@@ -27,12 +30,27 @@ pub(crate) fn study(arguments: StudyArguments) -> anyhow::Result<Outcome> {
         Job::Print(text) => output::print(text)?,
         Job::DryRun(Work { session, outputs, .. }) => dry_run::show(&session, &outputs)?,
         Job::WriteFioJobs(Work { session, .. }, file, _made) => {
-            files::write(&file, fio::job_text(&session.fio_jobs()).as_bytes())?;
-            output::print(&format!("{}\n", file.display()))?;
+            write_fio_jobs(&file, &session.fio_jobs())?;
         }
         Job::Measure(measurement) => return measure(measurement),
     }
     Ok(Outcome::Done)
+}
+
+/// Writes the arms as a job file, and says on standard error which of them fio cannot run.
+fn write_fio_jobs(file: &Path, jobs: &[fio::JobSpec]) -> anyhow::Result<()> {
+    let left_out = fio::left_out(jobs);
+    let arms: usize = left_out.iter().map(|(_, arms)| arms).sum();
+    if arms == jobs.len()
+        && let Some((reason, _)) = left_out.first()
+    {
+        return Err(Error::unavailable("--fio", format!("fio can run none of the {arms} arms: {reason}")).into());
+    }
+    files::write(file, fio::job_text(jobs).as_bytes())?;
+    for (reason, arms) in left_out {
+        output::warn(&format!("{}: {arms} of {} arms are only comments: {reason}", file.display(), jobs.len()));
+    }
+    output::print(&format!("{}\n", file.display()))
 }
 
 fn measure(measurement: Measurement) -> anyhow::Result<Outcome> {

@@ -2,7 +2,7 @@
 
 use iolane_study::claims::{Decision, Verdict};
 use iolane_study::format::{self, count, number, time};
-use iolane_study::plan::{Arm, Factor, Metric};
+use iolane_study::plan::{Factor, Metric};
 use iolane_study::results::{ArmReport, FigureReport, Point, Series, StudyReport};
 use iolane_study::stats::Estimate;
 
@@ -69,34 +69,30 @@ fn deciding_check(claim: &Decision) -> Option<String> {
 /// A table for each set of arms that are compared, with their load if it is not the same in all.
 fn arms(arms: &[ArmReport]) -> String {
     let mut text = String::new();
-    let are_of_one_load = arms.iter().all(|arm| load(arm) == load(&arms[0]));
-    for arms in arms.chunk_by(|a, b| load(a) == load(b) && a.arm.depth == b.arm.depth) {
+    let are_of_one_load = arms.iter().all(|arm| arm.arm.load_key() == arms[0].arm.load_key());
+    for arms in
+        arms.chunk_by(|a, b| a.arm.load_key() == b.arm.load_key() && a.arm.workload.depth == b.arm.workload.depth)
+    {
         if !are_of_one_load {
-            text.push_str(&format!("{}\n", load(&arms[0])));
+            text.push_str(&format!("{}\n", arms[0].arm.load_in_words()));
         }
-        let heading = format!("depth {}", arms[0].arm.depth);
+        let heading = format!("depth {}", arms[0].arm.workload.depth);
         let headings = [heading.as_str(), "IOPS", "95 %", "p50", "p99", "cores", "calls", "of best"];
         let rows: Vec<Vec<String>> = arms.iter().map(row).collect();
         text.push_str(&output::table(&headings, &rows, CellAlignment::Right));
         text.push('\n');
     }
-    let legend = "calls: system calls per I/O; ~: no significant difference from the best (the 95 % interval of the ratio includes 1)";
-    text.push_str(&format!("{}\n\n", output::wrap(legend, 0)));
+    let mut legend = String::from(
+        "p50, p99: over all repeats; calls: system calls per I/O; ~: no significant difference from the best (the 95 % interval of the ratio includes 1)",
+    );
+    if arms.iter().any(|arm| arm.keeps_rate.is_some()) {
+        legend.push_str("; with a rate, paths are ranked by p99: 0.5x is twice the best p99");
+    }
+    text.push_str(&format!("{}\n\n", output::wrap(&legend, 0)));
     text
 }
 
-/// The load of an arm, without its depth.
-fn load(arm: &ArmReport) -> String {
-    let same = Arm { name: String::new(), peer: None, depth: 0, ..arm.arm.clone() };
-    same.to_string().replace(" depth 0", "").trim_start().into()
-}
-
 fn row(arm: &ArmReport) -> Vec<String> {
-    let of_best = match arm.of_best {
-        None => "best".into(),
-        Some(ratio) if !ratio.shows_difference() => format!("~{:.2}x", ratio.value),
-        Some(ratio) => format!("{:.2}x", ratio.value),
-    };
     let at = |value: Option<u64>| or_unavailable(value, |ns| time(ns as f64));
     vec![
         arm.arm.label(),
@@ -106,7 +102,7 @@ fn row(arm: &ArmReport) -> Vec<String> {
         at(arm.p99_ns),
         or_unavailable(arm.cores_used, number),
         or_unavailable(arm.syscalls_per_io, number),
-        of_best,
+        arm.standing(),
     ]
 }
 

@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use iolane_study::format::{self, count, time};
 use iolane_study::plan::Metric;
-use iolane_study::results::load_in_words;
 use iolane_study::rows::Row;
 use iolane_study::session::{Now, Progress};
 use iolane_study::stats::median;
@@ -110,7 +109,7 @@ impl View {
             if row.rejected.is_none()
                 && let Some(iops) = row.metric(Metric::Iops)
             {
-                let load = self.measured.entry((load_in_words(&row.arm), row.arm.depth)).or_default();
+                let load = self.measured.entry((row.arm.load_in_words(), row.arm.workload.depth)).or_default();
                 load.entry(row.arm.label()).or_default().push(iops);
             }
         }

@@ -163,7 +163,7 @@ fn sizes_mixes_rates_and_patterns_are_workloads() {
     let percent = |lines: &str| one(&format!("rw=rw\n{lines}")).workload.read_percent();
     assert_eq!((percent("rwmixread=70\nrwmixwrite=40"), percent("rwmixwrite=40\nrwmixread=70")), (60, 70));
     assert_eq!(one("rwmixread=70").workload.read_percent, None);
-    assert_eq!(one("rate_iops=500\nnumjobs=4").workload.rate, Some(2000.0));
+    assert_eq!(one("rate_iops=500\nnumjobs=4").workload.rate, Some("2k".parse().unwrap()));
     assert_eq!(one("rw=randread\nrandom_distribution=zipf").workload.offsets.to_string(), "zipf:1.1");
     assert_eq!(one("rw=read\nrandom_distribution=zipf:1.2").workload.offsets, OffsetPattern::UNIFORM);
     let batched = "ioengine=libaio\niodepth=16\niodepth_batch_submit=8\niodepth_batch_complete=8";
@@ -195,6 +195,30 @@ fn differences_from_fio_are_noted() {
 }
 
 #[test]
+fn every_error_of_a_file_is_reported_once_with_its_line() {
+    let error = parse("[global]\nturbo=1\nfilename=x\n[a]\nbs=4x\n[b]\nrw=trim\nloops=2").unwrap_err().to_string();
+    let lines: Vec<&str> = error.lines().collect();
+    assert_eq!(lines.len(), 3, "{error}");
+    assert!(lines[0].starts_with("job file job.fio: it has 2 errors:"), "{error}");
+    assert!(lines[1].contains("line 2: `turbo=1`") && lines[2].contains("line 8: `loops=2`"), "{error}");
+    let error = parse("[a]\nfilename=x\nbs=4x\n[b]\nfilename=x\nrw=trim").unwrap_err().to_string();
+    assert!(
+        error.contains("\n  job.fio line 3: `bs=4x`") && error.contains("\n  job.fio line 6: `rw=trim`"),
+        "{error}"
+    );
+}
+
+#[test]
+fn options_that_change_no_load_are_accepted_with_a_note_and_defaults_without() {
+    let defaults = "loops=1\nnrfiles=1\noffset=0\nstartdelay=0\nthinktime_blocks=1\nzonemode=none\nrate=0";
+    assert_eq!(one(defaults).notes, one("").notes);
+    let notes = one("percentile_list=50:99\nrandrepeat=1\nwrite_bw_log=x\npercentile_list=99").notes;
+    let told = |part: &str| notes.iter().filter(|note| note.contains(part)).count();
+    assert_eq!(told("`percentile_list`, `write_bw_log` have no effect: fio's output, not the load"), 1, "{notes:?}");
+    assert_eq!(told("`randrepeat` has no effect: fio's random seeds"), 1, "{notes:?}");
+}
+
+#[test]
 fn unsupported_options_are_refused_by_line_with_a_remedy() {
     for (lines, parts) in [
         ("bs=4k\nturbo=1", &["job.fio line 4: `turbo=1`: ", "this option is not supported", "; remove it"][..]),
@@ -219,7 +243,7 @@ fn unsupported_options_are_refused_by_line_with_a_remedy() {
         ("numjobs=4096\n[b]\nfilename=x", &["line 4: job [b]: ", "more than 4096 threads"]),
         ("ioengine=libaio\niodepth=16\niodepth_batch=8", &["line 5: `iodepth_batch=8`", "the same value"]),
         ("rw=rw\nrate_iops=100", &["line 4: `rate_iops=100`", "one job for the reads"]),
-        ("rw=randread\nrandom_distribution=normal:10", &["line 4", "expected random, zipf or pareto"]),
+        ("rw=randread\nrandom_distribution=normal:10", &["line 4", "expected random, zipf, pareto or zoned"]),
         ("verify=md5", &["line 3: `verify=md5`", "use rw=rw or rw=randrw"]),
         ("rw=write\nverify=md5", &["line 4: `verify=md5`", "fio reads everything back"]),
         ("filename=a:b", &["line 3: `filename=a:b`: 2 targets", "numjobs=2"]),

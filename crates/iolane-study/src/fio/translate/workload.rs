@@ -2,7 +2,7 @@
 
 use iolane::units::Bytes;
 use iolane::{IoPath, Result};
-use iolane_measure::workload::{Access, BlockSizes, OffsetPattern, Workload};
+use iolane_measure::workload::{Access, BlockSizes, OffsetPattern, Rate, Workload};
 
 use crate::fio::options::Options;
 
@@ -122,7 +122,7 @@ fn batch(options: &Options<'_>, depth: u32) -> Result<Option<u32>> {
 }
 
 /// fio's rate applies to each thread, iolane's to all of them.
-fn rate(options: &Options<'_>, access: Access, threads: usize, notes: &mut Vec<String>) -> Result<Option<f64>> {
+fn rate(options: &Options<'_>, access: Access, threads: usize, notes: &mut Vec<String>) -> Result<Option<Rate>> {
     let Some(text) = options.part_for("rate_iops", access)? else { return Ok(None) };
     let refuse = |cause: &str, remedy: &str| Err(options.refuse("rate_iops", cause, remedy));
     let rate = match options.kb_base.number(text) {
@@ -137,7 +137,7 @@ fn rate(options: &Options<'_>, access: Access, threads: usize, notes: &mut Vec<S
     notes.push(
         "with a rate, latency counts from the scheduled start of a request; fio counts from its actual start".into(),
     );
-    Ok(Some(rate as f64 * threads as f64))
+    Rate::new(rate as f64 * threads as f64).map(Some)
 }
 
 fn verify(options: &Options<'_>, notes: &mut Vec<String>) -> Result<bool> {
@@ -158,9 +158,25 @@ fn parse_distribution(text: &str) -> Result<OffsetPattern, String> {
         ("random", None) => return Ok(OffsetPattern::UNIFORM),
         ("zipf", value) => value.unwrap_or("1.1"),
         ("pareto", value) => value.unwrap_or("0.2"),
-        _ => return Err("expected random, zipf or pareto".into()),
+        ("zoned", Some(zones)) => return parse_zones(zones),
+        _ => return Err("expected random, zipf, pareto or zoned".into()),
     };
     let number = value.parse::<f64>().map_err(|_| format!("`{value}` is not a number"))?;
     let pattern = if name == "zipf" { OffsetPattern::zipf(number) } else { OffsetPattern::pareto(number) };
     pattern.map_err(|error| error.cause().to_owned())
+}
+
+/// Two zones over the whole target are hot and cold blocks: `90/10:10/90`, or `90/10`, whose second zone is the rest.
+fn parse_zones(text: &str) -> Result<OffsetPattern, String> {
+    let pair = |zone: &str| {
+        let (access, space) = zone.split_once('/')?;
+        Some((access.parse::<u8>().ok()?, space.parse::<u8>().ok()?))
+    };
+    let refused = || "iolane has two zones, hot and cold: zoned:90/10:10/90".to_owned();
+    let (hot, cold) = text.split_once(':').map_or((text, None), |(hot, cold)| (hot, Some(cold)));
+    let (access, space) = pair(hot).filter(|(access, space)| *access <= 100 && *space <= 100).ok_or_else(refused)?;
+    if cold.is_some_and(|cold| pair(cold) != Some((100 - access, 100 - space))) {
+        return Err(refused());
+    }
+    OffsetPattern::hot(access, space).map_err(|error| error.cause().to_owned())
 }

@@ -1,0 +1,101 @@
+//! The options of a study without a name: the paths and the loads that it compares. An option with a list is a factor: each
+//! of its values is measured with each of the others.
+
+use clap::Args;
+use iolane::IoPath;
+use iolane_measure::workload::{Access, BlockSizes, OffsetPattern, Rate, Workload};
+use iolane_study::plan::Survey;
+
+use super::values::{PathList, parse_paths};
+
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Without a study: what to compare")]
+pub(crate) struct SurveyArguments {
+    /// Only these paths, such as libaio,io_uring+sqpoll,fixedbufs; may be repeated [default: every path]
+    #[arg(long, value_name = "PATHS", value_parser = parse_paths)]
+    path: Vec<PathList>,
+    /// Access patterns: read, write, rw, randread, randwrite or randrw [default: randread]
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    rw: Vec<Access>,
+    /// Percentages of reads in rw and randrw [default: 50]
+    #[arg(long, value_delimiter = ',', value_name = "LIST", value_parser = clap::value_parser!(u8).range(..=100))]
+    read_percent: Vec<u8>,
+    /// Block sizes: 4k, a range 4k-64k, or a weighted list 4k/70:64k/30 [default: 4k]
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    bs: Vec<BlockSizes>,
+    /// Distributions of random offsets: uniform, zipf:1.2, pareto:0.2 or hot:90/10 [default: uniform]
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    offsets: Vec<OffsetPattern>,
+    /// Requests in flight on each queue [default: 1,32]
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    depth: Vec<u32>,
+    /// Open loop: start this many requests per second in total, such as 500,2k, regardless of completions; latency counts
+    /// from each request's scheduled start
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    rate: Vec<Rate>,
+    /// Wait for this many completions before the next submission [default: 1]
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    batch: Vec<u32>,
+    /// Call fsync after this number of writes
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    fsync: Vec<u32>,
+    /// Threads, each with a queue of its own [default: one per target]
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    threads: Vec<usize>,
+    /// Write blocks that encode their own offset, and check every read; a mismatch ends the run
+    #[arg(long)]
+    verify: bool,
+}
+
+impl SurveyArguments {
+    /// Whether an option was given. A study with a name has its own.
+    pub(crate) fn is_given(&self) -> bool {
+        // Names every field, so that the compiler demands a decision for each new one.
+        let Self { path, rw, read_percent, bs, offsets, depth, rate, batch, fsync, threads, verify } = self;
+        let lists = [
+            path.len(),
+            rw.len(),
+            read_percent.len(),
+            bs.len(),
+            offsets.len(),
+            depth.len(),
+            rate.len(),
+            batch.len(),
+            fsync.len(),
+            threads.len(),
+        ];
+        lists.iter().any(|length| *length > 0) || *verify
+    }
+
+    /// The paths that were given; none stands for every path.
+    pub(crate) fn paths(&self) -> Vec<IoPath> {
+        self.path.iter().flat_map(|PathList(paths)| paths.clone()).collect()
+    }
+
+    /// Whether one of the loads writes.
+    pub(crate) fn writes(&self) -> bool {
+        self.rw.iter().any(|access| access.writes())
+    }
+
+    pub(crate) fn survey(&self, size: Option<u64>, seed: u64) -> Survey {
+        let base = Workload { verify: self.verify, size, seed, ..Workload::default() };
+        Survey {
+            paths: self.paths(),
+            access: or(&self.rw, base.access),
+            read_percents: self.read_percent.clone(),
+            block_sizes: or(&self.bs, base.block_sizes.clone()),
+            offsets: self.offsets.clone(),
+            depths: if self.depth.is_empty() { vec![1, 32] } else { self.depth.clone() },
+            rates: self.rate.clone(),
+            batches: self.batch.clone(),
+            fsyncs: self.fsync.clone(),
+            threads: self.threads.clone(),
+            workload: base,
+        }
+    }
+}
+
+/// The values of a list; the default if there are none.
+fn or<T: Clone>(values: &[T], default: T) -> Vec<T> {
+    if values.is_empty() { vec![default] } else { values.to_vec() }
+}
