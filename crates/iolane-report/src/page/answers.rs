@@ -19,6 +19,8 @@ pub(super) struct AnswerTable {
 pub(super) struct AnswerRow {
     pub(super) load: String,
     pub(super) cells: Vec<Option<AnswerCell>>,
+    /// The text of a cell without an answer: at a rate, which arms reach it.
+    pub(super) no_answer: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +53,7 @@ impl AnswerTable {
         }
         let row = |answers: &[Answer]| AnswerRow {
             load: answers[0].load.clone(),
+            no_answer: answers[0].rate_in_words().unwrap_or_else(|| "unavailable".into()),
             cells: goals.iter().map(|goal| answers.iter().find(|answer| answer.goal == *goal).map(cell)).collect(),
         };
         let why = loaded.rows.iter().find_map(|row| row.figures.why_missing(RunFigure::Joules));

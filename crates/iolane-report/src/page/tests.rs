@@ -275,3 +275,16 @@ fn a_page_of_empty_results_names_what_is_missing() {
     }
     assert!(!page.replace(Shell::new(&[]).chart_library, "").contains("NaN"));
 }
+
+#[test]
+fn at_a_rate_the_page_says_which_arms_reach_it_where_it_has_no_answer() {
+    let with_rate = |rate: &str| {
+        let mut results = built_in_study("ijraset24", Scale::Scaled);
+        results.rows.iter_mut().for_each(|row| row.arm.workload.rate = Some(rate.parse().unwrap()));
+        page(&results).unwrap()
+    };
+    assert!(with_rate("1").contains("every path keeps the rate"));
+    let missed = with_rate("900m");
+    assert!(missed.contains(" more do not reach the rate") && missed.contains("misses rate"));
+    assert!(!missed.contains("every path keeps the rate"));
+}

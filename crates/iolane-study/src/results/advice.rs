@@ -258,7 +258,7 @@ impl Answer {
     }
 
     /// Which arms do not reach their rate: `every path keeps the rate`; `None` without a rate.
-    fn rate_in_words(&self) -> Option<String> {
+    pub fn rate_in_words(&self) -> Option<String> {
         Some(match &self.misses_rate.as_ref()?[..] {
             [] => "every path keeps the rate".into(),
             [one] => format!("{one} does not reach the rate"),
