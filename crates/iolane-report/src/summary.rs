@@ -39,9 +39,7 @@ pub fn summary(loaded: &Loaded) -> String {
 /// The best arm of each load and depth, and the runner-up.
 fn best_arms(loaded: &Loaded) -> String {
     let reports = arm_reports(&loaded.results(), &loaded.rows);
-    let groups: Vec<&[ArmReport]> = reports
-        .chunk_by(|a, b| a.arm.load_key() == b.arm.load_key() && a.arm.workload.depth == b.arm.workload.depth)
-        .collect();
+    let groups: Vec<&[ArmReport]> = reports.chunk_by(|a, b| a.arm.competes_with(&b.arm)).collect();
     let headings = ["load", "depth", "best path", "IOPS", "95 % interval", "p99, all repeats", "cores", "runner-up"];
     let mut text = format!("| {} |\n|{}\n", headings.join(" | "), " --- |".repeat(headings.len()));
     for arms in groups.iter().take(ROWS_MAX) {

@@ -85,6 +85,11 @@ impl Arm {
         (workload.access.name(), workload.block_sizes.max(), *threads, *drives, *cores, rate, others)
     }
 
+    /// Whether they do the same work, each by its own path: the same load at the same depth.
+    pub fn competes_with(&self, other: &Self) -> bool {
+        self.load_key() == other.load_key() && self.workload.depth == other.workload.depth
+    }
+
     /// The metric that ranks it among arms of the same load: at a rate all have the same IOPS, and the tail decides.
     pub fn ranked_by(&self) -> Metric {
         if self.workload.rate.is_some() { Metric::P99Ns } else { Metric::Iops }

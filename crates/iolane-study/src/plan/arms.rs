@@ -41,13 +41,13 @@ impl Group {
         let lengths = [
             self.paths.len(),
             self.access.at(scale).len(),
-            length(self.read_percents.as_ref(), scale),
+            length(&self.read_percents, scale),
             self.block_sizes.at(scale).len(),
-            length(self.offsets.as_ref(), scale),
+            length(&self.offsets, scale),
             self.depths.at(scale).len(),
-            length(self.rates.as_ref(), scale),
-            length(self.batches.as_ref(), scale),
-            length(self.fsyncs.as_ref(), scale),
+            length(&self.rates, scale),
+            length(&self.batches, scale),
+            length(&self.fsyncs, scale),
             self.threads.at(scale).len(),
             self.drives.at(scale).len(),
             self.cores.at(scale).len(),
@@ -101,8 +101,8 @@ fn at<T>(values: &Option<PerScale<Vec<T>>>, scale: Scale) -> Option<&Vec<T>> {
     values.as_ref().map(|values| values.at(scale))
 }
 
-fn length<T>(values: Option<&PerScale<Vec<T>>>, scale: Scale) -> usize {
-    values.map_or(1, |values| values.at(scale).len())
+fn length<T>(values: &Option<PerScale<Vec<T>>>, scale: Scale) -> usize {
+    at(values, scale).map_or(1, Vec::len)
 }
 
 /// Replaces each load by one for each value of a factor; a factor without values leaves them as they are.

@@ -124,7 +124,7 @@ pub fn answers(results: &Results) -> Vec<Answer> {
 fn answers_for(arms: &[&ArmResults]) -> Vec<Answer> {
     let (missing, keeping): (Vec<&ArmResults>, Vec<&ArmResults>) =
         arms.iter().partition(|arm| arm.keeps_rate() == Some(false));
-    let has_rate = arms.iter().any(|arm| arm.keeps_rate().is_some());
+    let has_rate = arms.iter().any(|arm| arm.arm.workload.rate.is_some());
     let cheapest = |arms: &[&ArmResults]| answer(Goal::Energy, arms).or_else(|| answer(Goal::Processor, arms));
     let answers = match (has_rate, keeping.is_empty()) {
         (false, _) => [answer(Goal::Latency, arms), answer(Goal::Throughput, arms), cheapest(arms)],

@@ -71,7 +71,7 @@ pub fn arm_reports(results: &Results, rows: &[Row]) -> Vec<ArmReport> {
     let mut arms: Vec<&ArmResults> = results.arms.iter().collect();
     arms.sort_by_cached_key(|arm| (arm.arm.load_key(), arm.arm.workload.depth));
     let mut reports = Vec::new();
-    for same_load in arms.chunk_by(|a, b| does_the_same(&a.arm, &b.arm)) {
+    for same_load in arms.chunk_by(|a, b| a.arm.competes_with(&b.arm)) {
         let mut ranked: Vec<Ranked<'_>> = same_load.iter().map(|arm| Ranked::new(arm)).collect();
         ranked.sort_by(Ranked::best_first);
         // Peers are compared with iolane's best arm too.
@@ -112,10 +112,6 @@ impl<'a> Ranked<'a> {
         let merit = |ranked: &Self| ranked.merit.as_deref().map_or(f64::NEG_INFINITY, median);
         misses(self).cmp(&misses(other)).then(merit(other).total_cmp(&merit(self)))
     }
-}
-
-fn does_the_same(a: &Arm, b: &Arm) -> bool {
-    a.load_key() == b.load_key() && a.workload.depth == b.workload.depth
 }
 
 impl ArmReport {

@@ -70,9 +70,7 @@ fn deciding_check(claim: &Decision) -> Option<String> {
 fn arms(arms: &[ArmReport]) -> String {
     let mut text = String::new();
     let are_of_one_load = arms.iter().all(|arm| arm.arm.load_key() == arms[0].arm.load_key());
-    for arms in
-        arms.chunk_by(|a, b| a.arm.load_key() == b.arm.load_key() && a.arm.workload.depth == b.arm.workload.depth)
-    {
+    for arms in arms.chunk_by(|a, b| a.arm.competes_with(&b.arm)) {
         if !are_of_one_load {
             text.push_str(&format!("{}\n", arms[0].arm.load_in_words()));
         }
