@@ -212,8 +212,8 @@ fn read_with_flag(target: &Target) -> Result<()> {
     Ok(())
 }
 
-/// Attempts before the counts are taken to differ: the kernel's includes the system calls of the thread that watches for
-/// hangs, which starts and ends during the check.
+/// Attempts before the counts are taken to differ: the kernel enters a call that it restarts (signal(7)) once more, and the
+/// queue does not see that.
 const TRIES: usize = 8;
 
 /// An idle time that no submission thread reaches during a check, however long it waits for a processor: a guest's

@@ -12,12 +12,11 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 
 use crate::report::Skip;
 
-/// The counter of the thread that opened it and of threads made from then on.
+/// The counter of the thread that opened it. Threads that it makes are not counted: Linux before 5.13 may count a thread
+/// that is ending twice while the sum is read (kernel/events/core.c, `perf_event_exit_event` adds the thread's count to the
+/// parent's before it removes the thread from the list).
 pub(crate) struct SyscallCounter {
     counter: Counter,
-    /// The count at the last start. The kernel does not reset what ended threads have counted (kernel/events/core.c,
-    /// `_perf_event_reset`), so `stop` returns a difference.
-    started_at: u64,
 }
 
 /// The calls that a running counter sees of `stop`: the ioctl(2) that stops it.
@@ -31,13 +30,8 @@ impl SyscallCounter {
     pub(crate) fn open() -> Result<Self, Skip> {
         let mut builder = Builder::new(Tracepoint::with_id(tracepoint_id()?));
         // System calls are traced in kernel mode: a counter that excludes the kernel reads 0.
-        builder.exclude_kernel(false).exclude_hv(false).inherit(true);
-        // Child processes are left out where the kernel can tell them from threads (Linux 5.13).
-        let counter = match builder.clone().inherit_thread(true).build() {
-            Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => builder.build(),
-            other => other,
-        };
-        let mut counter = Self { counter: counter.map_err(|error| refused(&error))?, started_at: 0 };
+        builder.exclude_kernel(false).exclude_hv(false);
+        let mut counter = Self { counter: builder.build().map_err(|error| refused(&error))? };
         counter.start().map_err(|error| used("start", &error))?;
         for _ in 0..CHECK_SYSCALLS {
             let _ = rustix::process::getppid();
@@ -53,14 +47,14 @@ impl SyscallCounter {
     /// Starts to count from 0.
     pub(crate) fn start(&mut self) -> io::Result<()> {
         self.counter.disable()?;
-        self.started_at = self.counter.read()?;
+        self.counter.reset()?;
         self.counter.enable()
     }
 
     /// Stops, and returns the number of system calls since `start`, without its own.
     pub(crate) fn stop(&mut self) -> io::Result<u64> {
         self.counter.disable()?;
-        Ok(self.counter.read()?.saturating_sub(self.started_at + STOP_SYSCALLS))
+        Ok(self.counter.read()?.saturating_sub(STOP_SYSCALLS))
     }
 }
 
