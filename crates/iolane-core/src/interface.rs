@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
 use crate::buffer::Pool;
 use crate::capability::Capabilities;
@@ -167,6 +168,19 @@ pub trait Queue {
     /// # Errors
     /// A failure of the queue itself; the failure of a request is in its completion.
     fn reap(&mut self, min: usize, completions: &mut Vec<Completion>) -> Result<usize>;
+
+    /// As [`reap`](Self::reap), but waits for `timeout` at most: it then returns with fewer completions than `min`, or none. It
+    /// may return earlier, for example after a signal.
+    ///
+    /// The thread sleeps in the kernel meanwhile. A path that polls has nothing to sleep on: it looks once and returns, which
+    /// is what the default does.
+    ///
+    /// # Errors
+    /// As [`reap`](Self::reap).
+    fn reap_within(&mut self, min: usize, timeout: Duration, completions: &mut Vec<Completion>) -> Result<usize> {
+        let _ = (min, timeout);
+        self.reap(0, completions)
+    }
 
     /// Submits and reaps in one dynamic dispatch: one iteration of a loop that keeps a queue busy.
     ///

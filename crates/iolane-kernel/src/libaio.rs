@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use rustix::io::Errno;
 
@@ -247,13 +248,21 @@ impl LibaioQueue {
         }
     }
 
-    /// Appends at least `min` completions from the kernel, waiting for them if `min` is more than 0.
-    fn reap_by_call(&mut self, min: usize, completions: &mut Vec<Completion>) -> Result<usize> {
+    /// Appends at least `min` completions from the kernel. With a timeout it waits once, and may append fewer.
+    fn reap_by_call(
+        &mut self,
+        min: usize,
+        timeout: Option<Duration>,
+        completions: &mut Vec<Completion>,
+    ) -> Result<usize> {
+        let wait_max = timeout.map(|timeout| libc::timespec {
+            tv_sec: libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX),
+            tv_nsec: timeout.subsec_nanos().into(),
+        });
         let mut count = 0;
         loop {
             let wanted = min.saturating_sub(count).min(self.events.len());
-            let no_wait = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-            let timeout = if min == 0 { &raw const no_wait } else { std::ptr::null() };
+            let wait_max = wait_max.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
             self.syscalls += 1;
             // SAFETY: the kernel writes at most `events.len()` events to `events` during the call, and reads the timeout.
             let got = unsafe {
@@ -263,13 +272,15 @@ impl LibaioQueue {
                     wanted as libc::c_long,
                     self.events.len() as libc::c_long,
                     self.events.as_mut_ptr(),
-                    timeout,
+                    wait_max,
                 )
             };
             if got < 0 {
                 let error = std::io::Error::last_os_error();
-                if error.raw_os_error() == Some(libc::EINTR) {
-                    continue;
+                match error.raw_os_error() {
+                    Some(libc::EINTR) if timeout.is_some() => return Ok(count),
+                    Some(libc::EINTR) => continue,
+                    _ => {}
                 }
                 return Err(Error::system("libaio: io_getevents", error));
             }
@@ -278,10 +289,34 @@ impl LibaioQueue {
                 complete(&mut self.slots, *event, completions);
             }
             count += got as usize;
-            if count >= min {
+            if count >= min || timeout.is_some() {
                 return Ok(count);
             }
         }
+    }
+
+    /// Hands over what is pending, and appends the completions that are there.
+    fn flush_and_look(&mut self, completions: &mut Vec<Completion>) -> Result<usize> {
+        if !self.pending.is_empty() {
+            self.flush()?;
+        }
+        let count = self.refused.len();
+        completions.append(&mut self.refused);
+        if let Some(event_fd) = &self.event_fd {
+            // Reset before the ring is read, so that a later completion makes it readable again.
+            let mut counter = [0; 8];
+            self.syscalls += 1;
+            let _ = rustix::io::read(event_fd, &mut counter);
+        }
+        match self.reap_mapped(completions) {
+            Some(mapped) => Ok(count + mapped),
+            None => Ok(count + self.reap_by_call(0, Some(Duration::ZERO), completions)?),
+        }
+    }
+
+    /// Requests that the kernel has.
+    fn in_kernel(&self) -> usize {
+        self.slots.in_flight() - self.pending.len()
     }
 }
 
@@ -345,30 +380,24 @@ impl Queue for LibaioQueue {
         let min = min.min(self.in_flight());
         let mut count = 0;
         loop {
-            if !self.pending.is_empty() {
-                self.flush()?;
-            }
-            count += self.refused.len();
-            completions.append(&mut self.refused);
-            if let Some(event_fd) = &self.event_fd {
-                // Reset before the ring is read, so that a later completion makes it readable again.
-                let mut counter = [0; 8];
-                self.syscalls += 1;
-                let _ = rustix::io::read(event_fd, &mut counter);
-            }
-            match self.reap_mapped(completions) {
-                Some(mapped) => count += mapped,
-                None => count += self.reap_by_call(0, completions)?,
-            }
+            count += self.flush_and_look(completions)?;
             if count >= min {
                 return Ok(count);
             }
-            let in_kernel = self.slots.in_flight() - self.pending.len();
-            count += self.reap_by_call((min - count).min(in_kernel), completions)?;
+            count += self.reap_by_call((min - count).min(self.in_kernel()), None, completions)?;
             if count >= min {
                 return Ok(count);
             }
         }
+    }
+
+    fn reap_within(&mut self, min: usize, timeout: Duration, completions: &mut Vec<Completion>) -> Result<usize> {
+        let min = min.min(self.in_flight());
+        let count = self.flush_and_look(completions)?;
+        if count >= min {
+            return Ok(count);
+        }
+        Ok(count + self.reap_by_call((min - count).min(self.in_kernel()), Some(timeout), completions)?)
     }
 
     fn depth(&self) -> usize {

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::os::fd::AsRawFd;
+use std::time::Duration;
 
 use rustix::io::Errno;
 
@@ -139,17 +140,23 @@ impl PosixAioQueue {
         completions.len() - before
     }
 
-    /// Waits until one of the started requests is done.
-    fn wait(&mut self) -> Result<()> {
+    /// Waits until one of the started requests is done, or a timeout is over.
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<()> {
         let slots = std::mem::take(&mut self.started);
         let list: Vec<*const libc::aiocb> = slots.iter().map(|slot| self.block(*slot).cast_const()).collect();
         self.started = slots;
-        // SAFETY: the list holds pointers to control blocks of started requests, and is read during the call.
-        if unsafe { libc::aio_suspend(list.as_ptr(), list.len() as i32, std::ptr::null()) } == 0 {
+        let timeout = timeout.map(|timeout| libc::timespec {
+            tv_sec: libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX),
+            tv_nsec: timeout.subsec_nanos().into(),
+        });
+        let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        // SAFETY: the list holds pointers to control blocks of started requests; it and the timeout are read during the call.
+        if unsafe { libc::aio_suspend(list.as_ptr(), list.len() as i32, timeout) } == 0 {
             return Ok(());
         }
         let error = std::io::Error::last_os_error();
         match error.raw_os_error() {
+            // EAGAIN: the timeout is over.
             Some(libc::EINTR | libc::EAGAIN) => Ok(()),
             _ => Err(Error::system("posix_aio: aio_suspend", error)),
         }
@@ -231,8 +238,18 @@ impl Queue for PosixAioQueue {
             if count >= min {
                 return Ok(count);
             }
-            self.wait()?;
+            self.wait(None)?;
         }
+    }
+
+    fn reap_within(&mut self, min: usize, timeout: Duration, completions: &mut Vec<Completion>) -> Result<usize> {
+        let min = min.min(self.in_flight());
+        let count = self.reap(0, completions)?;
+        if count >= min {
+            return Ok(count);
+        }
+        self.wait(Some(timeout))?;
+        Ok(count + self.take_done(completions))
     }
 
     fn depth(&self) -> usize {
@@ -261,7 +278,7 @@ impl Drop for PosixAioQueue {
         }
         let mut ended = Vec::new();
         while !self.started.is_empty() {
-            if self.take_done(&mut ended) == 0 && self.wait().is_err() {
+            if self.take_done(&mut ended) == 0 && self.wait(None).is_err() {
                 // The wait failed: the memory is leaked rather than shared with glibc's threads.
                 std::mem::forget(std::mem::replace(&mut self.slots, Slots::new(0)));
                 std::mem::forget(std::mem::take(&mut self.blocks));

@@ -11,8 +11,9 @@ pub(crate) trait Clock: Clone + Send {
     /// Now, in nanoseconds since a fixed point.
     fn now_ns(&self) -> u64;
 
-    /// Passes time until about `until_ns` when there is nothing to do; may return early.
-    fn idle_until(&self, until_ns: u64);
+    /// Passes time when there is nothing to do: sleeps until about `wake_ns`, and spins briefly after that. Returns early, so
+    /// that a caller who waits for `until_ns` calls it again. Returns whether it slept, with a system call.
+    fn idle(&self, wake_ns: u64, until_ns: u64) -> bool;
 }
 
 /// The time stamp counter, read in user space and scaled to nanoseconds; the kernel's clock where there is none.
@@ -28,9 +29,6 @@ impl RealClock {
     }
 }
 
-/// A sleep shorter than this would wake up too late, so the thread spins instead.
-const SLEEP_MIN_NS: u64 = 200_000;
-
 impl Clock for RealClock {
     #[inline]
     fn now_ns(&self) -> u64 {
@@ -40,13 +38,14 @@ impl Clock for RealClock {
         }
     }
 
-    fn idle_until(&self, until_ns: u64) {
-        let wait_ns = until_ns.saturating_sub(self.now_ns());
-        if wait_ns > SLEEP_MIN_NS {
-            std::thread::sleep(Duration::from_nanos(wait_ns - SLEEP_MIN_NS / 2));
-        } else {
+    fn idle(&self, wake_ns: u64, _until_ns: u64) -> bool {
+        let wait_ns = wake_ns.saturating_sub(self.now_ns());
+        if wait_ns == 0 {
             std::hint::spin_loop();
+            return false;
         }
+        std::thread::sleep(Duration::from_nanos(wait_ns));
+        true
     }
 }
 
@@ -59,7 +58,8 @@ impl Clock for VirtualClock {
         self.0.load(Ordering::Relaxed)
     }
 
-    fn idle_until(&self, until_ns: u64) {
+    fn idle(&self, _wake_ns: u64, until_ns: u64) -> bool {
         self.0.fetch_max(until_ns, Ordering::Relaxed);
+        false
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use iolane::{Buffer, Completion, Error, IoError, Operations, Pool, Queue, Request, Result};
@@ -11,6 +12,7 @@ use iolane::{Buffer, Completion, Error, IoError, Operations, Pool, Queue, Reques
 use crate::clock::Clock;
 use crate::content::{ContentMap, Expected};
 use crate::latencies::{LatencyCounts, new_histogram};
+use crate::pace::{Pace, Schedule};
 use crate::progress::ThreadCounters;
 use crate::workload::{PlannedRequest, RequestGenerator, Workload};
 
@@ -35,10 +37,19 @@ pub struct Tally {
     pub late: u64,
     /// System calls of the queue; `None` where it cannot count them.
     pub syscalls: Option<u64>,
+    /// Times the thread slept because no request was due: a system call each, which is none of the queue's.
+    pub sleeps: u64,
     /// When the phase began and when its last request completed, in nanoseconds of the run's clock.
     pub window_ns: (u64, u64),
     /// From a request's start (with a rate: its scheduled start) to its completion, in nanoseconds.
     pub latency: Histogram<u64>,
+    /// Of a mix of reads and writes, the writes among these; empty otherwise.
+    pub writes: Histogram<u64>,
+    /// With a rate: from the time a request was handed to the queue to its completion, without the time it waited for its
+    /// turn.
+    pub service: Histogram<u64>,
+    /// With a rate: how late requests were started by a thread that waited for their time and had nothing else to do.
+    pub lateness: Histogram<u64>,
     /// Submission time per batch in nanoseconds; only in phases that measure it.
     pub submit: Histogram<u64>,
 }
@@ -56,8 +67,12 @@ impl Tally {
             syncs: 0,
             late: 0,
             syscalls: None,
+            sleeps: 0,
             window_ns: (0, 0),
             latency: new_histogram(),
+            writes: new_histogram(),
+            service: new_histogram(),
+            lateness: new_histogram(),
             submit: new_histogram(),
         }
     }
@@ -80,7 +95,12 @@ impl Tally {
         // From the first start to the last end, since threads that share CPUs may not have run at the same time.
         self.window_ns = (self.window_ns.0.min(other.window_ns.0), self.window_ns.1.max(other.window_ns.1));
         self.first_error = self.first_error.take().or_else(|| other.first_error.clone());
+        self.sleeps += other.sleeps;
+        // All histograms have the same bounds, so adding cannot fail.
         let _ = self.latency.add(&other.latency);
+        let _ = self.writes.add(&other.writes);
+        let _ = self.service.add(&other.service);
+        let _ = self.lateness.add(&other.lateness);
         let _ = self.submit.add(&other.submit);
     }
 }
@@ -118,8 +138,8 @@ pub(crate) struct Engine<C> {
     generator: RequestGenerator,
     /// Completions to wait for, at least.
     batch: usize,
-    /// With a rate: nanoseconds from one scheduled start to the next.
-    interval_ns: Option<f64>,
+    /// With a rate: when requests are due.
+    open_loop: Option<OpenLoop>,
     fsync_every: Option<u32>,
     /// With a think time: nanoseconds to wait after each request.
     think_ns: Option<u64>,
@@ -137,6 +157,8 @@ pub(crate) struct Engine<C> {
     requests: Vec<Request>,
     completions: Vec<Completion>,
     latencies: LatencyCounts,
+    /// The writes of a mix, which are then not in `latencies`.
+    writes: Option<LatencyCounts>,
     /// Progress that the sampler reads.
     counters: Arc<ThreadCounters>,
     writes_unsynced: u32,
@@ -146,14 +168,25 @@ pub(crate) struct Engine<C> {
     held_back: Option<PlannedRequest>,
 }
 
+/// An open loop: its pace, and what tells the time of the device from that of this program.
+struct OpenLoop {
+    pace: Pace,
+    service: LatencyCounts,
+    lateness: LatencyCounts,
+    /// Whether the thread waits for the next request to become due, and can start it at once.
+    waits: bool,
+}
+
 #[derive(Clone, Copy)]
 struct InFlight {
     start_ns: u64,
+    /// With a rate: when it was handed to the queue.
+    handed_ns: u64,
     request: PlannedRequest,
 }
 
 impl<C: Clock> Engine<C> {
-    /// An engine on a queue. `pool` has a buffer for each request in flight; `threads` engines share the workload's rate.
+    /// An engine on a queue. `pool` has a buffer for each request in flight; `pace` is that of this thread, with a rate.
     pub(crate) fn new(
         queue: Box<dyn Queue>,
         clock: C,
@@ -161,8 +194,9 @@ impl<C: Clock> Engine<C> {
         generator: RequestGenerator,
         content_map: Option<Arc<ContentMap>>,
         pool: &Pool,
-        threads: usize,
+        pace: Option<Pace>,
     ) -> Result<Self> {
+        assert_eq!(pace.is_some(), workload.rate.is_some(), "a rate has a pace");
         let depth = queue.depth();
         assert!(depth > 0, "a queue holds at least one request");
         // In reverse order, so that tag 0 is used first and a shallow load stays in few cache lines.
@@ -175,7 +209,7 @@ impl<C: Clock> Engine<C> {
             clock,
             generator,
             batch: workload.batch.map_or(1, |batch| batch as usize),
-            interval_ns: workload.rate.map(|rate| threads as f64 * 1e9 / rate.per_s()),
+            open_loop: pace.map(OpenLoop::new),
             fsync_every: workload.fsync_every,
             think_ns: workload.think_us.map(|think_us| think_us.saturating_mul(1000)),
             bytes_left: u64::MAX,
@@ -187,10 +221,11 @@ impl<C: Clock> Engine<C> {
             content_map,
             free,
             depth,
-            in_flight: vec![InFlight { start_ns: 0, request: nothing }; depth].into(),
+            in_flight: vec![InFlight { start_ns: 0, handed_ns: 0, request: nothing }; depth].into(),
             requests: Vec::with_capacity(depth),
             completions: Vec::with_capacity(depth),
             latencies: LatencyCounts::new(),
+            writes: workload.access.is_mixed().then(LatencyCounts::new),
             counters: Arc::default(),
             writes_unsynced: 0,
             syncing: None,
@@ -201,7 +236,7 @@ impl<C: Clock> Engine<C> {
 
     /// Counts in these counters, so that a sampler can read them.
     pub(crate) fn with_counters(self, counters: Arc<ThreadCounters>) -> Self {
-        counters.share(&self.latencies);
+        counters.share(&self.latencies, self.writes.as_ref());
         Self { counters, ..self }
     }
 
@@ -218,7 +253,7 @@ impl<C: Clock> Engine<C> {
         self.bytes_left = extent.bytes_max;
         // When the think time is over.
         let mut resume_ns = begin_ns;
-        let mut schedule = self.interval_ns.map(|interval_ns| Schedule { begin_ns, interval_ns, started: 0 });
+        let mut schedule = self.open_loop.as_mut().map(|open_loop| open_loop.pace.begin(begin_ns));
         let is_time = |now_ns: u64| now_ns < end_ns && !stop.load(Ordering::Relaxed);
         let mut goes_on = is_time(now_ns);
         let unconditional = self.unconditional;
@@ -234,9 +269,13 @@ impl<C: Clock> Engine<C> {
             if !busy && !goes_on {
                 break;
             }
-            let begin_next_ns = schedule.as_ref().map_or(resume_ns, Schedule::next_ns);
             if !busy && (schedule.is_some() || now_ns < resume_ns) {
-                self.clock.idle_until(begin_next_ns.min(end_ns).min(now_ns + IDLE_NS_MAX));
+                let (next_ns, wake_ns) = schedule
+                    .as_ref()
+                    .map_or((resume_ns, resume_ns), |schedule| (schedule.next_ns(), schedule.wake_ns()));
+                let latest_ns = end_ns.min(now_ns + IDLE_NS_MAX);
+                tally.sleeps += u64::from(self.clock.idle(wake_ns.min(latest_ns), next_ns.min(latest_ns)));
+                self.set_waits(true);
                 now_ns = self.clock.now_ns();
                 goes_on = is_time(now_ns);
                 continue;
@@ -244,10 +283,17 @@ impl<C: Clock> Engine<C> {
             if phase == Phase::TimeSubmission && !self.requests.is_empty() {
                 self.submit_timed(tally)?;
             }
-            // With a rate, waiting would delay requests that become due meanwhile.
-            let min = if schedule.is_some() && goes_on { 0 } else { self.batch };
+            let open = schedule.as_ref().filter(|_| goes_on);
+            let wait_ns = open.map_or(0, |schedule| self.wait_ns(schedule, now_ns, end_ns));
+            // With a rate, waiting without an end would delay requests that become due meanwhile.
+            let min = if open.is_some() { 0 } else { self.batch };
+            let has_nothing_else_to_do = wait_ns > 0 || self.requests.is_empty();
             loop {
-                self.queue.turn(&mut self.requests, min, &mut self.completions)?;
+                match wait_ns {
+                    0 => self.queue.turn(&mut self.requests, min, &mut self.completions)?,
+                    _ => self.turn_within(wait_ns)?,
+                };
+                self.set_waits(has_nothing_else_to_do && self.completions.is_empty());
                 now_ns = self.clock.now_ns();
                 goes_on = is_time(now_ns);
                 self.note_completions(now_ns, goes_on && unconditional, tally)?;
@@ -262,12 +308,12 @@ impl<C: Clock> Engine<C> {
             }
         }
         assert!(self.requests.is_empty() && self.syncing.is_none(), "a phase ends with nothing in flight");
-        self.latencies.move_to(&mut tally.latency);
+        self.move_latencies_to(tally);
         tally.ios = tally.latency.len();
         tally.window_ns = (begin_ns, now_ns);
         // Requests due after the byte limit was reached are not late: they were not wanted.
         let schedule = schedule.filter(|_| self.bytes_left > 0);
-        tally.late = schedule.map_or(0, |schedule| schedule.due(end_ns.min(now_ns)).saturating_sub(schedule.started));
+        tally.late = schedule.map_or(0, |schedule| schedule.late(end_ns.min(now_ns)));
         tally.syscalls = self.queue.syscalls().zip(syscalls_before).map(|(after, before)| after - before);
         Ok(())
     }
@@ -295,8 +341,61 @@ impl<C: Clock> Engine<C> {
     /// Prepares the requests that are due, as far as tags are free. Each starts at the time it was due, even if that is
     /// past.
     fn refill_due(&mut self, now_ns: u64, schedule: &mut Schedule) {
-        while !self.free.is_empty() && schedule.next_ns() <= now_ns && self.prepare(schedule.next_ns()) {
-            schedule.started += 1;
+        loop {
+            let due_ns = schedule.next_ns();
+            if self.free.is_empty() || due_ns > now_ns {
+                return;
+            }
+            let tag = self.free.last().map_or(0, |(tag, _)| *tag);
+            if !self.prepare(due_ns) {
+                return;
+            }
+            self.in_flight[tag as usize].handed_ns = now_ns;
+            if let Some(open_loop) = &mut self.open_loop {
+                open_loop.pace.advance(schedule);
+                if open_loop.waits {
+                    open_loop.lateness.record(now_ns - due_ns);
+                }
+            }
+        }
+    }
+
+    /// With a rate: notes whether the thread waits for the next request to become due.
+    fn set_waits(&mut self, waits: bool) {
+        if let Some(open_loop) = &mut self.open_loop {
+            open_loop.waits = waits && !self.free.is_empty();
+        }
+    }
+
+    /// How long to wait for a completion until another request can start: until shortly before it is due, or while all tags
+    /// are in flight until the phase ends. 0 to look without waiting.
+    fn wait_ns(&self, schedule: &Schedule, now_ns: u64, end_ns: u64) -> u64 {
+        let until_ns = if self.free.is_empty() { end_ns } else { schedule.wake_ns().min(end_ns) };
+        until_ns.saturating_sub(now_ns).min(IDLE_NS_MAX)
+    }
+
+    /// Submits, and waits for a completion for `wait_ns` at most.
+    fn turn_within(&mut self, wait_ns: u64) -> Result<usize> {
+        self.submit();
+        self.queue.reap_within(1, Duration::from_nanos(wait_ns), &mut self.completions)
+    }
+
+    fn submit(&mut self) {
+        let mut waiting = VecDeque::from(std::mem::take(&mut self.requests));
+        self.queue.submit(&mut waiting);
+        self.requests = waiting.into();
+    }
+
+    /// Moves the latencies of a phase to its tally.
+    fn move_latencies_to(&mut self, tally: &mut Tally) {
+        self.latencies.move_to(&mut tally.latency);
+        if let Some(writes) = &self.writes {
+            writes.move_to(&mut tally.writes);
+            let _ = tally.latency.add(&tally.writes);
+        }
+        if let Some(OpenLoop { service, lateness, .. }) = &self.open_loop {
+            service.move_to(&mut tally.service);
+            lateness.move_to(&mut tally.lateness);
         }
     }
 
@@ -327,18 +426,16 @@ impl<C: Clock> Engine<C> {
         }
         self.bytes_left = bytes_left;
         self.writes_unsynced += u32::from(!planned.is_read);
-        self.in_flight[tag as usize] = InFlight { start_ns, request: planned };
+        self.in_flight[tag as usize] = InFlight { start_ns, handed_ns: start_ns, request: planned };
         add(&mut self.requests, tag, buffer, planned);
         true
     }
 
     fn submit_timed(&mut self, tally: &mut Tally) -> Result<()> {
         let before_ns = self.clock.now_ns();
-        let mut waiting = VecDeque::from(std::mem::take(&mut self.requests));
-        self.queue.submit(&mut waiting);
+        self.submit();
         self.queue.flush()?;
         tally.submit.saturating_record(self.clock.now_ns() - before_ns);
-        self.requests = waiting.into();
         Ok(())
     }
 
@@ -356,7 +453,13 @@ impl<C: Clock> Engine<C> {
             let begun = &mut self.in_flight[tag as usize];
             match result {
                 Ok(bytes) => {
-                    self.latencies.record(now_ns - begun.start_ns);
+                    match &self.writes {
+                        Some(writes) if !begun.request.is_read => writes.record(now_ns - begun.start_ns),
+                        _ => self.latencies.record(now_ns - begun.start_ns),
+                    }
+                    if let Some(open_loop) = &self.open_loop {
+                        open_loop.service.record(now_ns - begun.handed_ns);
+                    }
                     tally.bytes += u64::from(bytes);
                     tally.short += u64::from(bytes < begun.request.block_bytes);
                 }
@@ -370,7 +473,7 @@ impl<C: Clock> Engine<C> {
             }
             if again {
                 let planned = self.generator.next_request();
-                *begun = InFlight { start_ns: now_ns, request: planned };
+                *begun = InFlight { start_ns: now_ns, handed_ns: now_ns, request: planned };
                 add(&mut self.requests, tag, sized(buffer, planned), planned);
             } else {
                 self.free.push((tag, buffer));
@@ -458,21 +561,8 @@ fn release(
     checked.map(|()| known).map_err(|mismatch| Error::failed("verify", mismatch.to_string()))
 }
 
-/// When requests are due, with a rate: evenly spaced, regardless of completions.
-struct Schedule {
-    begin_ns: u64,
-    interval_ns: f64,
-    started: u64,
-}
-
-impl Schedule {
-    fn next_ns(&self) -> u64 {
-        // Saturates for a rate close to 0, where the next request is never due.
-        self.begin_ns.saturating_add((self.started as f64 * self.interval_ns) as u64)
-    }
-
-    /// Number of requests due before a time.
-    fn due(&self, before_ns: u64) -> u64 {
-        ((before_ns - self.begin_ns) as f64 / self.interval_ns).ceil() as u64
+impl OpenLoop {
+    fn new(pace: Pace) -> Self {
+        Self { pace, service: LatencyCounts::new(), lateness: LatencyCounts::new(), waits: false }
     }
 }

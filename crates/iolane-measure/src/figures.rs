@@ -29,6 +29,11 @@ pub enum RunFigure {
     Throttled,
     MemoryBytes,
     NumaNodes,
+    ServiceP50Ns,
+    ServiceP99Ns,
+    StartLateP99Ns,
+    FloorP50Ns,
+    FloorP99Ns,
     Joules,
     IdleJoules,
 }
@@ -72,7 +77,7 @@ const fn entry(
 }
 
 /// Every figure, in the order of [`RunFigure`].
-pub const FIGURES: [FigureInfo; 18] = {
+pub const FIGURES: [FigureInfo; 23] = {
     use OverRepeats::{First, Largest, Mean, Sum};
     use ValueType::{Count, Real, Text};
     [
@@ -98,6 +103,35 @@ pub const FIGURES: [FigureInfo; 18] = {
         entry(RunFigure::Throttled, "throttled", Count, Sum, "times a core was throttled for heat"),
         entry(RunFigure::MemoryBytes, "memory_bytes", Count, Largest, "peak resident set size"),
         entry(RunFigure::NumaNodes, "numa_nodes", Text, First, "NUMA nodes of the CPUs that the threads may use"),
+        entry(
+            RunFigure::ServiceP50Ns,
+            "service_p50_ns",
+            Real,
+            Mean,
+            "with a rate: median time from handing a request over to its completion, without waiting for its turn",
+        ),
+        entry(RunFigure::ServiceP99Ns, "service_p99_ns", Real, Mean, "with a rate: 99th percentile of the same time"),
+        entry(
+            RunFigure::StartLateP99Ns,
+            "start_late_p99_ns",
+            Real,
+            Mean,
+            "with a rate: 99th percentile of how late an idle thread started a request",
+        ),
+        entry(
+            RunFigure::FloorP50Ns,
+            "floor_p50_ns",
+            Real,
+            Mean,
+            "with a rate: median latency of the same schedule on null, just before the run",
+        ),
+        entry(
+            RunFigure::FloorP99Ns,
+            "floor_p99_ns",
+            Real,
+            Mean,
+            "with a rate: 99th percentile of latency of the same schedule on null",
+        ),
         entry(RunFigure::Joules, "joules", Real, Sum, "energy of all that the meter covers"),
         entry(RunFigure::IdleJoules, "idle_joules", Real, Sum, "energy of the idle machine over the same time"),
     ]

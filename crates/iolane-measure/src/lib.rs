@@ -10,6 +10,7 @@ pub mod figures;
 pub mod host;
 pub mod latencies;
 pub mod meters;
+mod pace;
 pub mod placement;
 pub mod process;
 pub mod progress;

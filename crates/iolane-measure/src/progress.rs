@@ -19,12 +19,17 @@ pub(crate) struct ThreadCounters {
     ios: AtomicU64,
     /// Latencies of the current phase. The thread allocates them, so that they lie in memory near it.
     latencies: OnceLock<LatencyCounts>,
+    /// Those of the writes of a mix.
+    writes: OnceLock<LatencyCounts>,
 }
 
 impl ThreadCounters {
     /// Makes the latencies readable by the sampler.
-    pub(crate) fn share(&self, latencies: &LatencyCounts) {
+    pub(crate) fn share(&self, latencies: &LatencyCounts, writes: Option<&LatencyCounts>) {
         let _ = self.latencies.set(latencies.clone());
+        if let Some(writes) = writes {
+            let _ = self.writes.set(writes.clone());
+        }
     }
 
     /// Counts a batch of completions.
@@ -143,7 +148,8 @@ impl<'a> Sampler<'a> {
         self.last = (at, ios);
         self.samples += 1;
         let is_due = self.progress.wants_p99.load(Ordering::Relaxed) && self.samples % SAMPLES_PER_P99 == 1;
-        let latencies = || self.counters.iter().filter_map(|thread| thread.latencies.get());
+        let latencies =
+            || self.counters.iter().flat_map(|thread| [&thread.latencies, &thread.writes]).filter_map(OnceLock::get);
         let p99_ns = if is_due { LatencyCounts::quantile_ns(latencies(), 0.99) } else { self.progress.p99_ns() };
         self.progress.set(Some(rate), p99_ns);
     }
@@ -210,7 +216,7 @@ mod tests {
         let (counters, progress, begun) =
             ([Arc::new(ThreadCounters::default()), Arc::default()], RunProgress::default(), Instant::now());
         let latencies = LatencyCounts::new();
-        counters[0].share(&latencies);
+        counters[0].share(&latencies, None);
         (1..=1000).for_each(|us| latencies.record(us * 1000));
         let mut sampler = Sampler::new(&counters, &progress, begun);
         sampler.sample(begun + TENTH);

@@ -412,18 +412,24 @@ impl NvmeQueue {
 
     /// Waits between two polls, and sleeps if the controller will raise an interrupt.
     fn wait(&mut self, polls: u32) {
-        let is_asleep = self.has_interrupt && polls >= POLLS_BEFORE_SLEEP;
-        if let (true, Some(interrupt)) = (is_asleep, self.controller.interrupt(&self.queue)) {
-            let patience = self.controller.options().timeout / u32::from(AGE_MAX - 1);
-            let patience = Timespec::try_from(patience).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
-            self.syscalls += 2;
-            // A signal also ends the sleep, which does no harm.
-            let _ = poll(&mut [PollFd::new(&interrupt, PollFlags::IN)], Some(&patience));
-            clear(interrupt);
-            self.check_clock();
-        } else {
+        if polls < POLLS_BEFORE_SLEEP || !self.sleep(Duration::MAX) {
             self.controller.transport().relax(polls);
         }
+    }
+
+    /// Sleeps until the controller raises an interrupt, for a part of the command timeout or `timeout` at most. `false` if it
+    /// raises none.
+    fn sleep(&mut self, timeout: Duration) -> bool {
+        let interrupt = self.has_interrupt.then(|| self.controller.interrupt(&self.queue)).flatten();
+        let Some(interrupt) = interrupt else { return false };
+        let patience = self.controller.options().timeout / u32::from(AGE_MAX - 1);
+        let patience = Timespec::try_from(patience.min(timeout)).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
+        self.syscalls += 2;
+        // A signal also ends the sleep, which does no harm.
+        let _ = poll(&mut [PollFd::new(&interrupt, PollFlags::IN)], Some(&patience));
+        clear(interrupt);
+        self.check_clock();
+        true
     }
 }
 
@@ -470,6 +476,15 @@ impl Queue for NvmeQueue {
             self.wait(polls);
         }
         Ok(count)
+    }
+
+    fn reap_within(&mut self, min: usize, timeout: Duration, completions: &mut Vec<Completion>) -> Result<usize> {
+        let min = min.min(self.in_flight());
+        let count = self.reap(0, completions)?;
+        match count < min && self.sleep(timeout) {
+            true => Ok(count + self.reap(0, completions)?),
+            false => Ok(count),
+        }
     }
 
     fn turn(&mut self, requests: &mut Vec<Request>, min: usize, completions: &mut Vec<Completion>) -> Result<usize> {

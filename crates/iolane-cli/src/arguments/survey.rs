@@ -3,7 +3,7 @@
 
 use clap::Args;
 use iolane::IoPath;
-use iolane_measure::workload::{Access, BlockSizes, OffsetPattern, Rate, Workload};
+use iolane_measure::workload::{Access, Arrivals, BlockSizes, OffsetPattern, Rate, Workload};
 use iolane_study::plan::Survey;
 
 use super::values::{PathList, parse_paths};
@@ -33,6 +33,9 @@ pub(crate) struct SurveyArguments {
     /// from each request's scheduled start
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     rate: Vec<Rate>,
+    /// Spacing of the requests of --rate: even, or poisson (at random, as from many users) [default: even]
+    #[arg(long, value_name = "SPACING")]
+    arrivals: Option<Arrivals>,
     /// Wait for this many completions before the next submission [default: 1]
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     batch: Vec<u32>,
@@ -51,7 +54,7 @@ impl SurveyArguments {
     /// Whether an option was given. A study with a name has its own.
     pub(crate) fn is_given(&self) -> bool {
         // Names every field, so that the compiler demands a decision for each new one.
-        let Self { path, rw, read_percent, bs, offsets, depth, rate, batch, fsync, threads, verify } = self;
+        let Self { path, rw, read_percent, bs, offsets, depth, rate, arrivals, batch, fsync, threads, verify } = self;
         let lists = [
             path.len(),
             rw.len(),
@@ -64,7 +67,7 @@ impl SurveyArguments {
             fsync.len(),
             threads.len(),
         ];
-        lists.iter().any(|length| *length > 0) || *verify
+        lists.iter().any(|length| *length > 0) || *verify || arrivals.is_some()
     }
 
     /// The paths that were given; none stands for every path.
@@ -78,7 +81,8 @@ impl SurveyArguments {
     }
 
     pub(crate) fn survey(&self, size: Option<u64>, seed: u64) -> Survey {
-        let base = Workload { verify: self.verify, size, seed, ..Workload::default() };
+        let arrivals = self.arrivals.unwrap_or_default();
+        let base = Workload { verify: self.verify, arrivals, size, seed, ..Workload::default() };
         Survey {
             paths: self.paths(),
             access: or(&self.rw, base.access),

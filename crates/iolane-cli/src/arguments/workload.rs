@@ -2,7 +2,7 @@
 
 use clap::Args;
 use iolane::units::Bytes;
-use iolane_measure::workload::{Access, BlockSizes, OffsetPattern, Rate, Workload};
+use iolane_measure::workload::{Access, Arrivals, BlockSizes, OffsetPattern, Rate, Workload};
 
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Workload")]
@@ -26,6 +26,9 @@ pub(crate) struct WorkloadArguments {
     /// scheduled start
     #[arg(long, value_name = "N")]
     rate: Option<Rate>,
+    /// Spacing of the requests of --rate: even, or poisson (at random, as from many users)
+    #[arg(long, default_value_t, value_name = "SPACING")]
+    arrivals: Arrivals,
     /// Call fsync after every N writes
     #[arg(long, value_name = "N")]
     fsync: Option<u32>,
@@ -48,6 +51,7 @@ impl WorkloadArguments {
             batch: self.batch,
             fsync_every: self.fsync,
             rate: self.rate,
+            arrivals: self.arrivals,
             think_us: None,
             verify: self.verify,
             size: size.map(|bytes| bytes.0),

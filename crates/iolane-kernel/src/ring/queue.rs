@@ -5,10 +5,12 @@ use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use ::io_uring::{IoUring, opcode, squeue, types};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
-use rustix::io_uring::IoringEnterFlags;
+use rustix::io_uring::{IoringEnterFlags, io_uring_getevents_arg, io_uring_ptr};
 
 use iolane_core::capability::check_depth;
 use iolane_core::{
@@ -144,17 +146,52 @@ impl<E: Encode> RingQueue<E> {
         if min > 0 || self.polls_completions || self.has_deferred_work() {
             flags |= IoringEnterFlags::GETEVENTS;
         }
-        match self.enter(self.unsubmitted, min as u32, flags) {
+        let entered = self.enter(self.unsubmitted, min as u32, flags);
+        self.entered(entered)
+    }
+
+    /// What a call that submits all entries in the ring has achieved.
+    #[inline(always)]
+    fn entered(&mut self, entered: Result<u32, Errno>) -> Result<()> {
+        match entered {
             Ok(taken) => {
                 debug_assert!(taken <= self.unsubmitted, "the kernel takes no more entries than it is given");
                 self.unsubmitted -= taken;
                 Ok(())
             }
-            Err(Errno::INTR) => Ok(()),
+            // TIME: a timeout is over.
+            Err(Errno::INTR | Errno::TIME) => Ok(()),
             // No memory for a request, or completions must be read first: completions of those in flight resolve both.
             Err(Errno::AGAIN | Errno::BUSY) if self.in_kernel() > 0 => Ok(()),
             Err(errno) => Err(enter_failed(errno)),
         }
+    }
+
+    /// Submits the entries in the ring, and waits until `min` completions are there or the timeout is over.
+    fn enter_within(&mut self, min: usize, timeout: Duration) -> Result<()> {
+        let timeout = Timespec::try_from(timeout).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 });
+        if !self.ring.params().is_feature_ext_arg() {
+            // Before Linux 5.11 the call takes no timeout; the ring's descriptor is readable when completions wait.
+            self.enter_for(0)?;
+            self.syscalls += 1;
+            // SAFETY: the descriptor is the ring's, open as long as `self` is borrowed.
+            let ring = unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) };
+            let _ = rustix::event::poll(&mut [PollFd::new(&ring, PollFlags::IN)], Some(&timeout));
+            return Ok(());
+        }
+        self.syscalls += 1;
+        let argument = io_uring_getevents_arg {
+            ts: io_uring_ptr::new((&raw const timeout).cast_mut().cast()),
+            ..io_uring_getevents_arg::default()
+        };
+        let flags = IoringEnterFlags::GETEVENTS | IoringEnterFlags::EXT_ARG | self.enter_flags;
+        let (number, unsubmitted) = (self.enter_number, self.unsubmitted);
+        // SAFETY: as for `enter`; the kernel reads the argument and the timeout during the call, and writes to neither.
+        let entered = unsafe {
+            let ring = BorrowedFd::borrow_raw(number);
+            rustix::io_uring::io_uring_enter_arg(ring, unsubmitted, min as u32, flags, Some(&argument))
+        };
+        self.entered(entered)
     }
 
     /// Whether the kernel holds completions back until we enter (IORING_SQ_TASKRUN, IORING_SQ_CQ_OVERFLOW).
@@ -348,6 +385,23 @@ impl<E: Encode> Queue for RingQueue<E> {
             }
             enters = true;
         }
+    }
+
+    fn reap_within(&mut self, min: usize, timeout: Duration, completions: &mut Vec<Completion>) -> Result<usize> {
+        if self.polls_submissions || self.polls_completions {
+            return self.reap(0, completions);
+        }
+        let min = min.min(self.in_flight());
+        let mut count = self.refused.len();
+        completions.append(&mut self.refused);
+        count += self.take_completions(completions);
+        if count < min {
+            self.enter_within(min - count, timeout)?;
+            count += self.take_completions(completions);
+        } else {
+            self.flush()?;
+        }
+        Ok(count)
     }
 
     fn turn(&mut self, requests: &mut Vec<Request>, min: usize, completions: &mut Vec<Completion>) -> Result<usize> {

@@ -8,6 +8,7 @@ use std::time::{Instant, SystemTime};
 
 use iolane::{Error, Result};
 
+use super::floor;
 use super::outcome::RunOutcome;
 use super::phase_barrier::PhaseBarrier;
 use super::plan::{CheckedPlan, RunPlan};
@@ -35,7 +36,15 @@ pub fn run_with_progress(checked: &CheckedPlan, stop: &AtomicBool, progress: &Ru
     match virtual_clock(checked.plan()) {
         // I/Os per real second of a simulated device would measure this program's speed.
         Some(clock) => Ok(RunOutcome { rates: Vec::new(), ..run_on(checked, &clock, stop, &RunProgress::default())? }),
-        None => run_on(checked, &RealClock::new(), stop, progress),
+        None => {
+            let (clock, plan) = (RealClock::new(), checked.plan());
+            let floor = plan.workload.rate.map(|_| floor::measure(plan, &clock, stop));
+            let mut outcome = run_on(checked, &clock, stop, progress)?;
+            if let Some(floor) = floor {
+                floor::note(&mut outcome.telemetry.figures, floor, &outcome.tally);
+            }
+            Ok(outcome)
+        }
     }
 }
 
@@ -138,12 +147,13 @@ fn run_id() -> u64 {
 mod tests {
     use std::time::Duration;
 
-    use iolane::{IoPath, Pages, Target};
+    use iolane::{IoPath, Pages, Target, TargetOptions};
 
     use super::*;
     use crate::engine::Tally;
+    use crate::figures::RunFigure;
     use crate::placement::Placement;
-    use crate::workload::{Rate, Workload};
+    use crate::workload::{Access, Arrivals, Rate, Workload};
 
     /// The tally of one thread on a simulated device where each request takes 100 us, in virtual time.
     fn simulated(workload: Workload, runtime: Duration) -> Tally {
@@ -153,7 +163,12 @@ mod tests {
     fn simulated_with(settings: &str, workload: Workload, runtime: Duration) -> Tally {
         let plan = RunPlan {
             path: IoPath::new("sim"),
-            targets: vec![Target::open(format!("sim:16m,latency=100us,jitter=0us,{settings}")).unwrap()],
+            targets: vec![
+                TargetOptions::default()
+                    .write(workload.access.writes())
+                    .open(format!("sim:16m,latency=100us,jitter=0us,{settings}"))
+                    .unwrap(),
+            ],
             workload,
             threads: 1,
             placement: Placement::default(),
@@ -234,6 +249,66 @@ mod tests {
         assert!(seen < 1.2 * done, "{seen} of {done}");
         let outcome = run(&plan("sim", "sim:16m,latency=100us").check().unwrap(), &AtomicBool::new(false)).unwrap();
         assert!(outcome.rates.is_empty());
+    }
+
+    #[test]
+    fn requests_that_arrive_at_random_wait_as_long_as_queueing_theory_says() {
+        // One server, constant service of 100 us, Poisson arrivals: the mean wait is s * u / (2 * (1 - u)) for a use u of the
+        // server (Pollaczek and Khinchine). At a use of a half and 0.8 that is 50 and 200 us.
+        for (per_s, wait_us) in [(5000.0, 50.0), (8000.0, 200.0)] {
+            let rate = Some(Rate::new(per_s).unwrap());
+            let load = Workload { rate, arrivals: Arrivals::Poisson, ..Workload::default() };
+            let tally = simulated(load, Duration::from_secs(60));
+            let mean_us = tally.latency.mean() / 1e3;
+            assert!((mean_us / (100.0 + wait_us) - 1.0).abs() < 0.03, "{mean_us} us at {per_s}/s");
+            // The time of the device is told apart from the wait.
+            assert!(tally.service.max() < 102_000, "{} ns", tally.service.max());
+            let served = tally.ios as f64 / 60.0;
+            assert!((served / per_s - 1.0).abs() < 0.02, "{served}/s of {per_s}/s");
+        }
+    }
+
+    #[test]
+    fn the_writes_of_a_mix_have_latencies_of_their_own() {
+        let mix = Workload { access: Access::RandRw, read_percent: Some(70), ..Workload::default() };
+        let tally = simulated(mix, Duration::from_secs(1));
+        let share = tally.writes.len() as f64 / tally.ios as f64;
+        assert!((share - 0.3).abs() < 0.02, "{share}");
+        assert_eq!(tally.latency.len(), tally.ios);
+        let reads = simulated(Workload::default(), Duration::from_secs(1));
+        assert!(reads.writes.is_empty() && !reads.latency.is_empty());
+    }
+
+    #[test]
+    fn a_run_with_a_rate_has_the_figures_of_an_open_loop() {
+        let plan = RunPlan {
+            path: IoPath::new("null"),
+            targets: vec![Target::open("null").unwrap()],
+            workload: Workload { rate: Some(Rate::new(1000.0).unwrap()), ..Workload::default() },
+            threads: 2,
+            placement: Placement::default(),
+            runtime: Duration::from_millis(100),
+            warmup: Duration::ZERO,
+            pages: Pages::Base,
+            prefilled: false,
+            watched: true,
+        };
+        let never = AtomicBool::new(false);
+        let outcome = run(&plan.clone().check().unwrap(), &never).unwrap();
+        let figures = &outcome.telemetry.figures;
+        assert!(
+            figures.number(RunFigure::ServiceP99Ns).is_some() && figures.number(RunFigure::StartLateP99Ns).is_some()
+        );
+        let why = figures.why_missing(RunFigure::FloorP99Ns).unwrap();
+        assert_eq!(why.reason, "this path is the floor itself");
+        // Any other path has a floor: at most as many requests as are due in a quarter of a second.
+        let other = RunPlan { path: IoPath::new("psync"), ..plan.clone() };
+        let floor = floor::measure(&other, &RealClock::new(), &never).unwrap();
+        assert!((1..=250).contains(&floor.ios) && floor.latency.len() == floor.ios, "{}", floor.ios);
+        // Without a rate there is none of this.
+        let closed = RunPlan { workload: Workload::default(), ..plan };
+        let outcome = run(&closed.check().unwrap(), &never).unwrap();
+        assert!(outcome.telemetry.figures.reading(RunFigure::ServiceP99Ns).is_none());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! [`RunOutcome`] holds what it measured. `iolane run` and studies call it; nothing here prints or writes results.
 
 mod coordinator;
+mod floor;
 mod outcome;
 mod phase_barrier;
 mod plan;

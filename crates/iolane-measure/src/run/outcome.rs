@@ -44,7 +44,7 @@ impl RunOutcome {
 pub struct SyscallProof {
     /// I/Os of that phase.
     pub ios: u64,
-    /// The queues' own count; `None` where a queue cannot count them.
+    /// The queues' own count, and the times a thread slept until a request was due; `None` where a queue cannot count them.
     pub engine: Option<u64>,
     /// The count of the kernel's tracepoint.
     pub kernel: Reading<u64>,

@@ -1,18 +1,24 @@
 //! What one run does, and the proof that it can be done: `RunPlan` is what a caller asks for, `CheckedPlan` what the run
 //! takes. Commands and studies check their plans here; nothing here opens a queue that outlives the check.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use iolane::capability::check_depth;
 use iolane::units::{Bytes, CpuList};
 use iolane::{Capabilities, Error, IoPath, Operations, Pages, Result, Target, TargetKind};
 
+use super::floor;
 use crate::clock::RealClock;
 use crate::engine::Engine;
+use crate::pace::Pace;
 use crate::placement::Placement;
 use crate::telemetry::{Reading, Unavailable};
 use crate::workload::{ThreadShare, Workload};
+
+/// Set-up, two short phases, and the end of tracing.
+const SET_UP: Duration = Duration::from_millis(220);
 
 /// The most threads of a run; also fio's limit of jobs (`REAL_MAX_JOBS`). Some tens of thousands exhaust the memory mappings
 /// that Linux gives a process (`vm.max_map_count`), and a thread that cannot map its signal stack ends the process.
@@ -120,6 +126,12 @@ impl RunPlan {
         Ok(CheckedPlan { plan: self, capabilities })
     }
 
+    /// Time that a run takes besides warm-up and measurement: set-up, the short phases, and the floor of a rate.
+    pub fn overhead(&self) -> Duration {
+        let floor_ns = if self.workload.rate.is_some() { floor::FLOOR_NS } else { 0 };
+        SET_UP + Duration::from_nanos(floor_ns)
+    }
+
     /// Whether its time is the machine's, and otherwise why not: telemetry and meters have no meaning in virtual time.
     ///
     /// # Errors
@@ -220,6 +232,15 @@ impl RunPlan {
         let sqpoll_cpus = self.placement.sqpoll_cpus.as_ref().filter(|_| self.path.polls_submissions());
         let lists = [Some(self.placement.cpus.as_ref()?), sqpoll_cpus];
         Some(lists.into_iter().flatten().flat_map(|list| list.cpus()).copied().collect())
+    }
+
+    /// When the requests of a thread are due; `None` without a rate.
+    pub(super) fn pace(&self, thread: usize) -> Option<Pace> {
+        let cpus = self.placement.cpus.as_ref().map_or_else(
+            || std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
+            |list| list.cpus().iter().collect::<HashSet<_>>().len(),
+        );
+        Pace::of(&self.workload, thread, self.threads, self.threads <= cpus)
     }
 
     pub(super) fn target_of(&self, thread: usize) -> &Target {

@@ -1,6 +1,7 @@
 //! What one thread of a run does between the barriers: it opens its queue, warms up, runs the two short phases that prove
 //! system calls and submission time, then the measured phase. `run` starts it.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use hdrhistogram::Histogram;
 use iolane::units::CpuList;
 use iolane::{Error, Pool, QueueConfig, Result};
 use rand_core::Rng;
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_setaffinity, set_current_timer_slack};
 
 use super::outcome::SyscallProof;
 use super::phase_barrier::PhaseBarrier;
@@ -74,30 +75,44 @@ impl<C: Clock> RunThread<'_, C> {
 
     /// Opens the queue, warms up, and runs the short phase that counts the system calls of the path.
     fn prepare(self) -> Result<(Engine<C>, SyscallProof)> {
-        let plan = self.plan;
-        if let Some(cpu) = nth(plan.placement.cpus.as_ref(), self.index) {
-            pin(cpu)?;
-        }
         // Opened before the queue, since it counts the threads that are made after it. An open counter slows every system
         // call on the machine, so it is closed before anything is measured.
         let counter = SyscallCounter::open();
-        let target = plan.target_of(self.index);
-        let workload = &plan.workload;
-        let share = plan.share(self.index);
-        let pool = Pool::new(workload.depth as usize, workload.block_sizes.max() as usize, plan.pages)?;
-        if workload.access.writes() && self.content_map.is_none() {
-            fill_with_noise(&pool, workload.seed);
-        }
-        let sqpoll_cpu = nth(plan.placement.sqpoll_cpus.as_ref(), self.index);
-        let config = QueueConfig::new(workload.depth).pool(&pool).sqpoll_cpu(sqpoll_cpu);
-        let queue = iolane::open_queue(&plan.path, target, &config)?;
-        let generator = RequestGenerator::new(workload, 0, plan.region_bytes(target)?, share)?;
-        let engine = Engine::new(queue, self.clock, workload, generator, self.content_map, &pool, plan.threads)?;
+        let engine = open_engine(self.plan, self.index, self.clock, self.content_map)?;
         let mut engine = engine.with_counters(self.counters);
-        run_phase(&mut engine, Phase::Measure, Extent::of(nanoseconds(plan.warmup)), self.stop)?;
+        run_phase(&mut engine, Phase::Measure, Extent::of(nanoseconds(self.plan.warmup)), self.stop)?;
         let proof = prove_syscalls(&mut engine, counter, self.stop)?;
         Ok((engine, proof))
     }
+}
+
+/// Opens the queue of thread `index`, which is the calling thread: it is pinned to its CPU first.
+pub(super) fn open_engine<C: Clock>(
+    plan: &RunPlan,
+    index: usize,
+    clock: C,
+    content_map: Option<Arc<ContentMap>>,
+) -> Result<Engine<C>> {
+    if let Some(cpu) = nth(plan.placement.cpus.as_ref(), index) {
+        pin(cpu)?;
+    }
+    let target = plan.target_of(index);
+    let workload = &plan.workload;
+    let share = plan.share(index);
+    let pool = Pool::new(workload.depth as usize, workload.block_sizes.max() as usize, plan.pages)?;
+    if workload.access.writes() && content_map.is_none() {
+        fill_with_noise(&pool, workload.seed);
+    }
+    let sqpoll_cpu = nth(plan.placement.sqpoll_cpus.as_ref(), index);
+    let config = QueueConfig::new(workload.depth).pool(&pool).sqpoll_cpu(sqpoll_cpu);
+    let queue = iolane::open_queue(&plan.path, target, &config)?;
+    let generator = RequestGenerator::new(workload, 0, plan.region_bytes(target)?, share)?;
+    let pace = plan.pace(index);
+    if pace.is_some() || workload.think_us.is_some() {
+        // The kernel may end a sleep 50 us late, so as to wake up less often (prctl(2), PR_SET_TIMERSLACK).
+        let _ = set_current_timer_slack(NonZeroU64::new(1));
+    }
+    Engine::new(queue, clock, workload, generator, content_map, &pool, pace)
 }
 
 /// A bug in one thread must not leave the others waiting for it.
@@ -137,7 +152,8 @@ fn prove_syscalls<C: Clock>(
         }
         (counted, _) => counted,
     };
-    Ok(SyscallProof { ios: tally.ios, engine: tally.syscalls, kernel })
+    let engine = tally.syscalls.map(|syscalls| syscalls + tally.sleeps);
+    Ok(SyscallProof { ios: tally.ios, engine, kernel })
 }
 
 fn nth(cpus: Option<&CpuList>, thread: usize) -> Option<u32> {

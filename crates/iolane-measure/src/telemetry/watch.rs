@@ -146,7 +146,16 @@ mod tests {
     use crate::figures::FIGURES;
 
     /// Figures that the watch does not read.
-    const OF_OTHERS: [RunFigure; 3] = [RunFigure::SyscallsPerIo, RunFigure::Joules, RunFigure::IdleJoules];
+    const OF_OTHERS: [RunFigure; 8] = [
+        RunFigure::SyscallsPerIo,
+        RunFigure::ServiceP50Ns,
+        RunFigure::ServiceP99Ns,
+        RunFigure::StartLateP99Ns,
+        RunFigure::FloorP50Ns,
+        RunFigure::FloorP99Ns,
+        RunFigure::Joules,
+        RunFigure::IdleJoules,
+    ];
 
     #[test]
     fn every_figure_has_a_source_or_a_reason() {

@@ -5,6 +5,7 @@ use iolane::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use super::access::Access;
+use super::arrivals::Arrivals;
 use super::block_sizes::BlockSizes;
 use super::offset_pattern::OffsetPattern;
 use super::rate::Rate;
@@ -33,6 +34,9 @@ pub struct Workload {
     pub fsync_every: Option<u32>,
     /// Requests per second over all threads (`--rate`); no limit if not given.
     pub rate: Option<Rate>,
+    /// How the requests of a rate are spaced (`--arrivals`).
+    #[serde(with = "crate::serde_text")]
+    pub arrivals: Arrivals,
     /// Microseconds between the completion of a request and the start of the next, at depth 1 (fio's `thinktime`).
     pub think_us: Option<u64>,
     /// Whether written blocks encode their own offset and every read is checked (`--verify`).
@@ -57,6 +61,7 @@ impl Default for Workload {
             batch: None,
             fsync_every: None,
             rate: None,
+            arrivals: Arrivals::Even,
             think_us: None,
             verify: false,
             size: None,
@@ -80,7 +85,7 @@ impl Workload {
 
     /// Every field with its value as text, by its name in study files; the seed and the limits of space last. Results print
     /// what differs from it, and `compare` names what two loads do not have in common.
-    pub fn fields(&self) -> [(&'static str, String); 13] {
+    pub fn fields(&self) -> [(&'static str, String); 14] {
         fn or_none<T: ToString>(value: &Option<T>) -> String {
             value.as_ref().map_or_else(|| Workload::NONE.into(), T::to_string)
         }
@@ -94,6 +99,7 @@ impl Workload {
             batch,
             fsync_every,
             rate,
+            arrivals,
             think_us,
             verify,
             size,
@@ -109,6 +115,7 @@ impl Workload {
             ("batch", or_none(batch)),
             ("fsync_every", or_none(fsync_every)),
             ("rate", or_none(rate)),
+            ("arrivals", arrivals.to_string()),
             ("think_us", or_none(think_us)),
             ("verify", verify.to_string()),
             ("size", or_none(&size.map(Bytes))),
@@ -130,7 +137,10 @@ impl Workload {
             words.push_str(&format!(" {}", self.offsets));
         }
         let parts = [
-            self.rate.map(|rate| format!("rate {rate}/s")),
+            self.rate.map(|rate| match self.arrivals {
+                Arrivals::Even => format!("rate {rate}/s"),
+                arrivals => format!("rate {rate}/s ({arrivals})"),
+            }),
             self.batch.map(|batch| format!("batch {batch}")),
             self.fsync_every.map(|every| format!("fsync every {every}")),
             self.think_us.map(|think_us| format!("think time {think_us} us")),
@@ -195,6 +205,10 @@ impl Workload {
                 .remedy(format!("use --batch {depth} or less, or a larger --depth")));
             }
             _ => {}
+        }
+        if self.arrivals != Arrivals::Even && self.rate.is_none() {
+            let what = format!("--arrivals {} without --rate", self.arrivals);
+            return Err(Error::usage(what, "requests follow completions, not a schedule").remedy("add --rate"));
         }
         if let Some(think_us) = self.think_us {
             let what = |with: String| format!("a think time of {think_us} us with {with}");
@@ -268,6 +282,7 @@ mod tests {
                 Workload { think_us: Some(5), rate: Some(Rate::new(9.0).unwrap()), ..base() },
                 "a think time of 5 us with --rate 9",
             ),
+            (Workload { arrivals: Arrivals::Poisson, ..base() }, "--arrivals poisson without --rate"),
             (Workload { bytes_max: Some(4095), ..base() }, "4095 for each thread with --bs 4k"),
             (Workload { access: Access::Rw, offsets: "zipf:1.2".parse().unwrap(), ..base() }, "use --rw randrw"),
             (Workload { verify: true, block_sizes: BlockSizes::fixed(63).unwrap(), ..base() }, "--verify with --bs 63"),

@@ -2,6 +2,7 @@
 //! The engine draws its requests from here; nothing here performs I/O.
 
 mod access;
+mod arrivals;
 mod block_sizes;
 mod definition;
 mod offset_pattern;
@@ -12,6 +13,7 @@ mod requests;
 mod skew;
 
 pub use access::Access;
+pub use arrivals::Arrivals;
 pub use block_sizes::BlockSizes;
 pub use definition::Workload;
 pub use offset_pattern::OffsetPattern;

@@ -42,6 +42,7 @@ const SUPPORTED: &[(&str, &[&str])] = &[
     ("random_distribution", &[]),
     ("randseed", &[]),
     ("rate_iops", &[]),
+    ("rate_process", &[]),
     ("registerfiles", &[]),
     ("runtime", &["timeout"]),
     ("rw", &["readwrite"]),

@@ -7,7 +7,7 @@ use iolane::IoPath;
 use iolane::units::{Bytes, CpuList};
 
 use super::engine::engine;
-use iolane_measure::workload::{OffsetPattern, Workload};
+use iolane_measure::workload::{Arrivals, OffsetPattern, Workload};
 
 /// One arm to be written as a job.
 #[derive(Debug, Clone, PartialEq)]
@@ -130,6 +130,7 @@ fn common_options(job: &JobSpec, threads: usize) -> Result<String, String> {
         batch,
         fsync_every,
         rate,
+        arrivals,
         think_us,
         verify,
         size: _,
@@ -169,6 +170,9 @@ fn common_options(job: &JobSpec, threads: usize) -> Result<String, String> {
     }
     if let Some(rate) = rate {
         text.push_str(&format!("rate_iops={}\n", rate_of_a_thread(job, rate.per_s())?));
+        if *arrivals == Arrivals::Poisson {
+            text.push_str("rate_process=poisson\n");
+        }
     }
     if let Some(batch) = batch {
         text.push_str(&format!("iodepth_batch={batch}\niodepth_batch_complete_min={batch}\n"));

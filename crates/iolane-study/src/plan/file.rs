@@ -7,7 +7,7 @@ use std::time::Duration;
 use iolane::units::parse_duration;
 use iolane::{Error, IoPath, Result};
 use iolane_measure::run::THREADS_MAX;
-use iolane_measure::workload::{Access, BlockSizes, OffsetPattern, Rate, Workload};
+use iolane_measure::workload::{Access, Arrivals, BlockSizes, OffsetPattern, Rate, Workload};
 use serde::Deserialize;
 
 use super::claim::Claim;
@@ -82,6 +82,7 @@ struct WorkloadFile {
     batch: Option<u32>,
     fsync_every: Option<u32>,
     rate: Option<Rate>,
+    arrivals: Option<Text<Arrivals>>,
     think_us: Option<u64>,
     verify: bool,
     seed: Option<u64>,
@@ -135,6 +136,7 @@ impl StudyFile {
                 batch: base.batch,
                 fsync_every: base.fsync_every,
                 rate: base.rate,
+                arrivals: base.arrivals.map_or(defaults.arrivals, |Text(arrivals)| arrivals),
                 think_us: base.think_us,
                 verify: base.verify,
                 seed: base.seed.unwrap_or(defaults.seed),

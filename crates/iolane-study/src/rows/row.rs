@@ -46,6 +46,9 @@ pub struct Row {
     /// Latencies in nanoseconds; empty where a peer prints none.
     #[serde(with = "histogram")]
     pub latency: Histogram<u64>,
+    /// Of a mix of reads and writes, the latencies of the writes, which are among those above too; empty otherwise.
+    #[serde(with = "histogram", default = "new_histogram")]
+    pub writes: Histogram<u64>,
     /// Time to submit a batch, in nanoseconds, from a slice before the measured phase.
     #[serde(with = "histogram")]
     pub submit: Histogram<u64>,
@@ -77,6 +80,7 @@ impl Row {
             bytes: 0,
             mean_ns: None,
             latency: new_histogram(),
+            writes: new_histogram(),
             submit: new_histogram(),
             threads: Vec::new(),
             rates: Vec::new(),
@@ -118,6 +122,7 @@ impl Row {
             bytes: tally.bytes,
             mean_ns: (!tally.latency.is_empty()).then(|| tally.latency.mean()),
             latency: tally.latency.clone(),
+            writes: tally.writes.clone(),
             submit: outcome.submit.clone(),
             threads: telemetry.threads,
             rates: outcome.rates.clone(),

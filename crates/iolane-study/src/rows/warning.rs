@@ -5,6 +5,8 @@ use iolane_measure::figures::RunFigure;
 use iolane_measure::run::{RunOutcome, RunPlan};
 use serde::{Deserialize, Serialize};
 
+use crate::format;
+
 /// The subject of a warning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -14,6 +16,7 @@ pub enum WarningKind {
     LateRequests,
     Interrupted,
     RateSpins,
+    NearFloor,
     UnwrittenParts,
     SyscallCounts,
     Interrupts,
@@ -72,8 +75,9 @@ pub(super) fn warnings(plan: &RunPlan, outcome: &RunOutcome) -> Vec<Warning> {
     if outcome.interrupted {
         warn(WarningKind::Interrupted, "interrupted: the figures cover the time until then".into());
     }
-    if plan.workload.rate.is_some() {
-        let text = "with a rate the engine polls for completions all the time; cores and system calls include that";
+    if plan.workload.rate.is_some() && (plan.path.polls_submissions() || iolane::polls_completions(&plan.path)) {
+        let text = "this path cannot sleep until a completion or a time, so each thread polls while a request is in flight; \
+                    cores and system calls include that";
         warn(WarningKind::RateSpins, text.into());
     }
     if plan.targets.iter().any(iolane::Target::has_unwritten_parts) && plan.workload.access.reads() {
@@ -81,10 +85,29 @@ pub(super) fn warnings(plan: &RunPlan, outcome: &RunOutcome) -> Vec<Warning> {
                     (write the whole file first, or leave --target out)";
         warn(WarningKind::UnwrittenParts, text.into());
     }
+    warnings.extend(floor_warning(outcome));
     warnings.extend(syscalls_warning(outcome));
     warnings.extend(polling_warning(plan, outcome));
     warnings.extend(sqpoll_warning(plan, outcome));
     warnings
+}
+
+/// A tail below this many floors is in part the time that threads take to wake up, not the target's.
+const FLOORS_MIN: f64 = 3.0;
+
+fn floor_warning(outcome: &RunOutcome) -> Option<Warning> {
+    let floor_ns = outcome.telemetry.figures.number(RunFigure::FloorP99Ns)?;
+    let latency = Some(&outcome.tally.latency).filter(|latency| !latency.is_empty())?;
+    let p99_ns = latency.value_at_quantile(0.99) as f64;
+    (p99_ns < FLOORS_MIN * floor_ns).then(|| {
+        let text = format!(
+            "p99 is {}, and {} for the same schedule on null: much of it is the time threads take to wake up on this \
+             machine, not the target's",
+            format::time(p99_ns),
+            format::time(floor_ns)
+        );
+        Warning::new(WarningKind::NearFloor, text)
+    })
 }
 
 fn syscalls_warning(outcome: &RunOutcome) -> Option<Warning> {
@@ -94,7 +117,11 @@ fn syscalls_warning(outcome: &RunOutcome) -> Option<Warning> {
     differs.then(|| {
         let clock = slow_clock().map(|clock| format!(": reading the clock ({clock}) is a system call on this machine"));
         let clock = clock.unwrap_or_default();
-        let text = format!("the kernel counted {seen} system calls, the engine {counted}{clock}");
+        let text = format!(
+            "in a slice of {} I/Os before the run the kernel counted {seen} system calls, the engine {counted}{clock}; \
+             system calls per I/O are the engine's count",
+            proof.ios
+        );
         Warning::new(WarningKind::SyscallCounts, text)
     })
 }

@@ -18,8 +18,8 @@ pub struct RunJob {
     pub name: Option<String>,
     /// What is run.
     pub plan: JobPlan,
-    /// How long it takes, without set-up; `None` for a job that ends with its bytes.
-    pub length: Option<Duration>,
+    /// How long it is measured, with its warm-up; `None` for a job that ends with its bytes.
+    pub measured: Option<Duration>,
     /// Whether it starts only when all jobs before it have ended.
     pub waits: bool,
     /// Differences from what was asked for, for its record.
@@ -57,7 +57,7 @@ impl RunJob {
     /// # Errors
     /// As [`RunPlan::check`].
     pub fn on_targets(plan: RunPlan) -> Result<Self> {
-        Ok(Self::of_command_line(JobPlan::length(&plan), JobPlan::Ready(plan.check()?)))
+        Ok(Self::of_command_line(JobPlan::measured(&plan), JobPlan::Ready(plan.check()?)))
     }
 
     /// A run of the command line on scratch files.
@@ -66,11 +66,11 @@ impl RunJob {
     /// `Usage` for what is wrong on any target: workload, path, placement, size.
     pub fn on_scratch(plan: RunPlan, files: ScratchFiles) -> Result<Self> {
         check_without_target(&plan, &files)?;
-        Ok(Self::of_command_line(JobPlan::length(&plan), JobPlan::OnScratch(plan, files)))
+        Ok(Self::of_command_line(JobPlan::measured(&plan), JobPlan::OnScratch(plan, files)))
     }
 
-    fn of_command_line(length: Duration, plan: JobPlan) -> Self {
-        Self { name: None, plan, length: Some(length), waits: false, notes: Vec::new() }
+    fn of_command_line(measured: Duration, plan: JobPlan) -> Self {
+        Self { name: None, plan, measured: Some(measured), waits: false, notes: Vec::new() }
     }
 
     /// A job of a job file, on the targets opened for it, or on scratch files if there are none. `adapt` changes the plan by
@@ -99,7 +99,7 @@ impl RunJob {
         };
         let plan = plan.map_err(|error| in_job(&job.name, &error))?;
         Ok(Self {
-            length: job.runtime.map(|runtime| runtime + job.warmup),
+            measured: job.runtime.map(|runtime| runtime + job.warmup),
             waits: job.stonewall,
             notes: std::mem::take(&mut job.notes),
             name: Some(job.name),
@@ -109,11 +109,13 @@ impl RunJob {
 
     /// What messages call it.
     pub fn label(&self) -> String {
-        let plan = match &self.plan {
-            JobPlan::Ready(checked) => checked.plan(),
-            JobPlan::OnScratch(plan, _) => plan,
-        };
+        let plan = self.plan.plan();
         self.name.clone().unwrap_or_else(|| format!("{} at depth {}", plan.path, plan.workload.depth))
+    }
+
+    /// How long one run takes; `None` for a job that ends with its bytes.
+    pub(super) fn length(&self) -> Option<Duration> {
+        Some(self.measured? + self.plan.plan().overhead())
     }
 
     /// An error, with the name of this job if it has one.
@@ -145,7 +147,14 @@ impl RunJob {
 }
 
 impl JobPlan {
-    fn length(plan: &RunPlan) -> Duration {
+    fn plan(&self) -> &RunPlan {
+        match self {
+            Self::Ready(checked) => checked.plan(),
+            Self::OnScratch(plan, _) => plan,
+        }
+    }
+
+    fn measured(plan: &RunPlan) -> Duration {
         plan.runtime + plan.warmup
     }
 }

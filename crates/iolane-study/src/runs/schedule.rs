@@ -59,9 +59,6 @@ pub struct Ran {
     pub error: Option<Error>,
 }
 
-/// The time of set-up and of the slices before the measurement.
-const OVERHEAD: Duration = Duration::from_millis(200);
-
 impl Schedule {
     /// Runs the jobs. If it is stopped or a job fails, the records of the ended jobs are kept. It sets `stop` itself to end
     /// the jobs that run at the same time as a failed one.
@@ -121,8 +118,8 @@ impl Schedule {
 
     /// How long a group takes, if all of its jobs end with their time.
     fn length(&self, group: &[RunJob]) -> Option<Duration> {
-        let lengths = group.iter().map(|job| job.length).collect::<Option<Vec<Duration>>>()?;
-        Some((lengths.into_iter().max()? + OVERHEAD) * self.repeats.into())
+        let lengths = group.iter().map(RunJob::length).collect::<Option<Vec<Duration>>>()?;
+        Some(lengths.into_iter().max()? * self.repeats.into())
     }
 
     /// By job, the outcome of each repeat.

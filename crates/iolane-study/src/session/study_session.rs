@@ -45,8 +45,6 @@ struct Kept {
     journal: Journal,
 }
 
-/// The cost of a run besides its warm-up and its measurement: set-up, the two slices, the end of tracing.
-const OVERHEAD: Duration = Duration::from_millis(220);
 /// A shorter run is too noisy.
 const RUNTIME_MIN: Duration = Duration::from_millis(200);
 /// A limit against mistyped studies: no one waits for more runs.
@@ -80,7 +78,13 @@ impl Session {
     fn fitting_runtime(&self) -> Duration {
         let Lengths { runtime, warmup, time, runtime_max, .. } = self.conditions.lengths;
         let each = time / (self.runs().max(1) as u32);
-        runtime.unwrap_or_else(|| each.saturating_sub(warmup + OVERHEAD).clamp(RUNTIME_MIN, runtime_max))
+        let fixed = warmup + self.overhead() / (self.planned.len().max(1) as u32);
+        runtime.unwrap_or_else(|| each.saturating_sub(fixed).clamp(RUNTIME_MIN, runtime_max))
+    }
+
+    /// The time that one run of every arm takes besides warm-up and measurement.
+    fn overhead(&self) -> Duration {
+        self.planned.iter().map(|planned| planned.plan.plan().overhead()).sum()
     }
 
     fn set_runtime(&mut self, runtime: Duration) {
@@ -150,7 +154,8 @@ impl Session {
 
     /// The duration of the runs, without the preparation before them.
     pub fn time_of_runs(&self) -> Duration {
-        (self.runtime + self.conditions.lengths.warmup + OVERHEAD).mul_f64(self.runs() as f64)
+        let Lengths { warmup, repeats, .. } = self.conditions.lengths;
+        ((self.runtime + warmup) * self.planned.len() as u32 + self.overhead()).mul_f64(repeats as f64)
     }
 
     /// The approximate duration, preparation included.

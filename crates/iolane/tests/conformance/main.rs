@@ -35,4 +35,5 @@ mod regions;
 mod signals;
 mod syscall_counter;
 mod threads;
+mod timeouts;
 mod waiting;

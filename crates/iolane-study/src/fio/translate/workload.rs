@@ -2,7 +2,7 @@
 
 use iolane::units::Bytes;
 use iolane::{IoPath, Result};
-use iolane_measure::workload::{Access, BlockSizes, OffsetPattern, Rate, Workload};
+use iolane_measure::workload::{Access, Arrivals, BlockSizes, OffsetPattern, Rate, Workload};
 
 use crate::fio::options::Options;
 
@@ -39,6 +39,9 @@ pub(super) fn translate(
         seed: options.parsed("randseed", seed)?.unwrap_or(Workload::default().seed),
         ..Workload::default()
     };
+    if workload.rate.is_some() {
+        workload.arrivals = options.parsed("rate_process", parse_arrivals)?.unwrap_or_default();
+    }
     workload.batch = batch(options, workload.depth)?;
     if access.is_random() {
         workload.offsets = options.parsed("random_distribution", parse_distribution)?.unwrap_or(OffsetPattern::UNIFORM);
@@ -138,6 +141,14 @@ fn rate(options: &Options<'_>, access: Access, threads: usize, notes: &mut Vec<S
         "with a rate, latency counts from the scheduled start of a request; fio counts from its actual start".into(),
     );
     Rate::new(rate as f64 * threads as f64).map(Some)
+}
+
+fn parse_arrivals(text: &str) -> Result<Arrivals, String> {
+    match text {
+        "linear" => Ok(Arrivals::Even),
+        "poisson" => Ok(Arrivals::Poisson),
+        _ => Err("expected linear or poisson".into()),
+    }
 }
 
 fn verify(options: &Options<'_>, notes: &mut Vec<String>) -> Result<bool> {
