@@ -132,6 +132,8 @@ fn arms(loaded: &Loaded) -> CsvTable {
         "p50_ns",
         "p99_ns",
         "p99_9_ns",
+        "read_p99_ns",
+        "write_p99_ns",
         "submit_p50_ns",
         "cores_used",
         "syscalls_per_io",
@@ -157,6 +159,8 @@ fn arms(loaded: &Loaded) -> CsvTable {
             whole(report.p50_ns),
             whole(report.p99_ns),
             whole(report.p99_9_ns),
+            whole(report.read_p99_ns),
+            whole(report.write_p99_ns),
             CsvCell::number(report.submit_p50_ns),
             CsvCell::number(report.cores_used),
             CsvCell::number(report.syscalls_per_io),
@@ -192,26 +196,6 @@ fn skipped(skipped: &[Skipped]) -> CsvTable {
 }
 
 /// The metrics of a run under their names in study files.
-const METRICS: [(&str, Metric); 18] = [
-    ("iops", Metric::Iops),
-    ("bytes_per_s", Metric::BytesPerS),
-    ("mean_ns", Metric::MeanNs),
-    ("p50_ns", Metric::P50Ns),
-    ("p99_ns", Metric::P99Ns),
-    ("submit_p50_ns", Metric::SubmitP50Ns),
-    ("syscalls_per_io", Metric::SyscallsPerIo),
-    ("context_switches_per_io", Metric::ContextSwitchesPerIo),
-    ("interrupts_per_io", Metric::InterruptsPerIo),
-    ("cores", Metric::Cores),
-    ("cpu_s_per_million_ios", Metric::CpuSPerMillionIos),
-    ("cache_miss_rate", Metric::CacheMissRate),
-    ("cycles_per_io", Metric::CyclesPerIo),
-    ("instructions_per_io", Metric::InstructionsPerIo),
-    ("ios_per_joule", Metric::IosPerJoule),
-    ("ios_per_joule_above_idle", Metric::IosPerJouleAboveIdle),
-    ("watts", Metric::Watts),
-    ("watts_above_idle", Metric::WattsAboveIdle),
-];
 
 fn runs(rows: &[Row]) -> CsvTable {
     let own = ["repeat", "attempt", "started_unix_s", "elapsed_s", "ios", "errors", "bytes", "rejected", "joules_from"];
@@ -222,10 +206,11 @@ fn runs(rows: &[Row]) -> CsvTable {
         cells.extend([row.ios, row.errors, row.bytes].map(CsvCell::count));
         cells.push(CsvCell::text(row.rejected.clone().unwrap_or_default()));
         cells.push(CsvCell::text(row.joules().map_or("", |joules| joules.source.as_str())));
-        cells.extend(METRICS.map(|(_, metric)| CsvCell::number(row.metric(metric))));
+        cells.extend(Metric::in_tables().map(|metric| CsvCell::number(row.metric(metric))));
         cells
     };
-    let metrics = METRICS.map(|(name, _)| name);
+    let metrics: Vec<String> = Metric::in_tables().map(|metric| metric.to_string()).collect();
+    let metrics: Vec<&str> = metrics.iter().map(String::as_str).collect();
     CsvTable::new(&[&arm_headings()[..], &own, &metrics].concat(), rows.iter().map(row).collect())
 }
 

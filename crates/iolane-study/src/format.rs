@@ -10,7 +10,11 @@ pub fn quantity(metric: Metric, value: f64) -> String {
     match metric {
         Metric::Iops => counted(value, "IOPS"),
         Metric::BytesPerS => bytes_per_s(value),
-        Metric::MeanNs | Metric::P50Ns | Metric::P99Ns | Metric::SubmitP50Ns => time(value),
+        Metric::MeanNs
+        | Metric::LatencyNs(_)
+        | Metric::ReadLatencyNs(_)
+        | Metric::WriteLatencyNs(_)
+        | Metric::SubmitP50Ns => time(value),
         Metric::SyscallsPerIo => format!("{} calls per I/O", number(value)),
         Metric::ContextSwitchesPerIo => format!("{} context switches per I/O", number(value)),
         Metric::InterruptsPerIo => format!("{} interrupts per I/O", number(value)),
@@ -213,10 +217,10 @@ mod tests {
             (Metric::Iops, 182_400.0, "182 k IOPS"),
             (Metric::Iops, 950.0, "950 IOPS"),
             (Metric::BytesPerS, 6.8e9, "6.8 GB/s"),
-            (Metric::P50Ns, 85_230.0, "85.2 us"),
+            (Metric::P50, 85_230.0, "85.2 us"),
             (Metric::MeanNs, 999_500.0, "1.00 ms"),
             (Metric::SubmitP50Ns, 850.0, "850 ns"),
-            (Metric::P99Ns, 2e9, "2 s"),
+            (Metric::P99, 2e9, "2 s"),
             (Metric::SyscallsPerIo, 1.02, "1.02 calls per I/O"),
             (Metric::Cores, 1.98, "1.98 cores"),
             (Metric::CacheMissRate, 0.05, "5 %"),

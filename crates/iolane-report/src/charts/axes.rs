@@ -1,6 +1,6 @@
 //! Axes of charts: what a metric or a factor is called, its unit and its ticks.
 
-use iolane_study::plan::{Factor, Metric};
+use iolane_study::plan::{Factor, Metric, Percentile};
 
 use super::chart::{Axis, AxisKind, Line};
 use super::unit::Unit;
@@ -21,12 +21,22 @@ pub(super) fn axis(label: &str, unit: Unit, kind: AxisKind) -> Axis {
 }
 
 pub(super) fn metric_axis(metric: Metric) -> Axis {
+    let of = |what: &str, percentile: Percentile| match percentile {
+        Percentile::P50 => format!("median latency{what}"),
+        Percentile::P99 => format!("99th percentile of latency{what}"),
+        percentile => format!("{percentile} of latency{what}"),
+    };
+    let percentile = match metric {
+        Metric::LatencyNs(percentile) => Some(of("", percentile)),
+        Metric::ReadLatencyNs(percentile) => Some(of(" of reads", percentile)),
+        Metric::WriteLatencyNs(percentile) => Some(of(" of writes", percentile)),
+        _ => None,
+    };
     let (label, unit) = match metric {
+        Metric::LatencyNs(_) | Metric::ReadLatencyNs(_) | Metric::WriteLatencyNs(_) => ("", Unit::Nanoseconds),
         Metric::Iops => ("IOPS", Unit::Count),
         Metric::BytesPerS => ("bandwidth", Unit::BytesPerSecond),
         Metric::MeanNs => ("mean latency", Unit::Nanoseconds),
-        Metric::P50Ns => ("median latency", Unit::Nanoseconds),
-        Metric::P99Ns => ("99th percentile of latency", Unit::Nanoseconds),
         Metric::SubmitP50Ns => ("median time to submit", Unit::Nanoseconds),
         Metric::SyscallsPerIo => ("system calls per I/O", Unit::Number),
         Metric::ContextSwitchesPerIo => ("context switches per I/O", Unit::Number),
@@ -41,7 +51,7 @@ pub(super) fn metric_axis(metric: Metric) -> Axis {
         Metric::Watts => ("watts", Unit::Watts),
         Metric::WattsAboveIdle => ("watts above idle", Unit::Watts),
     };
-    axis(label, unit, AxisKind::Linear)
+    axis(percentile.as_deref().unwrap_or(label), unit, AxisKind::Linear)
 }
 
 pub(super) fn factor_label(factor: Factor) -> &'static str {

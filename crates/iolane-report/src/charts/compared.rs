@@ -11,7 +11,7 @@ use iolane_study::results::Loaded;
 const DASHES: [&[u8]; 5] = [&[], &[7, 4], &[2, 3], &[9, 3, 2, 3], &[12, 6]];
 
 /// Compared in every load, in addition to the publication's figures.
-const METRICS: [Metric; 3] = [Metric::Iops, Metric::P99Ns, Metric::Cores];
+const METRICS: [Metric; 3] = [Metric::Iops, Metric::P99, Metric::Cores];
 
 /// The charts that at least two folders have; `labels` are the folders' names.
 pub fn compared(loaded: &[Loaded], labels: &[&str]) -> Vec<Chart> {

@@ -14,7 +14,7 @@ use super::unit::Unit;
 /// Bars of each path, the best first.
 pub(super) fn charts(load: &Load) -> Vec<Chart> {
     let of = |(depth, arms): (u32, Vec<&ArmResults>)| {
-        [Metric::Iops, Metric::P99Ns].map(|metric| by_path(load, depth, &arms, metric)).into_iter().flatten()
+        [Metric::Iops, Metric::P99].map(|metric| by_path(load, depth, &arms, metric)).into_iter().flatten()
     };
     load.at_ends().flat_map(of).collect()
 }

@@ -34,7 +34,7 @@ pub(super) fn details(loaded: &Loaded, charts: &[Chart]) -> Vec<LoadDetail> {
 }
 
 fn table(arms: &[ArmReport]) -> HtmlTable {
-    let headings = [
+    let mut headings = vec![
         "path",
         "depth",
         "IOPS",
@@ -43,17 +43,22 @@ fn table(arms: &[ArmReport]) -> HtmlTable {
         "p50, all repeats",
         "p99, all repeats",
         "p99.9, all repeats",
-        "cores",
-        "system calls per I/O",
-        "noise",
     ];
-    HtmlTable { headings: headings.map(String::from).to_vec(), rows: arms.iter().map(row).collect() }
+    let is_mixed = arms.iter().any(|arm| arm.read_p99_ns.is_some());
+    if is_mixed {
+        headings.extend(["p99 of reads", "p99 of writes"]);
+    }
+    headings.extend(["cores", "system calls per I/O", "noise"]);
+    HtmlTable {
+        headings: headings.into_iter().map(String::from).collect(),
+        rows: arms.iter().map(|arm| row(arm, is_mixed)).collect(),
+    }
 }
 
-fn row(arm: &ArmReport) -> Vec<String> {
+fn row(arm: &ArmReport, is_mixed: bool) -> Vec<String> {
     let latency = |value: Option<u64>| value.map_or("unavailable".into(), |value| time(value as f64));
     let known = |value: Option<f64>| value.map_or("unavailable".into(), number);
-    vec![
+    let mut cells = vec![
         arm.arm.label(),
         arm.arm.workload.depth.to_string(),
         count(arm.iops.value),
@@ -62,8 +67,14 @@ fn row(arm: &ArmReport) -> Vec<String> {
         latency(arm.p50_ns),
         latency(arm.p99_ns),
         latency(arm.p99_9_ns),
+    ];
+    if is_mixed {
+        cells.extend([latency(arm.read_p99_ns), latency(arm.write_p99_ns)]);
+    }
+    cells.extend([
         known(arm.cores_used),
         known(arm.syscalls_per_io),
         arm.noise.map_or("–".into(), |noise| format!("{} %", number((noise * 1e3).round() / 10.0))),
-    ]
+    ]);
+    cells
 }

@@ -66,8 +66,8 @@ fn of_run(metric: Metric, row: &Row) -> f64 {
     let cpu_s = row.figures.cpu_s().unwrap();
     match metric {
         Metric::Iops => row.ios as f64 / row.elapsed_s,
-        Metric::P50Ns => quantile(std::slice::from_ref(row), 0.5),
-        Metric::P99Ns => quantile(std::slice::from_ref(row), 0.99),
+        Metric::P50 => quantile(std::slice::from_ref(row), 0.5),
+        Metric::P99 => quantile(std::slice::from_ref(row), 0.99),
         Metric::SyscallsPerIo => row.figures.number(RunFigure::SyscallsPerIo).unwrap(),
         Metric::Cores => cpu_s / row.elapsed_s,
         Metric::CpuSPerMillionIos => cpu_s / row.ios as f64 * 1e6,
@@ -89,7 +89,7 @@ fn assert_estimates(what: &str, metric: Metric, points: &[Value], arms: &[&ArmRe
     assert_eq!(points.len(), arms.len(), "{what}");
     for (point, arm) in points.iter().zip(arms) {
         let values: Vec<f64> = arm.rows.iter().map(|row| of_run(metric, row)).collect();
-        let tolerance = if matches!(metric, Metric::P50Ns | Metric::P99Ns) { HISTOGRAM } else { DIGITS };
+        let tolerance = if metric.is_latency() { HISTOGRAM } else { DIGITS };
         let (least, most) = values.iter().fold((f64::MAX, f64::MIN), |(a, b), x| (a.min(*x), b.max(*x)));
         assert_same(what, &point[1], middle(values), tolerance);
         assert_same(what, &point[2], least, tolerance);

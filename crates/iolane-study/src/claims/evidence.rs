@@ -89,7 +89,9 @@ pub(super) fn at(values: &ByRepeat, repeats: &[u32]) -> Vec<f64> {
 fn unavailable(results: &ArmResults, metric: Metric) -> String {
     let reason = match metric {
         Metric::Iops | Metric::BytesPerS => "no time was measured",
-        Metric::MeanNs | Metric::P50Ns | Metric::P99Ns => "no latency was measured",
+        Metric::MeanNs | Metric::LatencyNs(_) | Metric::ReadLatencyNs(_) | Metric::WriteLatencyNs(_) => {
+            "no latency was measured"
+        }
         Metric::SubmitP50Ns => "submit latency was not measured",
         Metric::SyscallsPerIo => "system calls were not counted",
         Metric::ContextSwitchesPerIo => "context switches were not counted",

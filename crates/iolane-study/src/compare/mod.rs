@@ -264,8 +264,8 @@ impl Cell {
         let iops_ratio = to_first(Metric::Iops);
         Self {
             iops: middle(Metric::Iops).unwrap_or(0.0),
-            p99_ns: middle(Metric::P99Ns),
-            p99_ratio: to_first(Metric::P99Ns),
+            p99_ns: middle(Metric::P99),
+            p99_ratio: to_first(Metric::P99),
             change: iops_ratio.map(Change::of),
             iops_ratio,
         }

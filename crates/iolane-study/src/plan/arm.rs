@@ -92,7 +92,7 @@ impl Arm {
 
     /// The metric that ranks it among arms of the same load: at a rate all have the same IOPS, and the tail decides.
     pub fn ranked_by(&self) -> Metric {
-        if self.workload.rate.is_some() { Metric::P99Ns } else { Metric::Iops }
+        if self.workload.rate.is_some() { Metric::P99 } else { Metric::Iops }
     }
 
     /// The path's name, with the peer's before it.

@@ -1,18 +1,27 @@
 //! The metrics that figures show and claims are decided by. `rows` computes them from a run, `format` prints them.
 
+use std::fmt;
+use std::str::FromStr;
+
+use iolane::{Error, Result};
+use serde::de::{self, Deserializer};
+use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+use super::percentile::Percentile;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Metric {
     Iops,
     BytesPerS,
     /// Mean latency in nanoseconds.
     MeanNs,
-    /// Median latency in nanoseconds.
-    P50Ns,
-    /// 99th percentile of latency in nanoseconds.
-    P99Ns,
+    /// A percentile of latency in nanoseconds: `p99_ns`.
+    LatencyNs(Percentile),
+    /// The same of the reads alone: `read_p99_ns`.
+    ReadLatencyNs(Percentile),
+    /// The same of the writes alone: `write_p99_ns`.
+    WriteLatencyNs(Percentile),
     /// Median time to submit a batch, in nanoseconds.
     SubmitP50Ns,
     SyscallsPerIo,
@@ -37,9 +46,124 @@ pub enum Metric {
     WattsAboveIdle,
 }
 
+/// The metrics but for percentiles, with their names in files.
+const NAMES: [(Metric, &str); 16] = [
+    (Metric::Iops, "iops"),
+    (Metric::BytesPerS, "bytes_per_s"),
+    (Metric::MeanNs, "mean_ns"),
+    (Metric::SubmitP50Ns, "submit_p50_ns"),
+    (Metric::SyscallsPerIo, "syscalls_per_io"),
+    (Metric::ContextSwitchesPerIo, "context_switches_per_io"),
+    (Metric::InterruptsPerIo, "interrupts_per_io"),
+    (Metric::Cores, "cores"),
+    (Metric::CpuSPerMillionIos, "cpu_s_per_million_ios"),
+    (Metric::CacheMissRate, "cache_miss_rate"),
+    (Metric::CyclesPerIo, "cycles_per_io"),
+    (Metric::InstructionsPerIo, "instructions_per_io"),
+    (Metric::IosPerJoule, "ios_per_joule"),
+    (Metric::IosPerJouleAboveIdle, "ios_per_joule_above_idle"),
+    (Metric::Watts, "watts"),
+    (Metric::WattsAboveIdle, "watts_above_idle"),
+];
+
 impl Metric {
+    /// The median latency.
+    pub const P50: Self = Self::LatencyNs(Percentile::P50);
+    /// The 99th percentile of latency.
+    pub const P99: Self = Self::LatencyNs(Percentile::P99);
+
+    /// The metrics with a column in tables of runs.
+    pub fn in_tables() -> impl Iterator<Item = Self> {
+        let of_mixes = [Self::ReadLatencyNs(Percentile::P99), Self::WriteLatencyNs(Percentile::P99)];
+        let percentiles = [Self::P50, Self::P99].into_iter().chain(of_mixes);
+        let (before, after) = NAMES.split_at(3);
+        let named = |names: &'static [(Self, &str)]| names.iter().map(|(metric, _)| *metric);
+        named(before).chain(percentiles).chain(named(after))
+    }
+
     /// Whether it requires joules, which not every machine can measure.
     pub fn is_of_joules(self) -> bool {
         matches!(self, Self::IosPerJoule | Self::IosPerJouleAboveIdle | Self::Watts | Self::WattsAboveIdle)
+    }
+
+    /// Whether it is a latency, of all requests or of some.
+    pub fn is_latency(self) -> bool {
+        matches!(self, Self::MeanNs | Self::LatencyNs(_) | Self::ReadLatencyNs(_) | Self::WriteLatencyNs(_))
+    }
+}
+
+impl fmt::Display for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LatencyNs(percentile) => write!(f, "{}_ns", percentile.name()),
+            Self::ReadLatencyNs(percentile) => write!(f, "read_{}_ns", percentile.name()),
+            Self::WriteLatencyNs(percentile) => write!(f, "write_{}_ns", percentile.name()),
+            other => {
+                let found = NAMES.iter().find(|(metric, _)| metric == other);
+                f.write_str(found.map_or("", |(_, name)| name))
+            }
+        }
+    }
+}
+
+impl FromStr for Metric {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        if let Some((metric, _)) = NAMES.iter().find(|(_, name)| *name == text) {
+            return Ok(*metric);
+        }
+        let (of, rest): (fn(Percentile) -> Self, &str) = match (text.strip_prefix("read_"), text.strip_prefix("write_"))
+        {
+            (Some(rest), _) => (Self::ReadLatencyNs, rest),
+            (_, Some(rest)) => (Self::WriteLatencyNs, rest),
+            _ => (Self::LatencyNs, text),
+        };
+        let percentile = rest.strip_suffix("_ns").and_then(|percentile| percentile.parse().ok());
+        percentile.map(of).ok_or_else(|| {
+            let names: Vec<&str> = NAMES.iter().map(|(_, name)| *name).collect();
+            Error::usage(format!("metric `{text}`"), "no metric of that name").remedy(format!(
+                "use {}, or a percentile such as p99_9_ns, read_p99_ns or write_p99_ns",
+                names.join(", ")
+            ))
+        })
+    }
+}
+
+impl Serialize for Metric {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Metric {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_metric_is_printed_by_the_name_it_is_parsed_from() {
+        let more = ["p99_9_ns", "read_p50_ns", "write_p99_99_ns"].map(|name| name.parse::<Metric>().unwrap());
+        let mut names = Vec::new();
+        for metric in Metric::in_tables().chain(more) {
+            let name = metric.to_string();
+            assert_eq!(name.parse::<Metric>().unwrap(), metric);
+            assert!(!name.is_empty() && !names.contains(&name), "{name}");
+            names.push(name);
+        }
+        assert_eq!(names.len(), NAMES.len() + 4 + 3);
+    }
+
+    #[test]
+    fn a_metric_of_no_name_is_refused_with_the_names_there_are() {
+        for wrong in ["", "p99", "p_ns", "read_iops", "p100_ns", "IOPS"] {
+            let error = wrong.parse::<Metric>().unwrap_err().to_string();
+            assert!(error.contains("use iops, bytes_per_s") && error.contains("p99_9_ns"), "{error}");
+        }
     }
 }

@@ -28,7 +28,7 @@ impl Goal {
     /// The metric that decides.
     pub fn metric(self) -> Metric {
         match self {
-            Self::Latency => Metric::P99Ns,
+            Self::Latency => Metric::P99,
             Self::Throughput => Metric::Iops,
             Self::Energy => Metric::IosPerJoule,
             Self::Processor => Metric::CpuSPerMillionIos,

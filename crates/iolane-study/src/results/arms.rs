@@ -29,6 +29,12 @@ pub struct ArmReport {
     pub p99_ns: Option<u64>,
     /// 99.9th percentile of latency in nanoseconds.
     pub p99_9_ns: Option<u64>,
+    /// Of a mix, the 99th percentile of the reads alone.
+    #[serde(default)]
+    pub read_p99_ns: Option<u64>,
+    /// Of a mix, the 99th percentile of the writes alone.
+    #[serde(default)]
+    pub write_p99_ns: Option<u64>,
     /// Median time to submit a batch, in nanoseconds.
     pub submit_p50_ns: Option<f64>,
     /// CPU seconds per second, kernel threads included.
@@ -102,7 +108,7 @@ struct Ranked<'a> {
 impl<'a> Ranked<'a> {
     fn new(arm: &'a ArmResults) -> Self {
         let metric = arm.arm.ranked_by();
-        let merit = |value: f64| if metric == Metric::P99Ns { 1.0 / value.max(1.0) } else { value };
+        let merit = |value: f64| if metric.is_latency() { 1.0 / value.max(1.0) } else { value };
         let merit = arm.values(metric).map(|values| values.into_iter().map(merit).collect());
         Self { arm, keeps_rate: arm.keeps_rate(), merit }
     }
@@ -133,6 +139,7 @@ impl ArmReport {
         let iops_repeats = values(Metric::Iops).unwrap_or_default();
         let latency = results.latency();
         let quantile = |at: f64| (!latency.is_empty()).then(|| latency.value_at_quantile(at));
+        let (reads, writes) = results.latency_of_each().unzip();
         let window: Option<&[f64; WINDOW_ROUNDS]> = iops_repeats.last_chunk();
         Self {
             arm: results.arm.clone(),
@@ -142,6 +149,8 @@ impl ArmReport {
             p50_ns: quantile(0.5),
             p99_ns: quantile(0.99),
             p99_9_ns: quantile(0.999),
+            read_p99_ns: reads.map(|reads| reads.value_at_quantile(0.99)),
+            write_p99_ns: writes.map(|writes| writes.value_at_quantile(0.99)),
             submit_p50_ns: middle(Metric::SubmitP50Ns),
             cores_used: middle(Metric::Cores),
             syscalls_per_io: middle(Metric::SyscallsPerIo),

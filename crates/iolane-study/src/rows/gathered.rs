@@ -31,10 +31,20 @@ impl ArmResults {
 
     /// The latencies of all repeats in one histogram, in nanoseconds.
     pub fn latency(&self) -> Histogram<u64> {
+        self.gathered(|row| row.latency.clone())
+    }
+
+    /// The same of the reads alone and of the writes alone; `None` unless both occur and are told apart.
+    pub fn latency_of_each(&self) -> Option<(Histogram<u64>, Histogram<u64>)> {
+        let (reads, writes) = (self.gathered(Row::latency_of_reads), self.gathered(Row::latency_of_writes));
+        (!reads.is_empty() && !writes.is_empty()).then_some((reads, writes))
+    }
+
+    fn gathered(&self, of: impl Fn(&Row) -> Histogram<u64>) -> Histogram<u64> {
         let mut all = iolane_measure::latencies::new_histogram();
         for row in &self.rows {
             // All histograms have the same bounds, so adding cannot fail.
-            let _ = all.add(&row.latency);
+            let _ = all.add(of(row));
         }
         all
     }

@@ -20,8 +20,9 @@ impl Row {
             Metric::Iops => per_s(self.ios as f64),
             Metric::BytesPerS => per_s(self.bytes as f64),
             Metric::MeanNs => self.mean_ns,
-            Metric::P50Ns => quantile(&self.latency, 0.5),
-            Metric::P99Ns => quantile(&self.latency, 0.99),
+            Metric::LatencyNs(percentile) => quantile(&self.latency, percentile.share()),
+            Metric::ReadLatencyNs(percentile) => quantile(&self.latency_of_reads(), percentile.share()),
+            Metric::WriteLatencyNs(percentile) => quantile(&self.latency_of_writes(), percentile.share()),
             Metric::SubmitP50Ns => quantile(&self.submit, 0.5),
             Metric::SyscallsPerIo => figure(RunFigure::SyscallsPerIo),
             Metric::ContextSwitchesPerIo => per_io(figure(RunFigure::ContextSwitches)?),
@@ -42,12 +43,28 @@ impl Row {
         }
     }
 
+    /// The latencies of the reads; empty where they are not told apart from the writes.
+    pub fn latency_of_reads(&self) -> Histogram<u64> {
+        let mut reads = self.latency.clone();
+        let access = self.arm.workload.access;
+        if !access.reads() || access.is_mixed() && self.writes.is_empty() {
+            reads.reset();
+        }
+        // Every write of a mix is among all latencies, so that the difference exists.
+        let _ = reads.subtract(&self.writes);
+        reads
+    }
+
+    /// The latencies of the writes; empty where they are not told apart from the reads.
+    pub fn latency_of_writes(&self) -> Histogram<u64> {
+        if self.arm.workload.access.reads() { self.writes.clone() } else { self.latency.clone() }
+    }
+
     /// The figure whose availability decides that of a metric; `None` for metrics that every run of iolane has.
     pub fn figure_of(metric: Metric) -> Option<RunFigure> {
         match metric {
-            Metric::Iops | Metric::BytesPerS | Metric::MeanNs | Metric::P50Ns | Metric::P99Ns | Metric::SubmitP50Ns => {
-                None
-            }
+            Metric::Iops | Metric::BytesPerS | Metric::SubmitP50Ns => None,
+            Metric::MeanNs | Metric::LatencyNs(_) | Metric::ReadLatencyNs(_) | Metric::WriteLatencyNs(_) => None,
             Metric::SyscallsPerIo => Some(RunFigure::SyscallsPerIo),
             Metric::ContextSwitchesPerIo => Some(RunFigure::ContextSwitches),
             Metric::InterruptsPerIo => Some(RunFigure::DeviceInterrupts),

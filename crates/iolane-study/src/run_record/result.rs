@@ -37,6 +37,10 @@ pub struct ResultRecord {
     pub elapsed_s: f64,
     /// Latency from a request's start to its completion.
     pub latency_ns: LatencyRecord,
+    /// Of a mix, the same of the reads alone.
+    pub read_latency_ns: Option<LatencyRecord>,
+    /// Of a mix, the same of the writes alone.
+    pub write_latency_ns: Option<LatencyRecord>,
     /// Time to submit a batch.
     pub submit_ns: SubmitRecord,
     /// CPU time.
@@ -97,6 +101,7 @@ impl ResultRecord {
         let mean = |metric| values(metric).map(|values| values.iter().sum::<f64>() / values.len() as f64);
         let rates = values(Metric::Iops).unwrap_or_else(|| vec![0.0; outcomes.len()]);
         let Estimate { value, low, high } = estimate_median(&rates);
+        let (reads, writes) = results.latency_of_each().unzip();
         Self {
             ios: sum(|outcome| outcome.tally.ios),
             errors: sum(|outcome| outcome.tally.errors),
@@ -110,6 +115,8 @@ impl ResultRecord {
             bytes_per_s: values(Metric::BytesPerS).map_or(0.0, |values| median(&values)),
             elapsed_s: sum(|outcome| outcome.tally.elapsed_ns()) as f64 / 1e9,
             latency_ns: LatencyRecord::new(&results.latency()),
+            read_latency_ns: reads.as_ref().map(LatencyRecord::new),
+            write_latency_ns: writes.as_ref().map(LatencyRecord::new),
             submit_ns: SubmitRecord::new(results),
             cpu: CpuRecord::new(outcomes, results),
             syscalls_per_io: mean(Metric::SyscallsPerIo),

@@ -96,6 +96,11 @@ impl TelemetryRecord {
         }
     }
 
+    /// Whether it has the figures of an open loop.
+    pub fn is_of_open_loop(&self) -> bool {
+        self.0.contains_key(RunFigure::ServiceP99Ns.name())
+    }
+
     /// Adds joules, with their source or why they are unavailable.
     pub(super) fn set_joules(&mut self, joules: Reading<Sourced<f64>>) {
         let value = joules.as_ref().ok().map(|joules| json!(joules.value));

@@ -3,7 +3,7 @@
 use iolane_measure::run::RunPlan;
 use iolane_study::format::{self, bytes_per_s, count, number, time};
 use iolane_study::plan::Metric;
-use iolane_study::run_record::RunRecord;
+use iolane_study::run_record::{LatencyRecord, RunRecord};
 
 use crate::output::{or_unavailable, wrap};
 use crate::targets::describe;
@@ -40,35 +40,47 @@ fn heading(plan: &RunPlan) -> String {
     )
 }
 
-fn figures(record: &RunRecord) -> [(&'static str, String); 9] {
+fn figures(record: &RunRecord) -> Vec<(&'static str, String)> {
     let result = &record.result;
     let interval = result.iops_interval;
     let interval = interval.map(|[low, high]| format!("  (95 %: {})", format::short_count_range(low, high)));
-    let latency = &result.latency_ns;
     let at = |value: Option<u64>| value.map_or_else(|| "none".into(), |ns| time(ns as f64));
+    let latency = |of: &LatencyRecord| {
+        format!("p50 {}, p99 {}, p99.9 {}, max {}", at(of.p50), at(of.p99), at(of.p99_9), at(of.max))
+    };
     let per_io = |value: Option<f64>| or_unavailable(value, |value| format!("{} per I/O", number(value)));
     let of_telemetry =
         |figure: &str| Some(record.telemetry.value(figure)? / result.ios as f64).filter(|value| value.is_finite());
-    [
+    let mut lines = vec![
         ("IOPS", format!("{}{}", count(result.iops), interval.unwrap_or_default())),
         ("bandwidth", bytes_per_s(result.bytes_per_s)),
-        (
-            "latency",
+        ("latency", latency(&result.latency_ns)),
+    ];
+    for (name, of) in [("of reads", &result.read_latency_ns), ("of writes", &result.write_latency_ns)] {
+        lines.extend(of.as_ref().map(|of| (name, latency(of))));
+    }
+    if record.telemetry.is_of_open_loop() {
+        let figure = |name: &str| or_unavailable(record.telemetry.value(name), time);
+        lines.push(("after start", format!("p50 {}, p99 {}", figure("service_p50_ns"), figure("service_p99_ns"))));
+        let late = figure("start_late_p99_ns");
+        lines.push((
+            "floor",
             format!(
-                "p50 {}, p99 {}, p99.9 {}, max {}",
-                at(latency.p50),
-                at(latency.p99),
-                at(latency.p99_9),
-                at(latency.max)
+                "p50 {}, p99 {}; idle threads start late by {late} (p99)",
+                figure("floor_p50_ns"),
+                figure("floor_p99_ns")
             ),
-        ),
+        ));
+    }
+    lines.extend([
         ("submission", format!("p50 {}, p99 {} per batch", at(result.submit_ns.p50), at(result.submit_ns.p99))),
         ("cores", or_unavailable(result.cpu.cores, number)),
         ("system calls", per_io(result.syscalls_per_io)),
         ("switches", per_io(result.context_switches_per_io)),
         ("interrupts", per_io(of_telemetry("device_interrupts"))),
         ("energy", energy(record, of_telemetry("cpu_s"))),
-    ]
+    ]);
+    lines
 }
 
 /// What a meter measured; without one, the processor time, which is the closest to it.

@@ -185,8 +185,9 @@ fn shown(metric: Metric, value: f64) -> String {
     match metric {
         Metric::BytesPerS
         | Metric::MeanNs
-        | Metric::P50Ns
-        | Metric::P99Ns
+        | Metric::LatencyNs(_)
+        | Metric::ReadLatencyNs(_)
+        | Metric::WriteLatencyNs(_)
         | Metric::SubmitP50Ns
         | Metric::CacheMissRate
         | Metric::Watts => format::quantity(metric, value),

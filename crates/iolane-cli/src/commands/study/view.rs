@@ -56,7 +56,7 @@ impl Finished {
     pub(super) fn of(row: &Row) -> Self {
         let show = |metric, show: fn(f64) -> String| row.metric(metric).map_or("-".into(), show);
         let (iops, p99) = match row.rejected {
-            None => (show(Metric::Iops, count), show(Metric::P99Ns, time)),
+            None => (show(Metric::Iops, count), show(Metric::P99, time)),
             Some(_) => ("rejected".into(), "-".into()),
         };
         Self { arm: row.arm.to_string(), iops, p99, watts: row.metric(Metric::Watts).map_or(String::new(), watts) }
