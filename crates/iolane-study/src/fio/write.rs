@@ -376,6 +376,7 @@ mod tests {
             size in (1u64 << 30)..(1 << 50),
             (read_percent, batch, fsync) in (0u8..=100, prop::option::of(2u32..5000), prop::option::of(1u32..1000)),
             offsets in prop::sample::select(vec!["uniform", "zipf:1.2", "pareto:0.3", "hot:90/10"]),
+            is_poisson in any::<bool>(),
             pace in prop_oneof![Just((None, None)), (1u32..100_000).prop_map(|each| (Some(each), None)),
                 (1u64..100_000).prop_map(|us| (None, Some(us)))],
             (runtime_us, warmup_us) in (1u64..10_000_000_000, 0u64..10_000_000_000),
@@ -387,6 +388,9 @@ mod tests {
             let sqpoll_cpu = sqpoll_cpu.filter(|_| path.polls_submissions());
             let (rate, think_us) = pace;
             let depth = if path.interface() == "psync" || think_us.is_some() { 1 } else { depth };
+            let rate = rate
+                .filter(|_| !access.is_mixed())
+                .map(|each| Rate::new(f64::from(each) * threads as f64).unwrap());
             let workload = Workload {
                 access,
                 read_percent: access.is_mixed().then_some(read_percent),
@@ -395,9 +399,8 @@ mod tests {
                 depth,
                 batch: batch.map(|batch| batch.min(depth)).filter(|batch| *batch > 1),
                 fsync_every: fsync.filter(|_| access.writes()),
-                rate: rate
-                    .filter(|_| !access.is_mixed())
-                    .map(|each| Rate::new(f64::from(each) * threads as f64).unwrap()),
+                rate,
+                arrivals: if rate.is_some() && is_poisson { Arrivals::Poisson } else { Arrivals::Even },
                 think_us,
                 verify: false,
                 size: Some(size),

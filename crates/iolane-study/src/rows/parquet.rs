@@ -188,7 +188,7 @@ mod tests {
     use super::*;
     use iolane_measure::figures::{RunFigure, RunFigures};
     use iolane_measure::telemetry::{Sourced, ThreadUse, Unavailable};
-    use iolane_measure::workload::{Access, Workload};
+    use iolane_measure::workload::{Access, Arrivals, Workload};
     use proptest::prelude::*;
 
     use crate::plan::Arm;
@@ -222,6 +222,7 @@ mod tests {
             batch: Some(4),
             fsync_every: Some(8),
             rate: Some("2.5k".parse().unwrap()),
+            arrivals: Arrivals::Poisson,
             think_us: Some(50),
             verify: true,
             size: Some(1 << 30),
@@ -255,6 +256,7 @@ mod tests {
         let mut full = Row::new(arm("iou+k", Some(2)), 3);
         full.latency.record_n(1500, 7).unwrap();
         full.latency.record(3_000_000_000).unwrap();
+        full.writes.record_n(1500, 2).unwrap();
         full.submit.record(20).unwrap();
         full.warnings = vec![
             Warning::note("one, with a \"quote\""),

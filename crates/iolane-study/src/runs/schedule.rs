@@ -203,7 +203,7 @@ mod tests {
             prefilled: false,
             watched: true,
         };
-        RunJob { name: Some(name.into()), waits, length: None, ..RunJob::on_targets(plan).unwrap() }
+        RunJob { name: Some(name.into()), waits, measured: None, ..RunJob::on_targets(plan).unwrap() }
     }
 
     fn schedule(jobs: Vec<RunJob>, repeats: u16) -> Schedule {
