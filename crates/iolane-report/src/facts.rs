@@ -31,7 +31,10 @@ pub(crate) fn facts(loaded: &Loaded) -> Vec<Fact> {
     let machine: Vec<String> = [cpu, kernel].into_iter().filter(|part| !part.is_empty()).collect();
     let arms = loaded.results().arms.len();
     let began = loaded.rows.iter().map(|row| row.started_unix_s).fold(f64::INFINITY, f64::min);
-    let runs = format!("{arms} arms, {} repeats of {} s each", document.repeats, number(document.runtime_s));
+    let runs = match &document.rate_until {
+        Some(_) => format!("{} of {} s each, at {arms} rates and paths", loaded.rows.len(), number(document.runtime_s)),
+        None => format!("{arms} arms, {} repeats of {} s each", document.repeats, number(document.runtime_s)),
+    };
     let runs = if document.complete { runs } else { format!("{runs}; the study was interrupted") };
     [
         fact("Measured on", targets.into_iter().chain(model).collect::<Vec<_>>().join(", ")),

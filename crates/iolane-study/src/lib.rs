@@ -14,5 +14,6 @@ pub mod results;
 pub mod rows;
 pub mod run_record;
 pub mod runs;
+pub mod search;
 pub mod session;
 pub mod stats;

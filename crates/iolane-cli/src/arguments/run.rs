@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use clap::{Args, ValueHint};
 use iolane::units::parse_duration;
-use iolane::{IoPath, Pages};
+use iolane::{Error, IoPath, Pages, Result};
 
 use super::meter::MeterArguments;
 use super::placement::PlacementArguments;
+use super::study::StudyArguments;
 use super::targets::TargetArguments;
-use super::values::{parse_path, parse_runtime};
+use super::values::{PathList, parse_paths, parse_runtime};
 use super::workload::WorkloadArguments;
 use crate::output::Destination;
 
@@ -24,24 +25,25 @@ pub(crate) struct RunArguments {
         conflicts_with_all = ["WorkloadArguments", "PlacementArguments"]
     )]
     pub(crate) job_file: Option<PathBuf>,
-    /// I/O path, such as psync, libaio or io_uring+sqpoll,fixedbufs
-    #[arg(long, default_value = "io_uring", value_parser = parse_path)]
-    pub(crate) path: IoPath,
+    /// I/O path, such as psync, libaio or io_uring+sqpoll,fixedbufs; with --rate-until a list of paths
+    #[arg(long, default_value = "io_uring", value_parser = parse_paths)]
+    path: PathList,
     /// Requests in flight on each queue
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) depth: u32,
     /// Number of threads, each with a queue of its own [default: one per target]
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,
-    /// Length of the measurement: 200ms, 2s, 3m
-    #[arg(long, default_value = "5s", value_parser = parse_runtime, value_name = "DURATION")]
-    pub(crate) runtime: Duration,
-    /// Warm-up time before the measurement, not included in the results
-    #[arg(long, default_value = "500ms", value_parser = parse_duration, value_name = "DURATION")]
-    pub(crate) warmup: Duration,
-    /// Repeat the measurement N times, and report medians with 95 % intervals
-    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    pub(crate) repeat: u16,
+    /// Length of the measurement: 200ms, 2s, 3m [default: 5s; with --rate-until 1s for each rate]
+    #[arg(long, value_parser = parse_runtime, value_name = "DURATION")]
+    runtime: Option<Duration>,
+    /// Warm-up time before the measurement, not included in the results [default: 500ms; with --rate-until 100ms]
+    #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
+    warmup: Option<Duration>,
+    /// Repeat the measurement N times, and report medians with 95 % intervals [default: 1; with --rate-until 3 at each rate
+    /// near the highest]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    repeat: Option<u16>,
     /// Allocate buffers from 2 MiB pages
     #[arg(long)]
     pub(crate) huge_pages: bool,
@@ -56,12 +58,75 @@ pub(crate) struct RunArguments {
     /// Write the record as JSON; `-` for standard output
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub(crate) json: Option<Destination>,
+    /// With --rate-until: folder for report.html, study.json and records.parquet, which replace those of an earlier search
+    /// [default: results/rate-until]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, requires = "rate_until", help_heading = "Output")]
+    out: Option<PathBuf>,
     /// Run without telemetry, for the benchmark of its overhead
     #[arg(long, hide = true)]
     pub(crate) unwatched: bool,
 }
 
 impl RunArguments {
+    /// The only path.
+    ///
+    /// # Errors
+    /// `Usage` if several are named.
+    pub(crate) fn path(&self) -> Result<&IoPath> {
+        match &self.path.0[..] {
+            [path] => Ok(path),
+            several => {
+                let names: Vec<String> = several.iter().map(ToString::to_string).collect();
+                let names = names.join(",");
+                let cause = format!("it names {} paths", several.len());
+                Err(Error::usage(format!("--path {names}"), cause)
+                    .remedy(format!("`iolane study --path {names}` compares them")))
+            }
+        }
+    }
+
+    pub(crate) fn runtime(&self) -> Duration {
+        self.runtime.unwrap_or(Duration::from_secs(5))
+    }
+
+    pub(crate) fn warmup(&self) -> Duration {
+        self.warmup.unwrap_or(Duration::from_millis(500))
+    }
+
+    pub(crate) fn repeats(&self) -> u16 {
+        self.repeat.unwrap_or(1)
+    }
+
+    /// Whether the highest rate is searched, by a study of its own.
+    pub(crate) fn searches_rate(&self) -> bool {
+        self.workload.rate_until.is_some()
+    }
+
+    /// The study of a rate search.
+    pub(crate) fn into_study(self) -> StudyArguments {
+        StudyArguments {
+            study: None,
+            dry_run: false,
+            full: false,
+            time: None,
+            repeat: self.repeat,
+            runtime: self.runtime,
+            warmup: self.warmup,
+            peer: Vec::new(),
+            fresh: true,
+            fio: None,
+            print: None,
+            seed: Some(self.workload.seed()),
+            survey: self.workload.survey(vec![self.path], self.depth, self.threads),
+            targets: self.targets,
+            placement: self.placement,
+            meter: self.meter,
+            meter_steps: false,
+            out: self.out,
+            json: self.json,
+        }
+    }
+
     pub(crate) fn pages(&self) -> Pages {
         if self.huge_pages { Pages::Huge } else { Pages::Base }
     }

@@ -4,7 +4,7 @@
 use clap::Args;
 use iolane::IoPath;
 use iolane_measure::workload::{Access, Arrivals, BlockSizes, OffsetPattern, Rate, Workload};
-use iolane_study::plan::Survey;
+use iolane_study::plan::{LatencyBound, Survey};
 
 use super::values::{PathList, parse_paths};
 
@@ -13,48 +13,65 @@ use super::values::{PathList, parse_paths};
 pub(crate) struct SurveyArguments {
     /// Only these paths, such as libaio,io_uring+sqpoll,fixedbufs; may be repeated [default: every path]
     #[arg(long, value_name = "PATHS", value_parser = parse_paths)]
-    path: Vec<PathList>,
+    pub(super) path: Vec<PathList>,
     /// Access patterns: read, write, rw, randread, randwrite or randrw [default: randread]
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
-    rw: Vec<Access>,
+    pub(super) rw: Vec<Access>,
     /// Percentages of reads in rw and randrw [default: 50]
     #[arg(long, value_delimiter = ',', value_name = "LIST", value_parser = clap::value_parser!(u8).range(..=100))]
-    read_percent: Vec<u8>,
+    pub(super) read_percent: Vec<u8>,
     /// Block sizes: 4k, a range 4k-64k, or a weighted list 4k/70:64k/30 [default: 4k]
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
-    bs: Vec<BlockSizes>,
+    pub(super) bs: Vec<BlockSizes>,
     /// Distributions of random offsets: uniform, zipf:1.2, pareto:0.2 or hot:90/10 [default: uniform]
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
-    offsets: Vec<OffsetPattern>,
+    pub(super) offsets: Vec<OffsetPattern>,
     /// Requests in flight on each queue [default: 1,32]
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
-    depth: Vec<u32>,
+    pub(super) depth: Vec<u32>,
     /// Open loop: start this many requests per second in total, such as 500,2k, regardless of completions; latency counts
     /// from each request's scheduled start
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
-    rate: Vec<Rate>,
-    /// Spacing of the requests of --rate: even, or poisson (at random, as from many users) [default: even]
+    pub(super) rate: Vec<Rate>,
+    /// Search the highest rate of each path that keeps this bound, such as p99=5ms; the page shows latency against rate
+    #[arg(long, value_name = "BOUND", conflicts_with_all = ["rate", "peer", "fio"])]
+    pub(super) rate_until: Option<LatencyBound>,
+    /// Spacing of the requests of --rate and --rate-until: even, or poisson (at random, as from many users) [default: even]
     #[arg(long, value_name = "SPACING")]
-    arrivals: Option<Arrivals>,
+    pub(super) arrivals: Option<Arrivals>,
     /// Wait for this many completions before the next submission [default: 1]
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
-    batch: Vec<u32>,
+    pub(super) batch: Vec<u32>,
     /// Call fsync after this number of writes
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
-    fsync: Vec<u32>,
+    pub(super) fsync: Vec<u32>,
     /// Threads, each with a queue of its own [default: one per target]
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
-    threads: Vec<usize>,
+    pub(super) threads: Vec<usize>,
     /// Write blocks that encode their own offset, and check every read; a mismatch ends the run
     #[arg(long)]
-    verify: bool,
+    pub(super) verify: bool,
 }
 
 impl SurveyArguments {
     /// Whether an option was given. A study with a name has its own.
     pub(crate) fn is_given(&self) -> bool {
         // Names every field, so that the compiler demands a decision for each new one.
-        let Self { path, rw, read_percent, bs, offsets, depth, rate, arrivals, batch, fsync, threads, verify } = self;
+        let Self {
+            path,
+            rw,
+            read_percent,
+            bs,
+            offsets,
+            depth,
+            rate,
+            rate_until,
+            arrivals,
+            batch,
+            fsync,
+            threads,
+            verify,
+        } = self;
         let lists = [
             path.len(),
             rw.len(),
@@ -67,7 +84,12 @@ impl SurveyArguments {
             fsync.len(),
             threads.len(),
         ];
-        lists.iter().any(|length| *length > 0) || *verify || arrivals.is_some()
+        lists.iter().any(|length| *length > 0) || *verify || arrivals.is_some() || rate_until.is_some()
+    }
+
+    /// Whether the highest rate is searched.
+    pub(crate) fn searches_rate(&self) -> bool {
+        self.rate_until.is_some()
     }
 
     /// The paths that were given; none stands for every path.
@@ -91,6 +113,7 @@ impl SurveyArguments {
             offsets: self.offsets.clone(),
             depths: if self.depth.is_empty() { vec![1, 32] } else { self.depth.clone() },
             rates: self.rate.clone(),
+            rate_until: self.rate_until,
             batches: self.batch.clone(),
             fsyncs: self.fsync.clone(),
             threads: self.threads.clone(),

@@ -22,15 +22,6 @@ pub(super) fn parse_paths(text: &str) -> Result<PathList> {
     iolane::paths_of(text).map(PathList)
 }
 
-/// Parses a single path.
-pub(super) fn parse_path(text: &str) -> Result<IoPath> {
-    match &iolane::paths_of(text)?[..] {
-        [path] => Ok(path.clone()),
-        several => Err(Error::usage(format!("path `{text}`"), format!("it names {} paths", several.len()))
-            .remedy(format!("`iolane study --path {text}` compares them"))),
-    }
-}
-
 /// Parses a command that is not empty.
 pub(super) fn parse_command(text: &str) -> Result<String> {
     match text.trim() {

@@ -3,6 +3,10 @@
 use clap::Args;
 use iolane::units::Bytes;
 use iolane_measure::workload::{Access, Arrivals, BlockSizes, OffsetPattern, Rate, Workload};
+use iolane_study::plan::LatencyBound;
+
+use super::survey::SurveyArguments;
+use super::values::PathList;
 
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Workload")]
@@ -26,7 +30,11 @@ pub(crate) struct WorkloadArguments {
     /// scheduled start
     #[arg(long, value_name = "N")]
     rate: Option<Rate>,
-    /// Spacing of the requests of --rate: even, or poisson (at random, as from many users)
+    /// Search the highest rate that keeps this bound, such as p99=5ms, for each path of --path; results go to --out, with a
+    /// page that shows latency against rate
+    #[arg(long, value_name = "BOUND", conflicts_with_all = ["rate", "job_file", "huge_pages"])]
+    pub(super) rate_until: Option<LatencyBound>,
+    /// Spacing of the requests of --rate and --rate-until: even, or poisson (at random, as from many users)
     #[arg(long, default_value_t, value_name = "SPACING")]
     arrivals: Arrivals,
     /// Call fsync after every N writes
@@ -41,6 +49,30 @@ pub(crate) struct WorkloadArguments {
 }
 
 impl WorkloadArguments {
+    /// The same load as a survey of these paths.
+    pub(super) fn survey(self, path: Vec<PathList>, depth: u32, threads: Option<usize>) -> SurveyArguments {
+        SurveyArguments {
+            path,
+            rw: vec![self.rw],
+            read_percent: self.read_percent.into_iter().collect(),
+            bs: vec![self.bs],
+            offsets: vec![self.offsets],
+            depth: vec![depth],
+            rate: self.rate.into_iter().collect(),
+            rate_until: self.rate_until,
+            arrivals: Some(self.arrivals),
+            batch: self.batch.into_iter().collect(),
+            fsync: self.fsync.into_iter().collect(),
+            threads: threads.into_iter().collect(),
+            verify: self.verify,
+        }
+    }
+
+    /// The seed of all random choices.
+    pub(super) fn seed(&self) -> u64 {
+        self.seed
+    }
+
     pub(crate) fn workload(&self, depth: u32, size: Option<Bytes>) -> Workload {
         Workload {
             access: self.rw,

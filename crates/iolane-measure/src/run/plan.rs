@@ -15,7 +15,7 @@ use crate::engine::Engine;
 use crate::pace::Pace;
 use crate::placement::Placement;
 use crate::telemetry::{Reading, Unavailable};
-use crate::workload::{ThreadShare, Workload};
+use crate::workload::{Rate, ThreadShare, Workload};
 
 /// Set-up, two short phases, and the end of tracing.
 const SET_UP: Duration = Duration::from_millis(220);
@@ -86,6 +86,14 @@ impl CheckedPlan {
     /// What the path can do on the first target.
     pub fn capabilities(&self) -> &Capabilities {
         &self.capabilities
+    }
+
+    /// The same plan at another rate. It must have one: what a rate contradicts was checked with it.
+    #[must_use]
+    pub fn with_rate(mut self, rate: Rate) -> Self {
+        assert!(self.plan.workload.rate.is_some(), "the plan was checked without a rate");
+        self.plan.workload.rate = Some(rate);
+        self
     }
 
     /// The same plan with another length of the measured phase, the only part that no check depends on.

@@ -14,6 +14,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct Rate(f64);
 
 impl Rate {
+    /// Any rate, where another will take its place.
+    pub const ANY: Self = Self(1.0);
+
     /// # Errors
     /// `Usage` if it is not above 0, or not finite.
     pub fn new(per_s: f64) -> Result<Self> {

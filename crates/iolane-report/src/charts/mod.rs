@@ -9,6 +9,7 @@ mod figures;
 mod id;
 mod latency;
 mod load;
+mod rate_curve;
 mod study;
 mod survey;
 #[cfg(test)]

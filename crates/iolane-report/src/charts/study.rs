@@ -7,11 +7,16 @@ use iolane_study::results::Loaded;
 
 use super::chart::{ChartSection, Charts, NotDrawn};
 use super::load::loads;
-use super::{cost, figures, id, latency, survey, timeline};
+use super::{cost, figures, id, latency, rate_curve, survey, timeline};
 
 impl Charts {
     pub fn new(loaded: &Loaded) -> Self {
         let mut charts = Self::default();
+        if let Some(rate_until) = &loaded.document.rate_until {
+            charts.charts = rate_curve::charts(&loaded.results().arms, rate_until.bound);
+            id::make_distinct(&mut charts.charts);
+            return charts;
+        }
         let figures = &loaded.document.figures;
         let arms: HashMap<String, &Arm> = loaded.rows.iter().map(|row| (row.arm.label(), &row.arm)).collect();
         for figure in figures {

@@ -2,10 +2,14 @@
 
 use iolane_measure::figures::RunFigure;
 use iolane_study::format::{capital, quantity, range_beside};
-use iolane_study::results::{Answer, Goal, Loaded, Sureness, answers};
+use iolane_study::results::{Answer, Goal, Loaded, RateAnswer, RateUntil, Sureness, answers};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AnswerTable {
+    /// What the cells hold, in a sentence.
+    pub(super) lead: &'static str,
+    /// What a point of a figure is, in a sentence.
+    pub(super) about_points: &'static str,
     /// In the order of the cells of a row.
     pub(super) goals: Vec<String>,
     pub(super) rows: Vec<AnswerRow>,
@@ -42,6 +46,9 @@ pub(super) struct AnswerCell {
 
 impl AnswerTable {
     pub(super) fn new(loaded: &Loaded) -> Self {
+        if let Some(rate_until) = &loaded.document.rate_until {
+            return Self::of_rates(rate_until);
+        }
         let answers = answers(&loaded.results());
         let has_energy = answers.iter().any(|answer| answer.goal == Goal::Energy);
         let mut goals = vec![Goal::Latency, Goal::Throughput];
@@ -58,6 +65,9 @@ impl AnswerTable {
         };
         let why = loaded.rows.iter().find_map(|row| row.figures.why_missing(RunFigure::Joules));
         Self {
+            lead: "The best path for each goal: the median of its repeats with the 95 % interval, and how certain its lead \
+                   over the runner-up is.",
+            about_points: "Points are medians of the repeats, whiskers their 95 % intervals.",
             rows: answers.chunk_by(|a, b| a.load == b.load).map(row).collect(),
             none: if answers.is_empty() { iolane_study::results::sentences(&answers).concat() } else { String::new() },
             no_energy: match why {
@@ -70,11 +80,60 @@ impl AnswerTable {
     }
 }
 
+impl AnswerTable {
+    /// The highest rate of each load, and the path that comes next.
+    fn of_rates(rate_until: &RateUntil) -> Self {
+        let row = |answers: &[RateAnswer]| {
+            let best = answers.first().filter(|answer| answer.best);
+            let next = best.and_then(|_| answers.get(1));
+            AnswerRow {
+                load: answers[0].load.clone(),
+                no_answer: match best {
+                    None => format!("no rate that was tried keeps {}", rate_until.bound.in_words()),
+                    Some(_) => "no other path was searched".into(),
+                },
+                cells: [best, next].map(|answer| answer.map(rate_cell)).into(),
+            }
+        };
+        Self {
+            lead: "The highest rate of an open loop that keeps the bound, with its 95 % interval, and the path that comes \
+                   next. Latency counts from the scheduled start of a request.",
+            about_points: "Points are medians of the runs at a rate, whiskers their whole range.",
+            goals: vec![format!("Highest rate with {}", rate_until.bound.in_words()), "Next".into()],
+            rows: rate_until.answers.chunk_by(|a, b| a.load == b.load).map(row).collect(),
+            none: String::new(),
+            no_energy: String::new(),
+        }
+    }
+}
+
+fn rate_cell(answer: &RateAnswer) -> AnswerCell {
+    let (sureness_class, sureness) = match answer.of_best {
+        Some(ratio) if ratio.shows_difference() => ("shown", format!("{} of the best", answer.standing())),
+        Some(_) => ("alike", format!("{} of the best: no significant difference", answer.standing())),
+        None => ("alone", String::new()),
+    };
+    AnswerCell {
+        path: pieces(&answer.path),
+        notation: if answer.notation == answer.path { String::new() } else { answer.notation.clone() },
+        at: format!("depth {}, {} runs", answer.depth, answer.runs),
+        value: answer.rate_in_words(),
+        interval: answer.interval_in_words(),
+        sureness_class,
+        sureness,
+    }
+}
+
+/// A path's name in pieces between which a line may break.
+fn pieces(path: &str) -> Vec<String> {
+    path.split_inclusive(['+', ',', ' ']).map(String::from).collect()
+}
+
 fn cell(answer: &Answer) -> AnswerCell {
     let take = &answer.take;
     let shown = |value| quantity(answer.metric, value);
     AnswerCell {
-        path: take.path.split_inclusive(['+', ',', ' ']).map(String::from).collect(),
+        path: pieces(&take.path),
         notation: if take.notation == take.path { String::new() } else { take.notation.clone() },
         at: match take.cores {
             Some(cores) => format!("depth {}, {cores:.2} cores", take.depth),

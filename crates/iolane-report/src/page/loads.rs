@@ -3,8 +3,9 @@
 use super::chart_figure::ChartFigure;
 use super::html_table::HtmlTable;
 use crate::charts::{Chart, ChartSection};
+use iolane_measure::workload::Rate;
 use iolane_study::format::{count, number, range, time};
-use iolane_study::results::{ArmReport, Loaded, arm_reports};
+use iolane_study::results::{ArmReport, Loaded, arm_reports, load_in_words};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LoadDetail {
@@ -19,6 +20,9 @@ pub(super) struct LoadDetail {
 /// The loads of a study, in the order of its tables.
 pub(super) fn details(loaded: &Loaded, charts: &[Chart]) -> Vec<LoadDetail> {
     let reports = arm_reports(&loaded.results(), &loaded.rows);
+    if loaded.document.rate_until.is_some() {
+        return rates_tried(reports);
+    }
     let mut loads: Vec<LoadDetail> = Vec::new();
     for arms in reports.chunk_by(|a, b| a.arm.load_in_words() == b.arm.load_in_words()) {
         let words = arms[0].arm.load_in_words();
@@ -32,6 +36,38 @@ pub(super) fn details(loaded: &Loaded, charts: &[Chart]) -> Vec<LoadDetail> {
     }
     loads
 }
+
+/// The loads of a rate search, each with all rates that were tried.
+fn rates_tried(mut reports: Vec<ArmReport>) -> Vec<LoadDetail> {
+    let rate = |arm: &ArmReport| arm.arm.workload.rate.map_or(0.0, Rate::per_s);
+    let base = |arm: &ArmReport| arm.arm.without_rate();
+    reports.sort_by(|a, b| {
+        let by_load = base(a).load_key().cmp(&base(b).load_key());
+        let by_path = (a.arm.label(), a.arm.workload.depth).cmp(&(b.arm.label(), b.arm.workload.depth));
+        by_load.then(by_path).then(rate(a).total_cmp(&rate(b)))
+    });
+    let mut loads: Vec<LoadDetail> = Vec::new();
+    for arms in reports.chunk_by(|a, b| base(a).load_key() == base(b).load_key()) {
+        let mut arms_at_rates = table(arms);
+        // Whether the rate was kept stands in the place of the best path's lead.
+        arms_at_rates.headings.insert(1, "rate".into());
+        arms_at_rates.headings[OF_BEST + 1] = "keeps the rate".into();
+        for (row, arm) in arms_at_rates.rows.iter_mut().zip(arms) {
+            row.insert(1, format!("{}/s", count(rate(arm))));
+            row[OF_BEST + 1] = if arm.keeps_rate == Some(true) { "yes" } else { "no" }.into();
+        }
+        loads.push(LoadDetail {
+            id: format!("load-{}", loads.len() + 1),
+            arms: arms_at_rates,
+            figures: Vec::new(),
+            words: load_in_words(&arms[0].arm),
+        });
+    }
+    loads
+}
+
+/// The column of `table` that compares an arm with the best.
+const OF_BEST: usize = 4;
 
 fn table(arms: &[ArmReport]) -> HtmlTable {
     let mut headings = vec![

@@ -95,6 +95,12 @@ impl Arm {
         if self.workload.rate.is_some() { Metric::P99 } else { Metric::Iops }
     }
 
+    /// The same arm without its rate: rate searches of one arm differ in nothing else.
+    #[must_use]
+    pub fn without_rate(&self) -> Self {
+        Self { workload: Workload { rate: None, ..self.workload.clone() }, ..self.clone() }
+    }
+
     /// The path's name, with the peer's before it.
     pub fn label(&self) -> String {
         match &self.peer {

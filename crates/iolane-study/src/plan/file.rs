@@ -144,6 +144,7 @@ impl StudyFile {
             },
             lengths: PerScale { scaled: self.scaled.lengths(file)?, full: self.full.lengths(file)? },
             groups,
+            rate_until: None,
             figures: self.figures,
             claims: self.claims,
             text: String::new(),

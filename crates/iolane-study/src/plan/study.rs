@@ -8,6 +8,7 @@ use iolane_measure::workload::Workload;
 use super::claim::Claim;
 use super::figure::Figure;
 use super::group::Group;
+use super::latency_bound::LatencyBound;
 use super::scale::PerScale;
 
 /// Plain data, from [`Study::parse`] or built field by field.
@@ -25,6 +26,8 @@ pub struct Study {
     pub workload: Workload,
     pub lengths: PerScale<Lengths>,
     pub groups: Vec<Group>,
+    /// Instead of runs at the rates of the groups: a search for the highest rate of each arm that keeps this bound.
+    pub rate_until: Option<LatencyBound>,
     pub figures: Vec<Figure>,
     pub claims: Vec<Claim>,
     /// The file it was read from, so that results can include it; empty if there was none.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use iolane::{IoPath, Target};
 
 use super::group::{Cores, Drives, Group, NamedPath};
+use super::latency_bound::LatencyBound;
 use super::scale::PerScale;
 use super::study::{Lengths, Study};
 use iolane_measure::workload::{Access, BlockSizes, OffsetPattern, Rate, Workload};
@@ -22,6 +23,8 @@ pub struct Survey {
     pub offsets: Vec<OffsetPattern>,
     pub depths: Vec<u32>,
     pub rates: Vec<Rate>,
+    /// Searches the highest rate that keeps this bound, instead of measuring at `rates`.
+    pub rate_until: Option<LatencyBound>,
     pub batches: Vec<u32>,
     pub fsyncs: Vec<u32>,
     /// Empty for one thread for each drive.
@@ -41,9 +44,22 @@ impl Survey {
         runtime_max: Lengths::RUNTIME_MAX,
     };
 
+    /// The default lengths of a rate search: each rate around the edge is measured as often as `repeats`.
+    pub const SEARCH_LENGTHS: Lengths = Lengths {
+        runtime: Some(Duration::from_secs(1)),
+        warmup: Duration::from_millis(100),
+        repeats: 3,
+        time: TIME,
+        runtime_max: Lengths::RUNTIME_MAX,
+    };
+
     /// The survey of these targets, one thread each.
     pub fn study(self, targets: &[Target]) -> Study {
-        let title = if self.paths.is_empty() { "Every available path" } else { "Selected paths" };
+        let title = match self.rate_until {
+            Some(bound) => format!("The highest rate with {}", bound.in_words()),
+            None if self.paths.is_empty() => "Every available path".into(),
+            None => "Selected paths".into(),
+        };
         let paths = if self.paths.is_empty() { all_paths(targets) } else { self.paths };
         let mut named: Vec<NamedPath> = Vec::new();
         for path in paths {
@@ -53,15 +69,17 @@ impl Survey {
             }
         }
         let drives = drives(targets, &named);
+        // The arms of a search have a rate, which each of its runs replaces.
+        let rates = if self.rate_until.is_some() { vec![Rate::ANY] } else { self.rates };
         let threads = if self.threads.is_empty() { vec![drives] } else { self.threads };
         // Threads share the drives in turn; fewer threads than drives use as many drives as there are threads.
         let fewest = threads.iter().copied().min().unwrap_or(drives);
         Study {
-            name: "survey".into(),
-            title: title.into(),
+            name: if self.rate_until.is_some() { "rate-until" } else { "survey" }.into(),
+            title,
             source: String::new(),
             published_on: String::new(),
-            lengths: PerScale::same(Self::LENGTHS),
+            lengths: PerScale::same(if self.rate_until.is_some() { Self::SEARCH_LENGTHS } else { Self::LENGTHS }),
             groups: vec![Group {
                 paths: named,
                 access: PerScale::same(self.access),
@@ -69,13 +87,14 @@ impl Survey {
                 block_sizes: PerScale::same(self.block_sizes),
                 offsets: some(self.offsets),
                 depths: PerScale::same(self.depths),
-                rates: some(self.rates),
+                rates: some(rates),
                 batches: some(self.batches),
                 fsyncs: some(self.fsyncs),
                 threads: PerScale::same(threads),
                 drives: PerScale::same(vec![Drives::Count(drives.min(fewest))]),
                 cores: PerScale::same(vec![Cores::All]),
             }],
+            rate_until: self.rate_until,
             workload: self.workload,
             figures: Vec::new(),
             claims: Vec::new(),

@@ -113,7 +113,7 @@ fn an_error_names_the_line() {
         ("depth = 1", "cores = \"99999J\"", "line 6", "expected a number above 0"),
         ("depth = 1", "drives = 0", "line 6", "the number of drives must be 1 or more"),
         ("depth = 1", "drives = \"2J\"", "line 6", "expected a number of drives or \"J\""),
-        ("metric = \"iops\"", "metric = \"speed\"", "line 14", "unknown variant `speed`"),
+        ("metric = \"iops\"", "metric = \"speed\"", "line 14", "metric `speed`: no metric of that name"),
     ] {
         let error = refusal(line, instead);
         assert!(error.contains(&format!("small.toml {place}: ")) && error.contains(cause), "{instead}: {error}");

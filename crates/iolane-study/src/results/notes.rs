@@ -2,7 +2,7 @@
 //! its runs.
 
 use super::arms::ArmReport;
-use crate::rows::{ArmResults, Preconditioned, Results, Warning};
+use crate::rows::{ArmResults, Preconditioned, Results, Warning, WarningKind};
 use crate::stats::WINDOW_ROUNDS;
 
 /// With this many repeats, their range contains the median in about 95 % of cases, which is what an interval claims.
@@ -71,11 +71,13 @@ fn range(arm: &ArmReport) -> f64 {
     arm.steady.map_or(0.0, |steady| steady.range_share)
 }
 
-/// Each warning once, with the arms that have it; of several of one kind, the first is shown.
-pub(super) fn merge_warnings(results: &Results) -> Vec<String> {
+/// Each warning once, with the arms that have it; of several of one kind, the first is shown. Those of these kinds are left
+/// out.
+pub(super) fn merge_warnings(results: &Results, without: &[WarningKind]) -> Vec<String> {
     let mut merged: Vec<(&Warning, Vec<String>)> = Vec::new();
     for arm in &results.arms {
-        for warning in arm.rows.iter().flat_map(|row| &row.warnings) {
+        let warnings = arm.rows.iter().flat_map(|row| &row.warnings);
+        for warning in warnings.filter(|warning| !without.contains(&warning.kind)) {
             let name = arm.arm.to_string();
             match merged.iter_mut().find(|(known, _)| known.is_like(warning)) {
                 Some((_, arms)) if arms.last() == Some(&name) => {}

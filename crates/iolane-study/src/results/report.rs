@@ -9,12 +9,13 @@ use super::advice::{Answer, answers, sentences};
 use super::arms::{ArmReport, arm_reports};
 use super::figures::FigureReport;
 use super::notes::{few_requests, merge_warnings, not_steady, too_few, unsteady};
+use super::rate_until::RateUntil;
 use super::skipped::{Skipped, skipped};
 use crate::claims::{self, Decision};
 use crate::energy::EnergyNotes;
 use crate::format;
 use crate::plan::{Arm, Lengths, Scale, Study};
-use crate::rows::{LeftOut, Preconditioned, Results, Row};
+use crate::rows::{LeftOut, Preconditioned, Results, Row, WarningKind};
 use crate::run_record::{HostRecord, TargetRecord};
 use crate::session::{Conditions, Measured};
 
@@ -64,6 +65,9 @@ pub struct StudyReport {
     pub energy: EnergyNotes,
     /// The file of the runs.
     pub records: RecordsFile,
+    /// Of a rate search, the bound and the highest rates that keep it.
+    #[serde(default)]
+    pub rate_until: Option<RateUntil>,
     /// Every arm, grouped by load, the best of each group first.
     #[serde(default)]
     pub arms: Vec<ArmReport>,
@@ -146,6 +150,7 @@ impl StudyReport {
             records,
             skipped: skipped(&measured.left_out),
             figures: Vec::new(),
+            rate_until: study.rate_until.map(|bound| RateUntil { bound, answers: Vec::new() }),
             advice: Vec::new(),
             answers: Vec::new(),
             claims: Vec::new(),
@@ -175,13 +180,25 @@ impl StudyReport {
         let with_thread = placed(&whole).filter(|row| row.arm.path.polls_submissions());
         self.sqpoll_cpus = common(with_thread, |row| row.sqpoll_cpus.as_ref());
         self.arms = arm_reports(&results, rows);
-        self.answers = answers(&results);
-        self.advice = sentences(&self.answers);
-        self.warnings = too_few(self.repeats).into_iter().collect();
-        self.warnings.extend(self.preconditioned.iter().filter_map(not_steady));
-        self.warnings.extend(unsteady(&self.arms));
-        self.warnings.extend(few_requests(&results));
-        self.warnings.extend(merge_warnings(&results));
+        self.warnings = self.preconditioned.iter().filter_map(not_steady).collect();
+        match &mut self.rate_until {
+            Some(rate_until) => {
+                *rate_until = RateUntil::new(rate_until.bound, &results);
+                self.advice = rate_until.sentences();
+                self.warnings.extend(rate_until.warnings(self.runtime_s));
+                // Rates that are too high are part of a search, and the floor matters only near its answer.
+                let of_any_search = [WarningKind::LateRequests, WarningKind::NearFloor];
+                self.warnings.extend(merge_warnings(&results, &of_any_search));
+            }
+            None => {
+                self.answers = answers(&results);
+                self.advice = sentences(&self.answers);
+                self.warnings.splice(0..0, too_few(self.repeats));
+                self.warnings.extend(unsteady(&self.arms));
+                self.warnings.extend(few_requests(&results));
+                self.warnings.extend(merge_warnings(&results, &[]));
+            }
+        }
     }
 
     /// A one-line summary of what was measured.
@@ -195,8 +212,17 @@ impl StudyReport {
         let only = loads.next().filter(|first| loads.all(|load| load == *first));
         let of_load = only.map_or(String::new(), |load| format!(" of {load}"));
         let counted = |count: usize, thing: &str| format!("{count} {thing}{}", if count == 1 { "" } else { "s" });
+        let runtime = format::time(self.runtime_s * 1e9);
+        if let Some(RateUntil { bound, answers }) = &self.rate_until {
+            let runs = answers.iter().map(|answer| answer.runs).sum();
+            let bound = bound.in_words();
+            return format!(
+                "{}{placed} of {runtime}, in search of the highest rate with {bound}",
+                counted(runs, "run")
+            );
+        }
         let (arms, repeats) = (counted(self.arms.len(), "arm"), counted(self.repeats, "interleaved repeat"));
-        format!("{arms}{of_load}{placed}, {repeats} of {}", format::time(self.runtime_s * 1e9))
+        format!("{arms}{of_load}{placed}, {repeats} of {runtime}")
     }
 }
 

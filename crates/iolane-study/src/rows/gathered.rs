@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use hdrhistogram::Histogram;
+use iolane_measure::workload::Rate;
 use serde::{Deserialize, Serialize};
 
 use super::row::Row;
@@ -26,7 +27,7 @@ impl ArmResults {
     /// Whether it reached its rate: the median of the repeats is at least 98 % of it. `None` without a rate.
     pub fn keeps_rate(&self) -> Option<bool> {
         let rate = self.arm.workload.rate?;
-        Some(median(&self.values(Metric::Iops)?) >= RATE_KEPT * rate.per_s())
+        Some(is_kept(rate, median(&self.values(Metric::Iops)?)))
     }
 
     /// The latencies of all repeats in one histogram, in nanoseconds.
@@ -48,6 +49,11 @@ impl ArmResults {
         }
         all
     }
+}
+
+/// Whether so many I/Os per second are as many as were asked for.
+pub(super) fn is_kept(rate: Rate, iops: f64) -> bool {
+    iops >= RATE_KEPT * rate.per_s()
 }
 
 /// The share of a rate that has to be reached. A short run may lack its last request.

@@ -3,8 +3,10 @@
 use hdrhistogram::Histogram;
 use iolane_measure::figures::RunFigure;
 
+use super::gathered::is_kept;
 use super::row::Row;
-use crate::plan::Metric;
+use crate::plan::{LatencyBound, Metric};
+use crate::search::Trial;
 
 impl Row {
     /// A metric of this run; `None` if one of its inputs is unavailable.
@@ -41,6 +43,14 @@ impl Row {
             Metric::Watts => per_s(figure(RunFigure::Joules)?),
             Metric::WattsAboveIdle => per_s(above_idle()?),
         }
+    }
+
+    /// The run as part of a rate search; `None` without a rate.
+    pub fn trial(&self, bound: LatencyBound) -> Option<Trial> {
+        let rate = self.arm.workload.rate?;
+        let kept = self.metric(Metric::Iops).is_some_and(|iops| is_kept(rate, iops));
+        let latency_ns = self.metric(bound.metric()).filter(|_| kept);
+        Some(Trial { rate: rate.per_s(), latency_ns: latency_ns.unwrap_or(f64::INFINITY) })
     }
 
     /// The latencies of the reads; empty where they are not told apart from the writes.

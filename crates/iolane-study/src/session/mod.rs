@@ -12,6 +12,7 @@ mod planned;
 mod precondition;
 mod progress;
 mod run_list;
+mod searches;
 mod setup;
 mod study_session;
 mod validity;

@@ -24,6 +24,9 @@ pub(super) struct Setup {
     pub(super) asked_runtime_ns: Option<u64>,
     pub(super) asked_time_ns: u64,
     pub(super) arms: Vec<Arm>,
+    /// The bound of a rate search.
+    #[serde(default)]
+    pub(super) rate_until: Option<String>,
     #[serde(default)]
     pub(super) meter: String,
     /// The runtime computed from `asked_time`: reused, and not compared.
@@ -61,11 +64,13 @@ impl Setup {
             asked_runtime_ns,
             asked_time_ns,
             arms,
+            rate_until,
             meter,
             runtime_ns: _,
         } = self;
         let differences = [
             ("its name", *study != asked.study),
+            ("its bound", *rate_until != asked.rate_until),
             ("its targets", *targets != asked.targets),
             ("the kernel", *kernel != asked.kernel),
             ("its workload", workloads(arms) != workloads(&asked.arms)),
@@ -107,6 +112,7 @@ mod tests {
             asked_runtime_ns: None,
             asked_time_ns: 3,
             arms: vec![arm],
+            rate_until: None,
             meter: "auto".into(),
             runtime_ns: 4,
         }

@@ -16,14 +16,16 @@ use super::measured::Measured;
 use super::planned::Planned;
 use super::progress::{Now, Progress};
 use super::run_list::{RunList, shuffled};
+use super::searches::Searches;
 use super::setup::{Pinning, Setup};
 use super::{arms, precondition};
 use crate::energy::EnergyNotes;
 use crate::fio::JobSpec;
-use crate::plan::{Arm, Lengths, Study};
+use crate::plan::{Arm, LatencyBound, Lengths, Study};
 use crate::rows::journal::Journal;
 use crate::rows::{LeftOut, Preconditioned, Row};
 use crate::run_record::TargetRecord;
+use crate::search::RateSearch;
 
 /// A study whose arms have been checked and can run.
 #[derive(Debug)]
@@ -147,15 +149,20 @@ impl Session {
         Arc::clone(&self.run_progress)
     }
 
-    /// The number of runs.
+    /// The number of runs; of a rate search about as many.
     pub fn runs(&self) -> usize {
-        self.planned.len() * self.conditions.lengths.repeats
+        self.planned.len() * self.runs_of_an_arm()
+    }
+
+    fn runs_of_an_arm(&self) -> usize {
+        let repeats = self.conditions.lengths.repeats;
+        if self.study.rate_until.is_some() { RateSearch::expected_trials(repeats) } else { repeats }
     }
 
     /// The duration of the runs, without the preparation before them.
     pub fn time_of_runs(&self) -> Duration {
-        let Lengths { warmup, repeats, .. } = self.conditions.lengths;
-        ((self.runtime + warmup) * self.planned.len() as u32 + self.overhead()).mul_f64(repeats as f64)
+        let of_all = (self.runtime + self.conditions.lengths.warmup) * self.planned.len() as u32 + self.overhead();
+        of_all.mul_f64(self.runs_of_an_arm() as f64)
     }
 
     /// The approximate duration, preparation included.
@@ -177,6 +184,7 @@ impl Session {
             asked_runtime_ns: lengths.runtime.map(nanoseconds),
             asked_time_ns: nanoseconds(lengths.time),
             arms: self.arms().cloned().collect(),
+            rate_until: self.study.rate_until.map(|bound| bound.to_string()),
             meter: metering.spec.to_string(),
             runtime_ns: nanoseconds(self.runtime),
         }
@@ -189,11 +197,82 @@ impl Session {
     /// `Failed` if the journal cannot be written, or belongs to another study.
     pub fn run(mut self, folder: &Path, stop: &AtomicBool, mut progress: impl FnMut(Progress<'_>)) -> Result<Measured> {
         let mut kept = self.open(folder)?;
+        if let Some(bound) = self.study.rate_until {
+            return self.search(bound, kept, stop, &mut progress);
+        }
         let mut runs = RunList::new(&self.planned, &kept.rows);
         let order = self.order();
         let is_whole = self.prepare(&order, &runs, &mut kept, stop, &mut progress)?
             && self.run_wanted(&order, &mut runs, &mut kept, stop, &mut progress)?;
         Ok(self.measured(kept, !is_whole))
+    }
+
+    /// Searches the highest rate of each arm, the arms in turn.
+    fn search(
+        self,
+        bound: LatencyBound,
+        mut kept: Kept,
+        stop: &AtomicBool,
+        progress: &mut impl FnMut(Progress<'_>),
+    ) -> Result<Measured> {
+        let repeats = self.conditions.lengths.repeats;
+        let mut searches = Searches::new(&self.planned, bound, repeats, &kept.rows);
+        let is_whole = self.prepare_all(&mut kept, stop, progress)?
+            && self.run_searches(&mut searches, &mut kept, stop, progress)?;
+        Ok(self.searched(&searches, kept, !is_whole))
+    }
+
+    /// Makes the runs of the searches. `false` if it was stopped.
+    fn run_searches(
+        &self,
+        searches: &mut Searches,
+        kept: &mut Kept,
+        stop: &AtomicBool,
+        progress: &mut impl FnMut(Progress<'_>),
+    ) -> Result<bool> {
+        let mut random = random_stream(self.study.workload.seed, ORDER_STREAM);
+        loop {
+            let mut has_run = false;
+            for index in shuffled(self.planned.len(), &mut random) {
+                let Some(next) = searches.next(index) else { continue };
+                if stop.load(Ordering::Relaxed) {
+                    return Ok(false);
+                }
+                has_run = true;
+                let planned = self.planned[index].at_rate(next.rate);
+                let now = if next.attempt == 0 { Now::Runs(&planned.arm) } else { Now::RunsAgain(&planned.arm) };
+                let done = kept.rows.len();
+                progress(Progress { done, total: self.runs().max(done + 1), now, rows: &kept.rows });
+                let watched = (stop, &*self.run_progress);
+                let run = attempt(&planned, next.repeat, next.attempt, searches.may_retry(), watched);
+                let Some((mut row, span)) = run else { return Ok(false) };
+                self.conditions.metering.fill(&mut row, span, &kept.energy);
+                kept.journal.append(&row)?;
+                searches.note(index, &row);
+                kept.rows.push(row);
+            }
+            if !has_run {
+                return self.make_load_steps(kept.rows.len(), kept, stop, progress);
+            }
+        }
+    }
+
+    fn searched(mut self, searches: &Searches, kept: Kept, interrupted: bool) -> Measured {
+        let Kept { rows, preconditioned, energy, journal } = kept;
+        for (index, Planned { arm, .. }) in self.planned.iter().enumerate() {
+            let of_arm = |row: &&Row| row.arm.without_rate() == arm.without_rate();
+            let is_measured = rows.iter().filter(of_arm).any(|row| row.rejected.is_none());
+            let (reason, remedy) = match rows.iter().rev().find(of_arm).and_then(|row| row.rejected.clone()) {
+                Some(trouble) if searches.gave_up(index) => (trouble, ""),
+                _ if is_measured => continue,
+                _ => ("the search was interrupted before a run of this arm was complete".into(), "repeat the command"),
+            };
+            let failed = searches.gave_up(index);
+            self.left_out.push(LeftOut { arm: arm.without_rate(), reason, remedy: remedy.into(), failed });
+        }
+        let whole_repeats = rows.iter().map(|row| row.repeat as usize + 1).max().unwrap_or(0);
+        let (left_out, runtime) = (self.left_out, self.runtime);
+        Measured { rows, left_out, preconditioned, energy, runtime, whole_repeats, interrupted, journal }
     }
 
     /// Opens the journal, and takes over the runs of an interrupted study of the same set-up.
@@ -224,8 +303,26 @@ impl Session {
     ) -> Result<bool> {
         let is_wanted = |(repeat, index): &&(u32, usize)| runs.wants(*index, *repeat);
         let done = order.len() - order.iter().filter(is_wanted).count();
-        let total = self.runs();
-        if order.iter().filter(is_wanted).any(|(_, index)| self.planned[*index].arm.workload.access.writes()) {
+        let writes = order.iter().filter(is_wanted).any(|(_, index)| self.planned[*index].arm.workload.access.writes());
+        self.prepare_machine(done, writes, kept, stop, progress)
+    }
+
+    /// The same for a rate search, of which any arm may have runs left.
+    fn prepare_all(&self, kept: &mut Kept, stop: &AtomicBool, progress: &mut impl FnMut(Progress<'_>)) -> Result<bool> {
+        let writes = self.planned.iter().any(|planned| planned.arm.workload.access.writes());
+        self.prepare_machine(kept.rows.len(), writes, kept, stop, progress)
+    }
+
+    fn prepare_machine(
+        &self,
+        done: usize,
+        writes: bool,
+        kept: &mut Kept,
+        stop: &AtomicBool,
+        progress: &mut impl FnMut(Progress<'_>),
+    ) -> Result<bool> {
+        let total = self.runs().max(done);
+        if writes {
             let rows = &kept.rows;
             let tell = |target: &str| progress(Progress { done, total, now: Now::Preconditions(target), rows });
             match precondition::precondition(&self.planned, &self.conditions, (stop, &self.run_progress), tell) {
@@ -297,7 +394,7 @@ impl Session {
         if !self.conditions.metering.steps {
             return Ok(true);
         }
-        progress(Progress { done, total: self.runs(), now: Now::MakesLoadSteps, rows: &kept.rows });
+        progress(Progress { done, total: self.runs().max(done), now: Now::MakesLoadSteps, rows: &kept.rows });
         let are_made = self.conditions.metering.make_steps(&mut kept.energy, stop);
         if are_made {
             kept.journal.note_energy(&kept.energy)?;

@@ -41,10 +41,7 @@ pub(super) fn resample_medians<T>(items: &[impl AsRef<[f64]>], mut statistic: im
 
 /// As [`resample_medians`], but with an independent draw for each item, and any number of repeats: for items measured at
 /// different times, which share no disturbance.
-pub(super) fn resample_medians_unpaired<T>(
-    items: &[impl AsRef<[f64]>],
-    mut statistic: impl FnMut(&[f64]) -> T,
-) -> Vec<T> {
+pub fn resampled_medians<T>(items: &[impl AsRef<[f64]>], mut statistic: impl FnMut(&[f64]) -> T) -> Vec<T> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(SEED);
     let mut drawn = Vec::new();
     let mut medians = vec![0.0; items.len()];
@@ -86,7 +83,7 @@ mod tests {
     #[test]
     fn unpaired_items_are_drawn_independently() {
         let items = [vec![1.0, 2.0, 3.0, 4.0, 5.0], vec![10.0, 20.0, 30.0, 40.0, 50.0]];
-        let ratios = resample_medians_unpaired(&items, |medians| medians[1] / medians[0]);
+        let ratios = resampled_medians(&items, |medians| medians[1] / medians[0]);
         assert!(ratios.iter().any(|ratio| *ratio < 10.0) && ratios.iter().any(|ratio| *ratio > 10.0));
     }
 

@@ -5,6 +5,7 @@
 mod bootstrap;
 mod crossing;
 mod estimate;
+mod isotonic;
 mod median;
 mod noise;
 mod paired;
@@ -13,8 +14,10 @@ mod sample;
 mod steady;
 mod unpaired;
 
+pub use bootstrap::resampled_medians;
 pub use crossing::{Crossing, crossing};
 pub use estimate::Estimate;
+pub use isotonic::isotonic;
 pub use median::estimate_median;
 pub use noise::{robust_variation, variation};
 pub use paired::{estimate_ratio, largest_by_repeat, smallest_by_repeat};

@@ -1,6 +1,6 @@
 //! The ratio of two arms measured in different sessions, as on two machines, whose repeats are not paired.
 
-use super::bootstrap::{interval, resample_medians_unpaired};
+use super::bootstrap::{interval, resampled_medians};
 use super::estimate::Estimate;
 use super::sample::median;
 
@@ -10,8 +10,7 @@ use super::sample::median;
 /// With 3 repeats on each side the interval excludes 1 as soon as the sides do not overlap, which happens by chance in one
 /// case of ten.
 pub fn estimate_unpaired_ratio(numerators: &[f64], denominators: &[f64]) -> Estimate {
-    let (low, high) =
-        interval(resample_medians_unpaired(&[numerators, denominators], |medians| medians[0] / medians[1]));
+    let (low, high) = interval(resampled_medians(&[numerators, denominators], |medians| medians[0] / medians[1]));
     Estimate { value: median(numerators) / median(denominators), low, high }
 }
 

@@ -25,6 +25,7 @@ impl GuestCommand {
                 return Err(error.remedy("give it probe, run or study").into());
             }
             Ok(Cli { command: Command::Study(study) }) => Some(study),
+            Ok(Cli { command: Command::Run(run) }) if run.searches_rate() => Some(Box::new(run.into_study())),
             Ok(_) => None,
             Err(error) if error.use_stderr() => error.exit(),
             Err(help) => {

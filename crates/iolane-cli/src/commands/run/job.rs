@@ -34,13 +34,13 @@ impl Job {
     fn of_options(arguments: RunArguments) -> anyhow::Result<Self> {
         let size = arguments.targets.size;
         let plan = RunPlan {
-            path: arguments.path.clone(),
+            path: arguments.path()?.clone(),
             workload: arguments.workload.workload(arguments.depth, size),
             threads: arguments.threads.unwrap_or(1),
             targets: Vec::new(),
             placement: arguments.placement.placement(),
-            runtime: arguments.runtime,
-            warmup: arguments.warmup,
+            runtime: arguments.runtime(),
+            warmup: arguments.warmup(),
             pages: arguments.pages(),
             prefilled: false,
             watched: !arguments.unwatched,
@@ -50,7 +50,7 @@ impl Job {
         iolane::interface_of(&plan.path)?.validate(&plan.path)?;
         plan.placement.check()?;
         let chosen = Chosen::of_arguments(&arguments.targets, Some(&plan.path))?;
-        let outputs = Outputs::checked(arguments.json, chosen.names())?;
+        let outputs = Outputs::checked(arguments.json.clone(), chosen.names())?;
         let mut opener = Opener::new(&arguments.targets);
         let direct = arguments.targets.direct;
         let job = match &chosen {
@@ -70,7 +70,7 @@ impl Job {
             }
         };
         let metering = meter::open(&arguments.meter, false)?;
-        let schedule = Schedule { jobs: vec![job], repeats: arguments.repeat, metering };
+        let schedule = Schedule { jobs: vec![job], repeats: arguments.repeats(), metering };
         Ok(Self { schedule, outputs, _opener: opener })
     }
 
@@ -111,7 +111,7 @@ impl Job {
             ready.push(RunJob::of_file(job, targets, adapt)?);
         }
         let metering = meter::open(&arguments.meter, false)?;
-        let schedule = Schedule { jobs: ready, repeats: arguments.repeat, metering };
+        let schedule = Schedule { jobs: ready, repeats: arguments.repeats(), metering };
         Ok(Self { schedule, outputs, _opener: opener })
     }
 }

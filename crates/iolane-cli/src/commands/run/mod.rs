@@ -14,6 +14,9 @@ use crate::interrupt::{STOP, is_stopped};
 use crate::outcome::Outcome;
 
 pub(crate) fn run(arguments: RunArguments) -> anyhow::Result<Outcome> {
+    if arguments.searches_rate() {
+        return super::study::study(arguments.into_study());
+    }
     let job = Job::of_arguments(arguments)?;
     let mut progress = Progress::new(&job.outputs);
     let Ran { records, error } = job.schedule.run(&STOP, &mut |event| progress.show(&event));

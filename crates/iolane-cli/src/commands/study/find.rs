@@ -22,7 +22,8 @@ pub(crate) fn results_folder(arguments: &StudyArguments) -> anyhow::Result<PathB
 }
 
 pub(super) fn folder(arguments: &StudyArguments, named: Option<&Study>) -> PathBuf {
-    let name = named.map_or("survey", |study| study.name.as_str());
+    let own = if arguments.survey.searches_rate() { "rate-until" } else { "survey" };
+    let name = named.map_or(own, |study| study.name.as_str());
     arguments.out.clone().unwrap_or_else(|| Path::new("results").join(name))
 }
 

@@ -3,7 +3,7 @@
 use iolane_study::claims::{Decision, Verdict};
 use iolane_study::format::{self, count, number, time};
 use iolane_study::plan::{Factor, Metric};
-use iolane_study::results::{ArmReport, FigureReport, Point, Series, StudyReport};
+use iolane_study::results::{ArmReport, FigureReport, Point, RateAnswer, RateUntil, Series, StudyReport};
 use iolane_study::stats::Estimate;
 
 use super::skipped;
@@ -12,11 +12,14 @@ use crate::output::{self, CellAlignment, or_unavailable};
 /// The whole text.
 pub(super) fn text(report: &StudyReport, targets: &str) -> String {
     let mut text = String::new();
-    if report.name != "survey" {
+    if report.name != "survey" && report.rate_until.is_none() {
         text.push_str(&format!("{}: {}\n", report.name, report.title));
     }
     text.push_str(&format!("{targets}\n{}\n\n", report.summary()));
     match report.figures.is_empty() {
+        true if report.rate_until.is_some() => {
+            text.push_str(&report.rate_until.as_ref().map_or_else(String::new, rates))
+        }
         true => text.push_str(&arms(&report.arms)),
         false => text.push_str(&figures(&report.figures)),
     }
@@ -86,6 +89,34 @@ fn arms(arms: &[ArmReport]) -> String {
     if arms.iter().any(|arm| arm.keeps_rate.is_some()) {
         legend.push_str("; with a rate, paths are ranked by p99: 0.5x is twice the best p99");
     }
+    text.push_str(&format!("{}\n\n", output::wrap(&legend, 0)));
+    text
+}
+
+/// A table for each load of a rate search.
+fn rates(rate_until: &RateUntil) -> String {
+    let mut text = String::new();
+    for answers in rate_until.answers.chunk_by(|a, b| a.load == b.load) {
+        text.push_str(&format!("{}\n", answers[0].load));
+        let headings = ["path", "depth", "highest rate", "95 %", "of best", "runs"];
+        let row = |answer: &RateAnswer| {
+            vec![
+                answer.path.clone(),
+                answer.depth.to_string(),
+                answer.rate_in_words(),
+                answer.interval_in_words(),
+                answer.standing(),
+                answer.runs.to_string(),
+            ]
+        };
+        let rows: Vec<Vec<String>> = answers.iter().map(row).collect();
+        text.push_str(&format!("{}\n", output::table(&headings, &rows, CellAlignment::Right)));
+    }
+    let legend = format!(
+        "highest rate: of an open loop with {}, latency counted from the scheduled start; ~: no significant difference from \
+         the best (the 95 % interval of the ratio includes 1)",
+        rate_until.bound.in_words()
+    );
     text.push_str(&format!("{}\n\n", output::wrap(&legend, 0)));
     text
 }

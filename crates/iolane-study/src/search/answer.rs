@@ -1,0 +1,138 @@
+//! The answer of a rate search. Latency does not fall when the rate grows, so the curve through the medians of each rate is
+//! made monotone (isotonic regression); the answer is the rate at which it passes the bound. The interval comes from
+//! resampled runs.
+
+use super::trials::{STEP, Trial};
+use crate::plan::LatencyBound;
+use crate::stats::{Estimate, isotonic, median, resampled_medians};
+
+/// The answer of a search.
+#[derive(Debug, Clone, PartialEq)]
+pub enum HighestRate {
+    /// The rate at which the curve passes the bound, in requests per second, and that of each resample of the runs.
+    Found { rate: Estimate, resampled: Vec<f64> },
+    /// The bound held at every rate that was tried; the highest.
+    AtLeast(f64),
+    /// The bound was missed at every rate that was tried; the lowest.
+    None(f64),
+}
+
+/// A latency counts as this many bounds at most, so that the slowest runs do not bend the curve between others.
+const BOUNDS_MAX: f64 = 1000.0;
+
+/// The highest rate that keeps the bound.
+pub fn highest_rate(trials: &[Trial], bound: LatencyBound) -> HighestRate {
+    let mut rates: Vec<f64> = trials.iter().map(|trial| trial.rate).collect();
+    rates.sort_by(f64::total_cmp);
+    rates.dedup();
+    // In bounds, as logarithms: 0 is the bound itself.
+    let in_bounds = |latency_ns: f64| (latency_ns.max(1.0) / bound.max_ns()).min(BOUNDS_MAX).ln();
+    let of_rate = |rate: f64| trials.iter().filter(move |trial| trial.rate == rate);
+    let runs: Vec<Vec<f64>> =
+        rates.iter().map(|rate| of_rate(*rate).map(|trial| in_bounds(trial.latency_ns)).collect()).collect();
+    let weights: Vec<f64> = runs.iter().map(|runs| runs.len() as f64).collect();
+    let medians: Vec<f64> = runs.iter().map(|runs| median(runs)).collect();
+    let curve = isotonic(&medians, &weights);
+    let (Some(first), Some(last)) = (curve.first(), curve.last()) else { return HighestRate::None(0.0) };
+    if *last <= 0.0 {
+        return HighestRate::AtLeast(rates[rates.len() - 1]);
+    }
+    if *first > 0.0 {
+        return HighestRate::None(rates[0]);
+    }
+    let value = passes_zero(&rates, &curve);
+    let mut resampled = resampled_medians(&runs, |medians| passes_zero(&rates, &isotonic(medians, &weights)));
+    resampled.sort_by(f64::total_cmp);
+    let at = |share: f64| resampled[((resampled.len() - 1) as f64 * share).round() as usize];
+    // Between two rates the curve is not known: the interval is a step wide at least.
+    let half_step = STEP.sqrt();
+    let rate = Estimate { value, low: at(0.025).min(value / half_step), high: at(0.975).max(value * half_step) };
+    HighestRate::Found { rate, resampled }
+}
+
+/// Where a curve that does not fall passes 0, between two rates interpolated in the logarithm of the rate; the end that is
+/// nearest if it does not.
+fn passes_zero(rates: &[f64], curve: &[f64]) -> f64 {
+    let above = curve.iter().position(|value| *value > 0.0);
+    match above {
+        None => rates[rates.len() - 1],
+        Some(0) => rates[0],
+        Some(above) => {
+            let (low, high) = (curve[above - 1], curve[above]);
+            let share = -low / (high - low);
+            rates[above - 1] * (rates[above] / rates[above - 1]).powf(share)
+        }
+    }
+}
+
+/// One highest rate over another, with an interval; `None` unless both were found.
+pub fn ratio(one: &HighestRate, other: &HighestRate) -> Option<Estimate> {
+    let (HighestRate::Found { rate, resampled }, HighestRate::Found { rate: base, resampled: base_resampled }) =
+        (one, other)
+    else {
+        return None;
+    };
+    // The searches are independent: each resample of one with one of the other in another order.
+    let count = resampled.len().min(base_resampled.len());
+    let mut ratios: Vec<f64> =
+        (0..count).map(|index| resampled[index] / base_resampled[index * 7919 % count]).collect();
+    ratios.sort_by(f64::total_cmp);
+    let at = |share: f64| ratios[((count - 1) as f64 * share).round() as usize];
+    let value = rate.value / base.value;
+    // As for a single rate, no interval is narrower than a step.
+    let half_step = STEP.sqrt();
+    Some(Estimate { value, low: at(0.025).min(value / half_step), high: at(0.975).max(value * half_step) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trials(points: &[(f64, &[f64])]) -> Vec<Trial> {
+        let of = |(rate, latencies_ms): &(f64, &[f64])| {
+            let rate = *rate;
+            latencies_ms.iter().map(move |ms| Trial { rate, latency_ns: ms * 1e6 }).collect::<Vec<_>>()
+        };
+        points.iter().flat_map(of).collect()
+    }
+
+    fn answer(points: &[(f64, &[f64])]) -> HighestRate {
+        highest_rate(&trials(points), "p99=4ms".parse().unwrap())
+    }
+
+    #[test]
+    fn the_answer_lies_between_the_rates_around_the_bound() {
+        // 2 ms at 1000, 8 ms at 4000: halfway in logarithms.
+        let HighestRate::Found { rate, .. } = answer(&[(1000.0, &[2.0; 3]), (4000.0, &[8.0; 3])]) else { panic!() };
+        assert!((rate.value - 2000.0).abs() < 1e-6, "{rate:?}");
+        assert!(rate.low < 2000.0 && rate.high > 2000.0, "{rate:?}");
+    }
+
+    #[test]
+    fn one_disturbed_run_does_not_move_the_answer() {
+        let calm: &[(f64, &[f64])] =
+            &[(1000.0, &[1.0; 3]), (2000.0, &[2.0; 3]), (3000.0, &[3.0; 3]), (5000.0, &[9.0; 3])];
+        let disturbed: &[(f64, &[f64])] =
+            &[(1000.0, &[1.0; 3]), (2000.0, &[2.0, 90.0, 2.0]), (3000.0, &[3.0; 3]), (5000.0, &[9.0; 3])];
+        let value = |points| match answer(points) {
+            HighestRate::Found { rate, .. } => rate.value,
+            other => panic!("{other:?}"),
+        };
+        assert!((value(calm) - value(disturbed)).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_run_that_does_not_keep_its_rate_misses_any_bound() {
+        let HighestRate::Found { rate, .. } = answer(&[(1000.0, &[1.0; 3]), (2000.0, &[f64::INFINITY; 3])]) else {
+            panic!()
+        };
+        assert!((1000.0..2000.0).contains(&rate.value), "{rate:?}");
+    }
+
+    #[test]
+    fn ends_that_were_not_reached_are_named() {
+        assert_eq!(answer(&[(10.0, &[1.0]), (1000.0, &[3.9])]), HighestRate::AtLeast(1000.0));
+        assert_eq!(answer(&[(10.0, &[5.0]), (1000.0, &[3.9])]), HighestRate::None(10.0));
+        assert_eq!(ratio(&HighestRate::None(1.0), &HighestRate::AtLeast(1.0)), None);
+    }
+}

@@ -1,0 +1,8 @@
+//! The highest rate at which an open loop keeps its latency within a bound: which rate to try next, and the answer from all
+//! that were tried, with an interval. A session makes the runs; nothing here measures.
+
+mod answer;
+mod trials;
+
+pub use answer::{HighestRate, highest_rate, ratio};
+pub use trials::{RATE_MAX, RATE_MIN, RateSearch, Trial};
