@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use hdrhistogram::Histogram;
-use iolane_measure::workload::Rate;
+use iolane_measure::workload::{Arrivals, Workload};
 use serde::{Deserialize, Serialize};
 
 use super::row::Row;
@@ -26,8 +26,8 @@ impl ArmResults {
 
     /// Whether it reached its rate: the median of the repeats is at least 98 % of it. `None` without a rate.
     pub fn keeps_rate(&self) -> Option<bool> {
-        let rate = self.arm.workload.rate?;
-        Some(is_kept(rate, median(&self.values(Metric::Iops)?)))
+        let elapsed_s = self.rows.iter().map(|row| row.elapsed_s).fold(0.0, f64::max);
+        is_rate_kept(&self.arm.workload, median(&self.values(Metric::Iops)?), elapsed_s)
     }
 
     /// The latencies of all repeats in one histogram, in nanoseconds.
@@ -51,9 +51,15 @@ impl ArmResults {
     }
 }
 
-/// Whether so many I/Os per second are as many as were asked for.
-pub(super) fn is_kept(rate: Rate, iops: f64) -> bool {
-    iops >= RATE_KEPT * rate.per_s()
+/// Whether so many I/Os per second, measured for so long, are as many as were asked for; `None` without a rate. Of random
+/// arrivals the number varies by its square root; three times that is hardly ever exceeded.
+pub(super) fn is_rate_kept(workload: &Workload, iops: f64, elapsed_s: f64) -> Option<bool> {
+    let rate = workload.rate?.per_s();
+    let by_chance = match workload.arrivals {
+        Arrivals::Even => 0.0,
+        Arrivals::Poisson => 3.0 * (rate / elapsed_s.max(f64::MIN_POSITIVE)).sqrt(),
+    };
+    Some(iops + by_chance >= RATE_KEPT * rate)
 }
 
 /// The share of a rate that has to be reached. A short run may lack its last request.

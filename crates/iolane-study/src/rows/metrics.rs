@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 use iolane_measure::figures::RunFigure;
 
-use super::gathered::is_kept;
+use super::gathered::is_rate_kept;
 use super::row::Row;
 use crate::plan::{LatencyBound, Metric};
 use crate::search::Trial;
@@ -48,8 +48,8 @@ impl Row {
     /// The run as part of a rate search; `None` without a rate.
     pub fn trial(&self, bound: LatencyBound) -> Option<Trial> {
         let rate = self.arm.workload.rate?;
-        let kept = self.metric(Metric::Iops).is_some_and(|iops| is_kept(rate, iops));
-        let latency_ns = self.metric(bound.metric()).filter(|_| kept);
+        let is_kept = is_rate_kept(&self.arm.workload, self.metric(Metric::Iops)?, self.elapsed_s)?;
+        let latency_ns = self.metric(bound.metric()).filter(|_| is_kept);
         Some(Trial { rate: rate.per_s(), latency_ns: latency_ns.unwrap_or(f64::INFINITY) })
     }
 

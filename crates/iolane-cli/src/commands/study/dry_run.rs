@@ -20,7 +20,7 @@ fn document(session: &Session) -> serde_json::Value {
     json!({
         "schema": "iolane.plan/1",
         "name": session.study().name,
-        "arms": session.arms().collect::<Vec<_>>(),
+        "arms": arms(session),
         "skipped": skipped(session.left_out()),
         "repeats": session.conditions().lengths.repeats,
         "runtime_s": session.runtime().as_secs_f64(),
@@ -29,15 +29,21 @@ fn document(session: &Session) -> serde_json::Value {
     })
 }
 
+/// The arms that would run; those of a search have no rate yet.
+fn arms(session: &Session) -> Vec<Arm> {
+    let searches = session.study().rate_until.is_some();
+    session.arms().map(|arm| if searches { arm.without_rate() } else { arm.clone() }).collect()
+}
+
 fn text(session: &Session) -> String {
     let (study, conditions) = (session.study(), session.conditions());
     let mut text = format!("{}: {}\n", study.name, study.title);
     for target in &conditions.targets {
         text.push_str(&format!("{}\n", targets::describe(target)));
     }
-    let arms: Vec<&Arm> = session.arms().collect();
+    let arms = arms(session);
     let mut rows: Vec<Vec<String>> = Vec::new();
-    for group in by_load(&arms) {
+    for group in by_load(&arms.iter().collect::<Vec<_>>()) {
         rows.push(vec![
             join(group.iter().map(|arm| arm.label())),
             join(group.iter().map(|arm| arm.shown(Factor::Depth))),
@@ -51,11 +57,15 @@ fn text(session: &Session) -> String {
     let headings = ["paths", "depths", "load", "threads", "drives", "cores", "arms"];
     text.push_str(&format!("\n{}\n", output::table(&headings, &rows, CellAlignment::Left)));
     text.push_str(&not_measured::text(&skipped(session.left_out())));
+    let (count, repeats) = (arms.len(), conditions.lengths.repeats);
+    let runs = match study.rate_until {
+        Some(_) => {
+            format!("About {} runs ({count} searches, {repeats} runs at each rate near the highest)", session.runs())
+        }
+        None => format!("{} runs ({count} arms, {repeats} repeats each, in random order)", session.runs()),
+    };
     let sentence = format!(
-        "{} runs ({} arms, {} repeats each, in random order) of {} after {} of warm-up: about {} in total.",
-        session.runs(),
-        arms.len(),
-        conditions.lengths.repeats,
+        "{runs} of {} after {} of warm-up: about {} in total.",
         format::time(session.runtime().as_secs_f64() * 1e9),
         format::time(conditions.lengths.warmup.as_secs_f64() * 1e9),
         format::duration(session.estimated_time()),
