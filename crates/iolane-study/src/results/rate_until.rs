@@ -51,7 +51,7 @@ pub struct RateAnswer {
 const NEAR: f64 = 1.5;
 /// A bound below this many floors is in part about the time that threads take to wake up.
 const FLOORS_MIN: f64 = 3.0;
-/// So many requests should be slower than the percentile.
+/// A run should have this many requests that are slower than the percentile.
 const SLOWER_MIN: f64 = 10.0;
 
 impl RateAnswer {

@@ -51,7 +51,7 @@ impl ArmResults {
     }
 }
 
-/// Whether so many I/Os per second, measured for so long, are as many as were asked for; `None` without a rate. Of random
+/// Whether this many I/Os per second, the mean of `elapsed_s`, are those asked for; `None` without a rate. Of random
 /// arrivals the number varies by its square root; three times that is hardly ever exceeded.
 pub(super) fn is_rate_kept(workload: &Workload, iops: f64, elapsed_s: f64) -> Option<bool> {
     let rate = workload.rate?.per_s();

@@ -37,7 +37,7 @@ fn a_wait_with_a_timeout_returns_the_completions_there_are() {
             queue.submit(&mut waiting);
             let before = ended.len();
             let count = queue.reap_within(READS as usize, LONG, &mut ended)?;
-            ensure!(ended.len() - before == count, "{count} completions are said to be there, and {ended:?}");
+            ensure!(ended.len() - before == count, "{count} completions were announced, and there are {ended:?}");
         }
         ensure!(ended.iter().all(|completion| completion.result == Ok(BLOCK_BYTES as u32)), "{ended:?}");
         let tags: HashSet<u64> = ended.iter().map(|completion| completion.tag).collect();
