@@ -244,9 +244,22 @@ fn a_time_budget_that_the_shortest_runs_exceed_is_reported() {
     let folder = Folder::new();
     let words = ["study", "--path", "null", "--depth", "1", "--repeat", "2", "--dry-run", "--time"];
     let ended = iolane(&folder, words.iter().chain(&["10ms"])).done();
-    let parts = ["iolane: --time 10 ms is too short for 2 runs of at least 200 ms", "about 1 s"];
+    let parts = ["iolane: --time 10 ms is too short for 2 runs of at least 200 ms", "it ends after the repeats that fit"];
     assert!(parts.iter().all(|part| ended.stderr.contains(part)), "{}", ended.stderr);
     assert_eq!(iolane(&folder, words.iter().chain(&["1m"])).done().stderr, "");
+}
+
+#[test]
+fn a_time_budget_ends_a_study_after_the_repeats_that_fit() {
+    let folder = Folder::new();
+    let ask = ["study", "--path", "null", "--target", "null", "--depth", "1,2", "--warmup", "0s", "--repeat", "500"];
+    let ended = iolane(&folder, ask.iter().chain(&["--time", "2s"])).done();
+    let text = fs::read_to_string(folder.join("results/survey/study.json")).unwrap();
+    let study: Value = serde_json::from_str(&text).unwrap();
+    let repeats = study["repeats"].as_u64().unwrap();
+    // Two runs of 0.2 s each at least: of 500 repeats no more than a few fit, and the first always runs.
+    assert!((1..=6).contains(&repeats) && study["complete"] == true, "{repeats} repeats");
+    assert!(ended.stdout.contains(&format!("the time allowed {repeats} of 500 repeats")), "{}", ended.stdout);
 }
 
 #[test]

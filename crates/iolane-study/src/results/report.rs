@@ -162,6 +162,8 @@ impl StudyReport {
         if measured.interrupted {
             let note = format!("interrupted: {whole} of {repeats} repeats are complete; the same command continues");
             report.warnings.insert(0, note);
+        } else if whole < *repeats && report.rate_until.is_none() {
+            report.warnings.insert(0, format!("the time allowed {whole} of {repeats} repeats"));
         }
         report
     }

@@ -1,5 +1,7 @@
 //! The targets, lengths and tools of a study. The command line fills them in; sessions and preconditioning read them.
 
+use std::time::Duration;
+
 use iolane::Target;
 use iolane_measure::placement::Placement;
 
@@ -18,6 +20,8 @@ pub struct Conditions {
     /// Selects among the study's values and lengths.
     pub scale: Scale,
     pub lengths: Lengths,
+    /// A limit of the time of all runs: no repeat begins that would exceed it by more than a tenth. The first always runs.
+    pub time_max: Option<Duration>,
     /// Other tools that run the same arms.
     pub peers: Vec<InstalledPeer>,
     pub metering: Metering,

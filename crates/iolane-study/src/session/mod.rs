@@ -3,6 +3,7 @@
 
 mod arms;
 mod attempt;
+mod budget;
 mod conditions;
 pub(crate) mod energy;
 mod installed_peer;

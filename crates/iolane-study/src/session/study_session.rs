@@ -11,6 +11,7 @@ use iolane_measure::progress::RunProgress;
 use iolane_measure::workload::{Workload, random_stream};
 
 use super::attempt::attempt;
+use super::budget::Budget;
 use super::conditions::Conditions;
 use super::measured::Measured;
 use super::planned::Planned;
@@ -231,8 +232,12 @@ impl Session {
         progress: &mut impl FnMut(Progress<'_>),
     ) -> Result<bool> {
         let mut random = random_stream(self.study.workload.seed, ORDER_STREAM);
+        let mut budget = Budget::new(self.conditions.time_max);
         loop {
             let mut has_run = false;
+            if !budget.allows_another() {
+                return self.make_load_steps(kept.rows.len(), kept, stop, progress);
+            }
             for index in shuffled(self.planned.len(), &mut random) {
                 let Some(next) = searches.next(index) else { continue };
                 if stop.load(Ordering::Relaxed) {
@@ -352,6 +357,7 @@ impl Session {
         progress: &mut impl FnMut(Progress<'_>),
     ) -> Result<bool> {
         let (total, metering) = (self.runs(), &self.conditions.metering);
+        let mut budget = Budget::new(self.conditions.time_max);
         let mut last_repeat = None;
         for (done, &(repeat, index)) in order.iter().enumerate() {
             let planned = &self.planned[index];
@@ -359,6 +365,9 @@ impl Session {
                 if last_repeat.is_some_and(|last| last < repeat) && metering.steps_are_due(&kept.energy) {
                     // Load steps between repeats only correct drift; if they are stopped, the next run does not begin.
                     self.make_load_steps(done, kept, stop, progress)?;
+                }
+                if last_repeat != Some(repeat) && !budget.allows_another() {
+                    return self.make_load_steps(done, kept, stop, progress);
                 }
                 last_repeat = Some(repeat);
             }

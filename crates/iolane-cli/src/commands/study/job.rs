@@ -166,6 +166,7 @@ fn work(
         placement: arguments.placement.given(),
         scale,
         lengths: lengths(arguments, study.lengths.at(scale)),
+        time_max: arguments.time,
         peers,
         metering,
         targets,
@@ -202,16 +203,25 @@ fn lengths(arguments: &StudyArguments, own: &Lengths) -> Lengths {
     }
 }
 
-/// Runs have a shortest length, so that many arms may need more than the time that was given.
+/// Shorter preparation is not worth a line.
+const PREPARATION_MIN: Duration = Duration::from_secs(1);
+
+/// Runs have a shortest length, so that many arms may need more than the time that was given; and drives are prepared before
+/// the runs.
 fn warn_of_short_time(session: &Session, time: Duration) {
     let needed = session.time_of_runs();
     if needed > time.mul_f64(1.05) {
         warn(&format!(
-            "--time {} is too short for {} runs of at least {}: they will take about {}; reduce --repeat or the number of arms",
+            "--time {} is too short for {} runs of at least {}, which take about {}: it ends after the repeats that fit; \
+             reduce --repeat or the number of arms",
             format::duration(time),
             session.runs(),
             format::duration(session.runtime()),
             format::duration(needed)
         ));
+    }
+    let before = session.estimated_time().saturating_sub(needed);
+    if before >= PREPARATION_MIN {
+        warn(&format!("preparation takes about {} in addition to --time", format::duration(before)));
     }
 }
