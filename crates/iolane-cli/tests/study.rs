@@ -244,7 +244,8 @@ fn a_time_budget_that_the_shortest_runs_exceed_is_reported() {
     let folder = Folder::new();
     let words = ["study", "--path", "null", "--depth", "1", "--repeat", "2", "--dry-run", "--time"];
     let ended = iolane(&folder, words.iter().chain(&["10ms"])).done();
-    let parts = ["iolane: --time 10 ms is too short for 2 runs of at least 200 ms", "it ends after the repeats that fit"];
+    let parts =
+        ["iolane: --time 10 ms is too short for 2 runs of at least 200 ms", "it ends after the repeats that fit"];
     assert!(parts.iter().all(|part| ended.stderr.contains(part)), "{}", ended.stderr);
     assert_eq!(iolane(&folder, words.iter().chain(&["1m"])).done().stderr, "");
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use hdrhistogram::Histogram;
 use iolane::{IoPath, Result, Target};
 
-use super::plan::RunPlan;
+use super::plan::{FLOOR, RunPlan};
 use super::thread::{open_engine, panicked};
 use crate::clock::RealClock;
 use crate::engine::{Extent, Phase, Tally};
@@ -14,9 +14,6 @@ use crate::figures::{RunFigure, RunFigures};
 use crate::placement::Placement;
 use crate::telemetry::{Reading, Sourced, Unavailable};
 use crate::workload::Workload;
-
-/// How long the floor is measured.
-pub(super) const FLOOR_NS: u64 = 250_000_000;
 
 const PATH: &str = "null";
 
@@ -40,7 +37,7 @@ fn on_null(plan: &RunPlan, clock: &RealClock, stop: &AtomicBool) -> Result<Tally
     let run_one = |index| {
         let mut engine = open_engine(&plan, index, clock.clone(), None)?;
         let mut tally = Tally::new();
-        engine.run(Phase::Measure, Extent::of(FLOOR_NS), stop, &mut tally)?;
+        engine.run(Phase::Measure, Extent::of(FLOOR.as_nanos() as u64), stop, &mut tally)?;
         Ok(tally)
     };
     std::thread::scope(|scope| {

@@ -9,7 +9,6 @@ use iolane::capability::check_depth;
 use iolane::units::{Bytes, CpuList};
 use iolane::{Capabilities, Error, IoPath, Operations, Pages, Result, Target, TargetKind};
 
-use super::floor;
 use crate::clock::RealClock;
 use crate::engine::Engine;
 use crate::pace::Pace;
@@ -19,6 +18,9 @@ use crate::workload::{Rate, ThreadShare, Workload};
 
 /// Set-up, two short phases, and the end of tracing.
 const SET_UP: Duration = Duration::from_millis(220);
+
+/// How long the floor of a rate is measured.
+pub(super) const FLOOR: Duration = Duration::from_millis(250);
 
 /// The most threads of a run; also fio's limit of jobs (`REAL_MAX_JOBS`). Some tens of thousands exhaust the memory mappings
 /// that Linux gives a process (`vm.max_map_count`), and a thread that cannot map its signal stack ends the process.
@@ -136,8 +138,7 @@ impl RunPlan {
 
     /// Time that a run takes besides warm-up and measurement: set-up, the short phases, and the floor of a rate.
     pub fn overhead(&self) -> Duration {
-        let floor_ns = if self.workload.rate.is_some() { floor::FLOOR_NS } else { 0 };
-        SET_UP + Duration::from_nanos(floor_ns)
+        if self.workload.rate.is_some() { SET_UP + FLOOR } else { SET_UP }
     }
 
     /// Whether its time is the machine's, and otherwise why not: telemetry and meters have no meaning in virtual time.

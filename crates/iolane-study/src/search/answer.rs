@@ -2,7 +2,7 @@
 //! made monotone (isotonic regression); the answer is the rate at which it passes the bound. The interval comes from
 //! resampled runs.
 
-use super::trials::{STEP, Trial};
+use super::trial::{STEP, Trial};
 use crate::plan::LatencyBound;
 use crate::stats::{Estimate, isotonic, median, resampled_medians};
 

@@ -2,7 +2,9 @@
 //! that were tried, with an interval. A session makes the runs; nothing here measures.
 
 mod answer;
-mod trials;
+mod rates;
+mod trial;
 
 pub use answer::{HighestRate, highest_rate, ratio};
-pub use trials::{RATE_MAX, RATE_MIN, RateSearch, Trial};
+pub use rates::{RATE_MAX, RATE_MIN, RateSearch};
+pub use trial::Trial;

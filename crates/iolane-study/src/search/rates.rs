@@ -3,16 +3,8 @@
 //! Then rates around the edge are run several times each, in turn; `answer` draws a monotone curve through them.
 
 use super::answer::{HighestRate, highest_rate};
+use super::trial::{STEP, Trial};
 use crate::plan::LatencyBound;
-
-/// One run at a rate.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Trial {
-    /// Requests per second.
-    pub rate: f64,
-    /// The bounded percentile, in nanoseconds; infinite for a run that did not keep its rate.
-    pub latency_ns: f64,
-}
 
 /// The search of one arm. It depends on nothing but the trials noted, in their order, so that an interrupted search continues
 /// from its runs.
@@ -39,8 +31,7 @@ pub const RATE_MAX: f64 = 16e6;
 const GROWTH: f64 = 4.0;
 /// A bracket is narrow enough if its ends differ by this factor.
 const NARROW: f64 = 1.5;
-/// Between two rates around the edge; there are four below its middle and four from there.
-pub(super) const STEP: f64 = 1.12;
+/// The rates around the edge: as many below its middle, and as many from there.
 const AROUND: i32 = 4;
 /// How often the rates around the edge follow an edge that turns out to lie outside.
 const MOVES_MAX: usize = 4;
