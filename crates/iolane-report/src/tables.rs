@@ -195,8 +195,6 @@ fn skipped(skipped: &[Skipped]) -> CsvTable {
     CsvTable::new(&["path", "arms", "which", "reason", "remedy", "failed"], skipped.iter().map(row).collect())
 }
 
-/// The metrics of a run under their names in study files.
-
 fn runs(rows: &[Row]) -> CsvTable {
     let own = ["repeat", "attempt", "started_unix_s", "elapsed_s", "ios", "errors", "bytes", "rejected", "joules_from"];
     let row = |row: &Row| {

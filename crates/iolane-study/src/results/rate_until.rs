@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::format::{count, number, range_beside, time};
 use crate::plan::{Arm, LatencyBound};
 use crate::rows::{ArmResults, Results, Row};
-use crate::search::{HighestRate, Trial, highest_rate, ratio};
+use crate::search::{self, HighestRate, Trial, has_few_requests, highest_rate, ratio};
 use crate::stats::{Estimate, median};
 use iolane_measure::figures::RunFigure;
 use iolane_measure::workload::{Arrivals, Rate};
@@ -51,8 +51,6 @@ pub struct RateAnswer {
 const NEAR: f64 = 1.5;
 /// A bound below this many floors is in part about the time that threads take to wake up.
 const FLOORS_MIN: f64 = 3.0;
-/// A run should have this many requests that are slower than the percentile.
-const SLOWER_MIN: f64 = 10.0;
 
 impl RateAnswer {
     /// `21.3 k/s`, `above 16 M/s` or `none from 10/s`.
@@ -147,15 +145,13 @@ impl RateUntil {
                 answer.path
             ));
         }
-        let slower = |rate: f64| rate * runtime_s * (1.0 - self.bound.percentile.share());
+        let percentile = self.bound.percentile;
         let lowest = self.answers.iter().filter_map(|answer| answer.rate).map(|rate| rate.value).reduce(f64::min);
-        if let Some(rate) = lowest.filter(|rate| slower(*rate) < SLOWER_MIN) {
-            warnings.push(format!(
-                "a run at {} has {} requests, few for {}: use a longer --runtime",
-                per_s(rate),
-                count(rate * runtime_s),
-                self.bound.percentile
-            ));
+        if let Some(rate) = lowest.filter(|rate| has_few_requests(percentile, *rate, runtime_s)) {
+            let requests = rate * search::runtime_s(percentile, rate, runtime_s);
+            let few =
+                format!("a run at {} has {} requests, few for {percentile}", per_s(rate), count(requests.round()));
+            warnings.push(format!("{few}: use a longer --runtime"));
         }
         warnings
     }
@@ -312,7 +308,7 @@ mod tests {
 
     #[test]
     fn a_bound_close_to_the_floor_and_too_few_requests_are_noted() {
-        let mut rows = runs("one", 400.0);
+        let mut rows = runs("one", 40.0);
         assert_eq!(answers(&rows).warnings(1.0).len(), 1, "{:?}", answers(&rows).warnings(1.0));
         assert_eq!(answers(&rows).warnings(10.0), [""; 0]);
         for row in &mut rows {

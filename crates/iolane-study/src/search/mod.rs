@@ -7,4 +7,4 @@ mod trial;
 
 pub use answer::{HighestRate, highest_rate, ratio};
 pub use rates::{RATE_MAX, RATE_MIN, RateSearch};
-pub use trial::Trial;
+pub use trial::{Trial, has_few_requests, runtime_s};

@@ -1,5 +1,7 @@
 //! An arm that can run here, with its checked plan.
 
+use std::time::Duration;
+
 use iolane_measure::run::CheckedPlan;
 use iolane_measure::workload::{Rate, Workload};
 
@@ -15,12 +17,12 @@ pub(super) struct Planned {
 }
 
 impl Planned {
-    /// The same at another rate; the arm has one.
-    pub(super) fn at_rate(&self, rate: Rate) -> Self {
+    /// The same at another rate, for another time; the arm has a rate.
+    pub(super) fn at_rate(&self, rate: Rate, runtime: Duration) -> Self {
         let workload = Workload { rate: Some(rate), ..self.arm.workload.clone() };
         Self {
             arm: Arm { workload, ..self.arm.clone() },
-            plan: self.plan.clone().with_rate(rate),
+            plan: self.plan.clone().with_rate(rate).with_runtime(runtime),
             peer: self.peer.clone(),
         }
     }

@@ -26,7 +26,7 @@ use crate::plan::{Arm, LatencyBound, Lengths, Study};
 use crate::rows::journal::Journal;
 use crate::rows::{LeftOut, Preconditioned, Row};
 use crate::run_record::TargetRecord;
-use crate::search::RateSearch;
+use crate::search::{RateSearch, runtime_s};
 
 /// A study whose arms have been checked and can run.
 #[derive(Debug)]
@@ -219,13 +219,14 @@ impl Session {
         let repeats = self.conditions.lengths.repeats;
         let mut searches = Searches::new(&self.planned, bound, repeats, &kept.rows);
         let is_whole = self.prepare_all(&mut kept, stop, progress)?
-            && self.run_searches(&mut searches, &mut kept, stop, progress)?;
+            && self.run_searches(bound, &mut searches, &mut kept, stop, progress)?;
         Ok(self.searched(&searches, kept, !is_whole))
     }
 
     /// Makes the runs of the searches. `false` if it was stopped.
     fn run_searches(
         &self,
+        bound: LatencyBound,
         searches: &mut Searches,
         kept: &mut Kept,
         stop: &AtomicBool,
@@ -244,7 +245,8 @@ impl Session {
                     return Ok(false);
                 }
                 has_run = true;
-                let planned = self.planned[index].at_rate(next.rate);
+                let runtime_s = runtime_s(bound.percentile, next.rate.per_s(), self.runtime.as_secs_f64());
+                let planned = self.planned[index].at_rate(next.rate, Duration::from_secs_f64(runtime_s));
                 let now = if next.attempt == 0 { Now::Runs(&planned.arm) } else { Now::RunsAgain(&planned.arm) };
                 let done = kept.rows.len();
                 progress(Progress { done, total: self.runs().max(done + 1), now, rows: &kept.rows });
