@@ -49,6 +49,9 @@ fn random_arrivals_wait_within_the_bound_up_to_the_rate_that_queueing_theory_say
     fs::remove_file(folder.join("again/report.html")).unwrap();
     iolane(&folder, ["report", "again"]).done();
     assert!(fs::read_to_string(folder.join("again/report.html")).unwrap().contains("bound: 1 ms"));
+    let summary = iolane(&folder, ["report", "again", "--md", "-"]).done().stdout;
+    assert!(summary.contains("sim at depth 1 keeps p99 within 1 ms up to "), "{summary}");
+    assert!(summary.contains("| load | path | depth | highest rate |") && !summary.contains("best path"), "{summary}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::rerun::Rerun;
 use crate::text::is_bidi_control;
 use iolane_study::claims::Verdict;
 use iolane_study::format::{count, number, range, time};
-use iolane_study::results::{ArmReport, Loaded, answers, arm_reports, sentences};
+use iolane_study::results::{ArmReport, Loaded, RateUntil, answers, arm_reports, sentences};
 
 /// Rows beyond these are only counted.
 const ROWS_MAX: usize = 40;
@@ -16,11 +16,16 @@ const ROWS_MAX: usize = 40;
 /// The summary of a study's results.
 pub fn summary(loaded: &Loaded) -> String {
     let mut text = format!("### iolane study {}: {}\n\n", plain(&loaded.document.name), plain(&loaded.document.title));
-    for sentence in sentences(&answers(&loaded.results())) {
+    let rate_until = loaded.rate_until();
+    let advice = rate_until.as_ref().map_or_else(|| sentences(&answers(&loaded.results())), RateUntil::sentences);
+    for sentence in advice {
         let _ = writeln!(text, "- {}", plain(&sentence));
     }
     text.push('\n');
-    text.push_str(&best_arms(loaded));
+    text.push_str(&match rate_until {
+        Some(rate_until) => highest_rates(&rate_until),
+        None => best_arms(loaded),
+    });
     text.push_str(&claims(loaded));
     text.push_str(&skipped(loaded));
     text.push_str(&warnings(loaded));
@@ -33,6 +38,25 @@ pub fn summary(loaded: &Loaded) -> String {
         let fence = fence(&command);
         let _ = write!(text, "\nTo run it again:\n\n{fence}sh\n{}\n{fence}\n", one_line(&command));
     }
+    text
+}
+
+/// The highest rate of each path of a search.
+fn highest_rates(rate_until: &RateUntil) -> String {
+    let headings = ["load", "path", "depth", "highest rate", "95 % interval", "of best"];
+    let mut text = format!("| {} |\n|{}\n", headings.join(" | "), " --- |".repeat(headings.len()));
+    for answer in &rate_until.answers {
+        let cells = [
+            answer.load.clone(),
+            answer.path.clone(),
+            answer.depth.to_string(),
+            answer.rate_in_words(),
+            answer.interval_in_words(),
+            answer.standing(),
+        ];
+        let _ = writeln!(text, "| {} |", cells.map(|cell| plain(&cell)).join(" | "));
+    }
+    text.push('\n');
     text
 }
 

@@ -46,8 +46,8 @@ pub(super) struct AnswerCell {
 
 impl AnswerTable {
     pub(super) fn new(loaded: &Loaded) -> Self {
-        if let Some(rate_until) = &loaded.document.rate_until {
-            return Self::of_rates(rate_until);
+        if let Some(rate_until) = loaded.rate_until() {
+            return Self::of_rates(&rate_until);
         }
         let answers = answers(&loaded.results());
         let has_energy = answers.iter().any(|answer| answer.goal == Goal::Energy);

@@ -9,6 +9,7 @@ use iolane::{Error, Result};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::rate_until::RateUntil;
 use super::report::{RECORDS_FILE, SCHEMA, StudyReport};
 use crate::rows::{Results, Row, journal, parquet};
 
@@ -31,6 +32,11 @@ impl Loaded {
     /// What to know before trusting the figures.
     pub fn warnings(&self) -> Vec<String> {
         self.document.warnings.clone()
+    }
+
+    /// Of a rate search, the answers of its runs.
+    pub fn rate_until(&self) -> Option<RateUntil> {
+        self.document.rate_until.as_ref().map(|known| RateUntil::new(known.bound, &self.results()))
     }
 
     /// The arms that were measured; the others are in [`StudyReport::skipped`].
