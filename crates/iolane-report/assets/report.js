@@ -260,7 +260,8 @@
   const redraw = () => drawn.forEach(({ chart }) => draw(chart));
 
   const theme = document.getElementById("theme");
-  const setTheme = () => theme.setAttribute("aria-pressed", String(isDark()));
+  // The button names the theme that it switches to.
+  const setTheme = () => { theme.textContent = isDark() ? "Light" : "Dark"; };
   theme.hidden = false;
   theme.addEventListener("click", () => {
     root.dataset.theme = isDark() ? "light" : "dark";
