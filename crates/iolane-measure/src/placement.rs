@@ -63,7 +63,7 @@ impl Placement {
     }
 
     fn apart_on(allowed: &[u32], threads: usize) -> Self {
-        if threads == 0 || allowed.len() < 2 * threads {
+        if threads == 0 || allowed.len() / 2 < threads {
             return Self::default();
         }
         let list = |first: usize| Some(allowed[first..first + threads].iter().copied().collect());
@@ -106,5 +106,6 @@ mod tests {
     fn with_too_few_cpus_the_scheduler_chooses() {
         assert_eq!(Placement::apart_on(&[0], 1), Placement::default());
         assert_eq!(Placement::apart_on(&[0, 1, 2], 2), Placement::default());
+        assert_eq!(Placement::apart_on(&[0, 1, 2], usize::MAX), Placement::default());
     }
 }
