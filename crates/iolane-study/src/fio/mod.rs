@@ -6,6 +6,7 @@ mod job;
 mod job_file;
 mod numbers;
 mod options;
+mod substitute;
 mod translate;
 mod write;
 

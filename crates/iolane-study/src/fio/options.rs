@@ -258,7 +258,8 @@ impl<'a> Options<'a> {
             Some(value) => format!("{}={value}", entry.key),
             None => entry.key.clone(),
         };
-        Error::usage(format!("{} line {}", self.file, entry.line), format!("`{written}`: {cause}")).remedy(remedy)
+        let file = entry.included.as_deref().unwrap_or(self.file);
+        Error::usage(format!("{file} line {}", entry.line), format!("`{written}`: {cause}")).remedy(remedy)
     }
 
     pub(super) fn has(&self, option: &str) -> bool {
