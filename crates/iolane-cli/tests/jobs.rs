@@ -136,10 +136,10 @@ fn what_cannot_be_had_is_named_with_its_place_before_anything_is_measured() {
             &["job.fio line 6: `turbo=9`: this option is not supported", "remove it"][..],
         ),
         ("[a]\nfilename=missing\n", 3, &["target missing", "leave filename out"]),
-        ("[a]\nfilename=good\nsize=64m\n", 2, &["job [a]: --size 64m", "good has"]),
-        ("[a]\nfilename=good\ndirect=1\nbs=1000\n", 2, &["job [a]: --bs 1000 on good"]),
+        ("[a]\nfilename=good\nsize=64m\n", 2, &["job [a]: size=64m", "good has"]),
+        ("[a]\nfilename=good\ndirect=1\nbs=1000\n", 2, &["job [a]: bs=1000 on good"]),
         ("[a]\nfilename=good:good\nnumjobs=2\n", 2, &["target good", "the same"]),
-        ("[a]\nsize=1m\ncpus_allowed=8000\n", 2, &["job [a]: --cpus 8000"]),
+        ("[a]\nsize=1m\ncpus_allowed=8000\n", 2, &["job [a]: cpus_allowed=8000"]),
         ("[a]\nsize=1m\ndirectory=missing\n", 3, &["scratch file of 1m in missing", "no such file"]),
         ("[a]\nsize=1m\nioengine=io_uring\niodepth=99999\n", 2, &["job [a]: io_uring", "99999"]),
     ] {
@@ -147,6 +147,30 @@ fn what_cannot_be_had_is_named_with_its_place_before_anything_is_measured() {
         assert_refused(&ended, code, parts);
     }
     assert_eq!(folder.names(), ["good", "job.fio"]);
+}
+
+#[test]
+fn options_that_are_not_supported_are_ignored_only_if_asked_for() {
+    let folder = Folder::new();
+    let file = "[a]\nsize=64k\ndirect=1\nflow=2\n";
+    assert_refused(&run(&folder, file, &[]), 2, &["job.fio line 4: `flow=2`", "or use --lenient"]);
+    let record = run(&folder, file, &["--lenient", "--json", "-"]).done().json();
+    assert!(warnings(&record).contains("ignored: `flow=2` (line 4): "), "{record:#}");
+    assert_eq!(iolane(&folder, ["run", "--lenient"]).code, Some(2));
+}
+
+#[test]
+fn settings_can_come_from_other_files_and_the_environment() {
+    let folder = Folder::new();
+    fs::create_dir(folder.join("jobs")).unwrap();
+    fs::write(folder.join("jobs/job.fio"), "[a]\nsize=${SIZE}\nnumjobs=$ncpus/$ncpus\ninclude common.inc\n").unwrap();
+    fs::write(folder.join("jobs/common.inc"), "bs=16k\n").unwrap();
+    let mut asked = command(&folder, ["run", "jobs/job.fio", "--json", "-"]);
+    let record = finish(asked.env("SIZE", "64k").spawn().unwrap()).done().json();
+    assert_eq!((&record["result"]["ios"], &record["workload"]["bs"]), (&4.into(), &"16k".into()));
+    fs::write(folder.join("jobs/common.inc"), "bs=16q\n").unwrap();
+    let refused = finish(asked.spawn().unwrap());
+    assert_refused(&refused, 2, &["jobs/common.inc line 1: `bs=16q`"]);
 }
 
 #[test]

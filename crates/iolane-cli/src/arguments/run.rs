@@ -25,6 +25,9 @@ pub(crate) struct RunArguments {
         conflicts_with_all = ["WorkloadArguments", "PlacementArguments"]
     )]
     pub(crate) job_file: Option<PathBuf>,
+    /// Ignore options of the job file that are not supported, and note each in the record
+    #[arg(long, requires = "job_file")]
+    pub(crate) lenient: bool,
     /// I/O path, such as psync, libaio or io_uring+sqpoll,fixedbufs; with --rate-until a list of paths
     #[arg(long, default_value = "io_uring", value_parser = parse_paths)]
     path: PathList,

@@ -8,9 +8,11 @@ mod numbers;
 mod options;
 mod substitute;
 mod translate;
+pub(crate) mod wording;
 mod write;
 
 pub use job::{Amount, Job, Place};
 pub use job_file::{Entry, JobFile, Section};
-pub use translate::jobs;
+pub use options::Unsupported;
+pub use translate::{jobs, jobs_with};
 pub use write::{JobSpec, job_text, left_out, sections};

@@ -7,6 +7,7 @@ use iolane::{Error, Result};
 
 use super::job_file::{Entry, JobFile, Section};
 use super::numbers::{KbBase, time_us};
+use super::wording::in_words_of_fio;
 use iolane_measure::workload::Access;
 
 pub(super) const SECOND_US: u64 = 1_000_000;
@@ -133,7 +134,15 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
 ];
 
 const UNKNOWN_REMEDY: &str =
-    "remove it if the results do not depend on it; docs/fio-job-files.md lists the supported options";
+    "remove it if the results do not depend on it, or use --lenient; `iolane help fio` lists the supported options";
+
+/// What becomes of options that are not supported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unsupported {
+    Refused,
+    /// They are ignored, and a note of the job names each.
+    Ignored,
+}
 
 pub(super) struct Options<'a> {
     file: &'a str,
@@ -142,6 +151,8 @@ pub(super) struct Options<'a> {
     entries: BTreeMap<&'static str, (usize, &'a Entry)>,
     /// Options that change nothing here, with what they concern.
     without_effect: Vec<(&'static str, &'static str)>,
+    /// A note on each option that is not supported, if they are ignored.
+    ignored: Vec<String>,
     pub(super) kb_base: KbBase,
 }
 
@@ -153,14 +164,16 @@ enum Meaning {
     WithoutEffect(&'static str, &'static str),
     /// It has fio's default value, which is what iolane does.
     Default,
+    /// What fio does, and the remedy.
+    Unsupported(&'static str, String),
 }
 
 impl<'a> Options<'a> {
     /// The options of the job in section `index` of the file.
     ///
     /// # Errors
-    /// `Usage` for each option that is not supported.
-    pub(super) fn of_job(file: &'a JobFile, index: usize) -> Result<Self, Vec<Error>> {
+    /// `Usage` for each option that is not supported, unless they are ignored.
+    pub(super) fn of_job(file: &'a JobFile, index: usize, unsupported: Unsupported) -> Result<Self, Vec<Error>> {
         let section = &file.sections[index];
         let globals = file.sections[..index].iter().filter(|section| section.is_global());
         let mut options = Self {
@@ -168,21 +181,25 @@ impl<'a> Options<'a> {
             section,
             entries: BTreeMap::new(),
             without_effect: Vec::new(),
+            ignored: Vec::new(),
             kb_base: KbBase::Compatible,
         };
         let mut refused = Vec::new();
         for (order, entry) in globals.chain([section]).flat_map(|section| &section.entries).enumerate() {
-            match options.meaning(entry) {
-                Ok(Meaning::Supported(name)) => {
+            match Self::meaning(entry) {
+                Meaning::Supported(name) => {
                     options.entries.insert(name, (order, entry));
                 }
-                Ok(Meaning::WithoutEffect(name, concerns)) => {
+                Meaning::WithoutEffect(name, concerns) => {
                     if options.without_effect.iter().all(|(known, _)| *known != name) {
                         options.without_effect.push((name, concerns));
                     }
                 }
-                Ok(Meaning::Default) => {}
-                Err(error) => refused.push(error),
+                Meaning::Default => {}
+                Meaning::Unsupported(cause, remedy) => match unsupported {
+                    Unsupported::Refused => refused.push(options.refused(entry, cause, &remedy)),
+                    Unsupported::Ignored => options.ignored.push(note_on_ignored(entry, cause)),
+                },
             }
         }
         if !refused.is_empty() {
@@ -194,18 +211,20 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    fn meaning(&self, entry: &Entry) -> Result<Meaning> {
+    fn meaning(entry: &Entry) -> Meaning {
         let is_it = |(name, others): &&(&'static str, &[&str])| *name == entry.key || others.contains(&&*entry.key);
         if let Some((name, _)) = SUPPORTED.iter().find(is_it) {
-            return Ok(Meaning::Supported(name));
+            return Meaning::Supported(name);
         }
         if let Some((name, concerns)) = WITHOUT_EFFECT.iter().find(|(name, _)| *name == entry.key) {
-            return Ok(Meaning::WithoutEffect(name, concerns));
+            return Meaning::WithoutEffect(name, concerns);
         }
         match REFUSED.iter().find(|(name, ..)| *name == entry.key) {
-            Some((_, default, ..)) if entry.value.as_deref() == Some(*default) => Ok(Meaning::Default),
-            Some((_, _, meaning, remedy)) => Err(self.refused(entry, meaning, remedy)),
-            None => Err(self.refused(entry, "this option is not supported", UNKNOWN_REMEDY)),
+            Some((_, default, ..)) if entry.value.as_deref() == Some(*default) => Meaning::Default,
+            Some((_, _, meaning, remedy)) => {
+                Meaning::Unsupported(meaning, format!("{remedy}; or use --lenient to ignore it"))
+            }
+            None => Meaning::Unsupported("this option is not supported", UNKNOWN_REMEDY.into()),
         }
     }
 
@@ -226,6 +245,11 @@ impl<'a> Options<'a> {
         notes.into_iter().map(note).collect()
     }
 
+    /// A note on each option that was ignored: `` ignored: `flow=2` (line 12): this option is not supported ``.
+    pub(super) fn notes_on_ignored(&self) -> &[String] {
+        &self.ignored
+    }
+
     pub(super) fn job_name(&self) -> Result<String> {
         Ok(self.text("name")?.unwrap_or(&self.section.name).to_owned())
     }
@@ -237,6 +261,7 @@ impl<'a> Options<'a> {
 
     /// An error from elsewhere, with the line of the job added.
     pub(super) fn in_job(&self, error: Error) -> Error {
+        let error = in_words_of_fio(&error);
         let what = match error.what() {
             "" => String::new(),
             what => format!(": {what}"),
@@ -254,12 +279,8 @@ impl<'a> Options<'a> {
     }
 
     fn refused(&self, entry: &Entry, cause: &str, remedy: &str) -> Error {
-        let written = match &entry.value {
-            Some(value) => format!("{}={value}", entry.key),
-            None => entry.key.clone(),
-        };
         let file = entry.included.as_deref().unwrap_or(self.file);
-        Error::usage(format!("{file} line {}", entry.line), format!("`{written}`: {cause}")).remedy(remedy)
+        Error::usage(format!("{file} line {}", entry.line), format!("`{}`: {cause}", written(entry))).remedy(remedy)
     }
 
     pub(super) fn has(&self, option: &str) -> bool {
@@ -343,6 +364,18 @@ impl<'a> Options<'a> {
         let part = if access.reads() { reads } else { writes };
         Ok(Some(part).filter(|part| !part.is_empty()))
     }
+}
+
+fn written(entry: &Entry) -> String {
+    match &entry.value {
+        Some(value) => format!("{}={value}", entry.key),
+        None => entry.key.clone(),
+    }
+}
+
+fn note_on_ignored(entry: &Entry, cause: &str) -> String {
+    let file = entry.included.as_deref().map_or_else(String::new, |file| format!("{file} "));
+    format!("ignored: `{}` ({file}line {}): {cause}", written(entry), entry.line)
 }
 
 fn parse_kb_base(text: &str) -> Result<KbBase, String> {

@@ -13,7 +13,7 @@ use iolane_measure::workload::Workload;
 
 use super::job::{Amount, Job, Place};
 use super::job_file::{JobFile, Section};
-use super::options::{Options, SECOND_US};
+use super::options::{Options, SECOND_US, Unsupported};
 
 /// The jobs of a file, in the order of the file.
 ///
@@ -21,12 +21,20 @@ use super::options::{Options, SECOND_US};
 /// `Usage` naming the line of an option that is unknown, invalid or not supported, with the reason and the remedy; all of
 /// them if there are several in the file.
 pub fn jobs(file: &JobFile) -> Result<Vec<Job>> {
+    jobs_with(file, Unsupported::Refused)
+}
+
+/// The jobs of a file, in the order of the file, with or without the options that are not supported.
+///
+/// # Errors
+/// As [`jobs`], except for options that are ignored. Invalid values and contradictions are always refused.
+pub fn jobs_with(file: &JobFile, unsupported: Unsupported) -> Result<Vec<Job>> {
     let of_jobs = file.sections.iter().enumerate().filter(|(_, section)| !Section::is_global(section));
     let mut jobs = Vec::new();
     let mut refused: Vec<Error> = Vec::new();
     let mut threads = 0;
     for (index, _) in of_jobs {
-        let options = match Options::of_job(file, index) {
+        let options = match Options::of_job(file, index, unsupported) {
             Ok(options) => options,
             Err(errors) => {
                 refused.extend(errors);
@@ -100,7 +108,13 @@ fn job(options: &Options<'_>) -> Result<Job> {
     };
     check(options, &job)?;
     Ok(Job {
-        notes: [job.notes.clone(), notes_on_places(options, &job)?, options.notes_on_no_effect()].concat(),
+        notes: [
+            options.notes_on_ignored(),
+            &job.notes,
+            &notes_on_places(options, &job)?,
+            &options.notes_on_no_effect(),
+        ]
+        .concat(),
         ..job
     })
 }

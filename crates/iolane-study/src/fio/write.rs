@@ -169,7 +169,7 @@ fn common_options(job: &JobSpec, threads: usize) -> Result<String, String> {
         text.push_str(&format!("random_distribution={}\n", distribution(*offsets)?));
     }
     if let Some(rate) = rate {
-        text.push_str(&format!("rate_iops={}\n", rate_of_a_thread(job, rate.per_s())?));
+        text.push_str(&format!("rate_iops={}\n", rates_of_a_thread(job, rate.per_s())?));
         if *arrivals == Arrivals::Poisson {
             text.push_str("rate_process=poisson\n");
         }
@@ -198,15 +198,23 @@ fn distribution(offsets: OffsetPattern) -> Result<String, String> {
     }
 }
 
-/// fio's rate is that of one thread, and a whole number.
-fn rate_of_a_thread(job: &JobSpec, per_s: f64) -> Result<u64, String> {
-    if job.workload.access.is_mixed() {
-        return Err("fio has no rate for reads and writes together".into());
-    }
+/// fio's rate is that of one thread, and a whole number; the reads and the writes of a mix have one each.
+fn rates_of_a_thread(job: &JobSpec, per_s: f64) -> Result<String, String> {
     let each = per_s / job.threads as f64;
-    match each.fract() == 0.0 && (1.0..=f64::from(u32::MAX)).contains(&each) {
-        true => Ok(each as u64),
-        false => Err(format!("fio's rate is a whole number per thread; this one is {each}")),
+    let is_possible = |rate: f64| rate.fract() == 0.0 && (1.0..=f64::from(u32::MAX)).contains(&rate);
+    if !job.workload.access.is_mixed() {
+        return match is_possible(each) {
+            true => Ok(each.to_string()),
+            false => Err(format!("fio's rate is a whole number per thread; this one is {each}")),
+        };
+    }
+    let reads = each * f64::from(job.workload.read_percent()) / 100.0;
+    let writes = each - reads;
+    match is_possible(reads) && is_possible(writes) {
+        true => Ok(format!("{reads},{writes}")),
+        false => Err(format!(
+            "fio's rates of the reads and the writes of a mix are whole numbers per thread; these are {reads} and {writes}"
+        )),
     }
 }
 
@@ -347,7 +355,17 @@ mod tests {
             (with(|load| load.verify = true), "checked while others write"),
             (with(|load| load.bytes_max = Some(1 << 20)), "a number of bytes"),
             (with(|load| load.rate = Some(Rate::new(3.0).unwrap())), "this one is 1.5"),
-            (with(|load| (load.access, load.rate) = (Access::RandRw, Some(Rate::new(2.0).unwrap()))), "together"),
+            (
+                with(|load| (load.access, load.rate) = (Access::RandRw, Some(Rate::new(6.0).unwrap()))),
+                "these are 1.5 and",
+            ),
+            (
+                with(|load| {
+                    (load.access, load.read_percent) = (Access::Rw, Some(100));
+                    load.rate = Some(Rate::new(4.0).unwrap());
+                }),
+                "these are 2 and 0",
+            ),
         ] {
             let refused = sections(&job).expect_err(reason);
             assert!(refused.contains(reason), "{refused}");
@@ -377,7 +395,7 @@ mod tests {
             (read_percent, batch, fsync) in (0u8..=100, prop::option::of(2u32..5000), prop::option::of(1u32..1000)),
             offsets in prop::sample::select(vec!["uniform", "zipf:1.2", "pareto:0.3", "hot:90/10"]),
             is_poisson in any::<bool>(),
-            pace in prop_oneof![Just((None, None)), (1u32..100_000).prop_map(|each| (Some(each), None)),
+            pace in prop_oneof![Just((None, None)), (1u32..1_000_000).prop_map(|each| (Some(each), None)),
                 (1u64..100_000).prop_map(|us| (None, Some(us)))],
             (runtime_us, warmup_us) in (1u64..10_000_000_000, 0u64..10_000_000_000),
             (seed, direct) in (0..i64::MAX as u64, any::<bool>()),
@@ -388,9 +406,11 @@ mod tests {
             let sqpoll_cpu = sqpoll_cpu.filter(|_| path.polls_submissions());
             let (rate, think_us) = pace;
             let depth = if path.interface() == "psync" || think_us.is_some() { 1 } else { depth };
+            // Reads and writes of a mix each have a whole rate above 0.
+            let hundreds = if access.is_mixed() { 100 } else { 1 };
             let rate = rate
-                .filter(|_| !access.is_mixed())
-                .map(|each| Rate::new(f64::from(each) * threads as f64).unwrap());
+                .filter(|_| !access.is_mixed() || (1..100).contains(&read_percent))
+                .map(|each| Rate::new(f64::from(each) * f64::from(hundreds) * threads as f64).unwrap());
             let workload = Workload {
                 access,
                 read_percent: access.is_mixed().then_some(read_percent),
@@ -483,6 +503,9 @@ mod tests {
         }));
         jobs.push(with(|load| load.offsets = "hot:90/10".parse().unwrap()));
         jobs.push(with(|load| load.rate = Some(Rate::new(1000.0).unwrap())));
+        jobs.push(with(|load| {
+            (load.access, load.read_percent, load.rate) = (Access::Rw, Some(25), Some(Rate::new(800.0).unwrap()));
+        }));
         jobs.push(with(|load| (load.depth, load.think_us) = (1, Some(50))));
         let mut fio = Command::new("fio");
         fio.args(["--parse-only", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

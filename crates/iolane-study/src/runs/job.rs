@@ -10,6 +10,7 @@ use iolane_measure::run::{CheckedPlan, RunPlan};
 use iolane_measure::scratch::Scratch;
 
 use crate::fio;
+use crate::fio::wording::in_words_of_fio;
 
 /// A job that can be run.
 #[derive(Debug)]
@@ -171,8 +172,9 @@ fn check_without_target(plan: &RunPlan, files: &ScratchFiles) -> Result<()> {
     Ok(())
 }
 
-/// An error, with the name of the job it is about.
+/// An error, with the name of the job of a job file that it is about, and in its words.
 pub fn in_job(name: &str, error: &Error) -> Error {
+    let error = in_words_of_fio(error);
     Error::usage(format!("job [{name}]: {}", error.what()), error.cause())
         .with_kind(error.kind())
         .remedy(error.remedy_text())

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use iolane::{Error, guard};
 use iolane_measure::run::RunPlan;
-use iolane_study::fio::{self, JobFile, Place};
+use iolane_study::fio::{self, JobFile, Place, Unsupported};
 use iolane_study::runs::{RunJob, Schedule, ScratchFiles, in_job};
 
 use crate::arguments::RunArguments;
@@ -75,7 +75,8 @@ impl Job {
     }
 
     fn of_file(file: &Path, arguments: RunArguments) -> anyhow::Result<Self> {
-        let jobs = fio::jobs(&JobFile::read(file)?)?;
+        let unsupported = if arguments.lenient { Unsupported::Ignored } else { Unsupported::Refused };
+        let jobs = fio::jobs_with(&JobFile::read(file)?, unsupported)?;
         for job in &jobs {
             job.placement.check().map_err(|error| in_job(&job.name, &error))?;
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use iolane::{IoPath, Target};
 use iolane_measure::placement::Placement;
-use iolane_measure::workload::{Access, BlockSizes, OffsetPattern};
+use iolane_measure::workload::{Access, BlockSizes, OffsetPattern, Rate};
 use proptest::prelude::*;
 
 use super::*;
@@ -171,6 +171,24 @@ fn sizes_mixes_rates_and_patterns_are_workloads() {
 }
 
 #[test]
+fn the_rates_of_reads_and_writes_are_a_rate_and_a_mix() {
+    let load = |lines: &str| {
+        let job = one(lines);
+        (job.workload.rate.map(Rate::per_s), job.workload.read_percent, job.notes.len())
+    };
+    assert_eq!(load("rw=randrw\nrate_iops=300,100"), (Some(400.0), Some(75), 1));
+    assert_eq!(load("rw=rw\nrate_iops=100\nnumjobs=2\nrwmixread=50").0, Some(400.0));
+    assert_eq!(load("rw=rw\nrate_iops=300,100,7\nrwmixread=75"), (Some(400.0), Some(75), 1));
+    assert_eq!(load("rw=rw\nrate_iops=0"), (None, None, 0));
+    assert_eq!(load("rw=read\nrate_iops=,100"), (None, None, 0));
+    assert_eq!(load("rw=write\nrate_iops=7,100"), (Some(100.0), None, 1));
+    let notes = one("rw=rw\nrate_iops=2,1\nrwmixread=50").notes;
+    let told = |part: &str| notes.iter().any(|note| note.contains(part));
+    assert!(told("reads are 67 % of the requests; the rates of fio are 66.67 %"), "{notes:?}");
+    assert!(told("from rate_iops, instead of 50 %"), "{notes:?}");
+}
+
+#[test]
 fn differences_from_fio_are_noted() {
     for (lines, part) in [
         ("rw=randread\nnorandommap=0", "without norandommap fio covers every block once"),
@@ -221,8 +239,17 @@ fn options_that_change_no_load_are_accepted_with_a_note_and_defaults_without() {
 #[test]
 fn unsupported_options_are_refused_by_line_with_a_remedy() {
     for (lines, parts) in [
-        ("bs=4k\nturbo=1", &["job.fio line 4: `turbo=1`: ", "this option is not supported", "; remove it"][..]),
-        ("offset=1g", &["line 3: `offset=1g`: fio would start at that offset", "; leave it out"]),
+        (
+            "bs=4k\nturbo=1",
+            &[
+                "job.fio line 4: `turbo=1`: ",
+                "this option is not supported",
+                "; remove it",
+                "--lenient",
+                "`iolane help fio`",
+            ][..],
+        ),
+        ("offset=1g", &["line 3: `offset=1g`: fio would start at that offset", "; leave it out", "--lenient"]),
         ("bs", &["line 3: `bs`: it needs a value"]),
         ("bs=", &["line 3: `bs=`: it needs a value"]),
         ("bs=4x", &["line 3: `bs=4x`: ", "not a whole number", "fio(1)"]),
@@ -232,6 +259,7 @@ fn unsupported_options_are_refused_by_line_with_a_remedy() {
         ("rw=trim", &["line 3: `rw=trim`", "no discard workload"]),
         ("rw=randread:8", &["line 3: `rw=randread:8`"]),
         ("ioengine=mmap", &["line 3: `ioengine=mmap`", "use psync"]),
+        ("rw=read\nsize=1k", &["line 1: job [a]: size=1k with bs=4k", "smaller than a block of 4k"]),
         (
             "ioengine=libaio\nhipri",
             &["line 4: `hipri`: ioengine=libaio does not have this option", "use ioengine=pvsync2"],
@@ -242,7 +270,13 @@ fn unsupported_options_are_refused_by_line_with_a_remedy() {
         ("numjobs=5000", &["line 3: `numjobs=5000`", "between 1 and 4096"]),
         ("numjobs=4096\n[b]\nfilename=x", &["line 4: job [b]: ", "more than 4096 threads"]),
         ("ioengine=libaio\niodepth=16\niodepth_batch=8", &["line 5: `iodepth_batch=8`", "the same value"]),
-        ("rw=rw\nrate_iops=100", &["line 4: `rate_iops=100`", "one job for the reads"]),
+        (
+            "rw=rw\nrate_iops=100,0",
+            &["line 4: `rate_iops=100,0`", "only reads or only writes", "one job for the reads"],
+        ),
+        ("rw=rw\nrate_iops=,100", &["line 4: `rate_iops=,100`", "only reads or only writes"]),
+        ("rw=rw\nrate_iops=1,1000", &["line 4: `rate_iops=1,1000`", "half a percent"]),
+        ("rw=rw\nrate_iops=1,x", &["line 4: `rate_iops=1,x`", "not a whole number"]),
         ("rw=randread\nrandom_distribution=normal:10", &["line 4", "expected random, zipf, pareto or zoned"]),
         ("verify=md5", &["line 3: `verify=md5`", "use rw=rw or rw=randrw"]),
         ("rw=write\nverify=md5", &["line 4: `verify=md5`", "fio reads everything back"]),
@@ -261,6 +295,29 @@ fn unsupported_options_are_refused_by_line_with_a_remedy() {
     }
     let error = parse("[a]\nbs=4k").unwrap_err().to_string();
     assert!(error.contains("line 1: job [a]: it has neither filename nor size"), "{error}");
+}
+
+#[test]
+fn unsupported_options_can_be_ignored_and_each_is_noted() {
+    let lenient = |lines: &str| {
+        let file = JobFile::parse("job.fio", format!("[a]\nfilename=x\ndirect=1\n{lines}").as_bytes()).unwrap();
+        jobs_with(&file, Unsupported::Ignored)
+    };
+    let job = lenient("flow=2\nloops=7\nbs=8k\nturbo").unwrap().remove(0);
+    let expected = [
+        "ignored: `flow=2` (line 4): this option is not supported",
+        "ignored: `loops=7` (line 5): fio would repeat the job that many times",
+        "ignored: `turbo` (line 7): this option is not supported",
+    ];
+    assert_eq!((&job.notes[..], job.workload.block_sizes.single()), (&expected.map(String::from)[..], Some(8192)));
+    for (lines, part) in [
+        ("flow=2\nbs=4x", "line 5: `bs=4x`"),
+        ("rw=trim", "line 4: `rw=trim`"),
+        ("size=1k", "job [a]: size=1k with bs=4k"),
+    ] {
+        let error = lenient(lines).expect_err(lines).to_string();
+        assert!(error.contains(part), "{error}");
+    }
 }
 
 proptest! {

@@ -32,13 +32,14 @@ pub(super) fn translate(
         read_percent: read_percent(options)?.filter(|_| access.is_mixed()),
         block_sizes: block_sizes(options, access, notes)?,
         depth: depth(options, path, think_us, notes)?,
-        rate: rate(options, access, threads, notes)?,
+        rate: None,
         think_us,
         fsync_every: options.count_or_none("fsync")?.filter(|_| access.writes()),
         verify: verify(options, notes)?,
         seed: options.parsed("randseed", seed)?.unwrap_or(Workload::default().seed),
         ..Workload::default()
     };
+    set_rate(options, &mut workload, threads, notes)?;
     if workload.rate.is_some() {
         workload.arrivals = options.parsed("rate_process", parse_arrivals)?.unwrap_or_default();
     }
@@ -124,23 +125,51 @@ fn batch(options: &Options<'_>, depth: u32) -> Result<Option<u32>> {
     Err(options.refuse(option, cause, "give iodepth_batch and iodepth_batch_complete_min the same value"))
 }
 
-/// fio's rate applies to each thread, iolane's to all of them.
-fn rate(options: &Options<'_>, access: Access, threads: usize, notes: &mut Vec<String>) -> Result<Option<Rate>> {
-    let Some(text) = options.part_for("rate_iops", access)? else { return Ok(None) };
+/// fio's rate applies to each thread, iolane's to all of them. Reads and writes have a rate each in fio, which together
+/// decide the mix.
+fn set_rate(options: &Options<'_>, workload: &mut Workload, threads: usize, notes: &mut Vec<String>) -> Result<()> {
+    let Some(text) = options.text("rate_iops")? else { return Ok(()) };
     let refuse = |cause: &str, remedy: &str| Err(options.refuse("rate_iops", cause, remedy));
-    let rate = match options.kb_base.number(text) {
-        Ok(0) => return Ok(None),
-        Ok(rate) => rate,
+    let rates = text.split(',').map(|part| if part.is_empty() { Ok(0) } else { options.kb_base.number(part) });
+    let rates = match rates.collect::<Result<Vec<u64>, String>>() {
+        Ok(rates) => rates,
         Err(cause) => return refuse(&cause, "see fio(1) for how it is written"),
     };
-    if access.is_mixed() {
-        let cause = "fio applies it to reads and writes separately; iolane has one rate for both";
-        return refuse(cause, "use one job for the reads and one for the writes");
+    let reads = rates.first().copied().unwrap_or(0);
+    let writes = rates.get(1).copied().unwrap_or(if rates.len() > 1 { 0 } else { reads });
+    let rate = match (workload.access.reads(), workload.access.writes()) {
+        (true, false) => reads as f64,
+        (false, _) => writes as f64,
+        (true, true) if reads == 0 && writes == 0 => 0.0,
+        (true, true) if reads == 0 || writes == 0 => {
+            let cause = "fio would limit only reads or only writes; iolane limits both";
+            return refuse(cause, "give both a rate, or use one job for the reads and one for the writes");
+        }
+        (true, true) => {
+            let percent = 100.0 * reads as f64 / (reads as f64 + writes as f64);
+            let rounded = percent.round() as u8;
+            if !(1..=99).contains(&rounded) {
+                let cause = "less than half a percent of the requests would be of one kind";
+                return refuse(cause, "use one job for the reads and one for the writes");
+            }
+            if percent.fract() != 0.0 {
+                notes.push(format!("reads are {rounded} % of the requests; the rates of fio are {percent:.2} %"));
+            }
+            if let Some(other) = workload.read_percent.filter(|other| *other != rounded) {
+                notes.push(format!("reads are {rounded} % of the requests, from rate_iops, instead of {other} %"));
+            }
+            workload.read_percent = Some(rounded);
+            reads as f64 + writes as f64
+        }
+    };
+    if rate > 0.0 {
+        notes.push(
+            "with a rate, latency counts from the scheduled start of a request; fio counts from its actual start"
+                .into(),
+        );
+        workload.rate = Some(Rate::new(rate * threads as f64)?);
     }
-    notes.push(
-        "with a rate, latency counts from the scheduled start of a request; fio counts from its actual start".into(),
-    );
-    Rate::new(rate as f64 * threads as f64).map(Some)
+    Ok(())
 }
 
 fn parse_arrivals(text: &str) -> Result<Arrivals, String> {
