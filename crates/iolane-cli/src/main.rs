@@ -40,6 +40,7 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Compare(arguments) => commands::compare::compare(arguments),
         Command::Nvme(arguments) => commands::nvme::nvme(arguments.command),
         Command::Lab(arguments) => commands::lab::lab(arguments.command),
+        Command::Fio => commands::manual::fio_job_files(),
         Command::Completions { shell } => commands::manual::completions(shell),
         Command::Man => commands::manual::page(),
     }

@@ -62,6 +62,16 @@ fn the_short_help_and_the_version_are_told_too() {
 }
 
 #[test]
+fn the_page_on_fio_job_files_is_in_the_program() {
+    let folder = Folder::new();
+    let page = iolane(&folder, ["fio"]).done().stdout;
+    for words in [&["help", "fio"][..], &["fio", "--help"]] {
+        assert_eq!(iolane(&folder, words).done().stdout.trim_end(), page.trim_end());
+    }
+    assert!(page.contains("iodepth") && page.lines().all(|line| line.chars().count() <= 100), "{page}");
+}
+
+#[test]
 fn the_manual_page_and_the_completions_name_every_command() {
     let folder = Folder::new();
     let mut texts = vec![iolane(&folder, ["man"]).done().stdout];
@@ -69,7 +79,7 @@ fn the_manual_page_and_the_completions_name_every_command() {
         texts.push(iolane(&folder, ["completions", shell]).done().stdout);
     }
     for text in texts {
-        for command in ["probe", "run", "study", "energy", "compare", "nvme", "lab", "completions"] {
+        for command in ["probe", "run", "study", "energy", "compare", "nvme", "lab", "fio", "completions"] {
             assert!(text.contains(command), "{command}: {text}");
         }
     }

@@ -6,6 +6,7 @@ use super::compare::CompareArguments;
 use super::energy::EnergyArguments;
 use super::help;
 use super::lab::LabArguments;
+use super::manual;
 use super::nvme::NvmeArguments;
 use super::probe::ProbeArguments;
 use super::report::ReportArguments;
@@ -38,6 +39,8 @@ pub(crate) enum Command {
     Nvme(NvmeArguments),
     /// Run iolane in a virtual machine with NVMe drives
     Lab(LabArguments),
+    /// Show which options of fio job files are supported
+    Fio,
     /// Print a shell completion script
     Completions {
         /// The shell
@@ -55,6 +58,7 @@ pub(crate) fn command() -> clap::Command {
         .after_help(and_exits(help::START))
         .mut_subcommand("run", |run| run.after_help(and_exits(&help::paths())).mut_args(take_negative))
         .mut_subcommand("study", |study| study.after_help(and_exits(&help::studies())).mut_args(take_negative))
+        .mut_subcommand("fio", |fio| fio.override_help(manual::fio_job_files()))
         .mut_subcommand("probe", |probe| probe.after_help(exits))
         .mut_subcommand("report", |report| report.after_help(and_exits(help::REPORT)))
         .mut_subcommand("energy", |energy| energy.after_help(and_exits(help::ENERGY)))

@@ -6,6 +6,7 @@ mod compare;
 mod energy;
 mod help;
 mod lab;
+pub(crate) mod manual;
 mod meter;
 mod nvme;
 mod placement;

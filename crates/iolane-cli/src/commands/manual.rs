@@ -1,4 +1,5 @@
-//! `iolane completions` and `iolane man`: files that packages install with the program.
+//! `iolane completions` and `iolane man`: files that packages install with the program; `iolane fio`, a page of the
+//! documentation.
 
 use crate::arguments;
 use crate::outcome::Outcome;
@@ -8,6 +9,11 @@ pub(crate) fn completions(shell: clap_complete::Shell) -> anyhow::Result<Outcome
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut arguments::command(), "iolane", &mut script);
     output::print(&String::from_utf8_lossy(&script))?;
+    Ok(Outcome::Done)
+}
+
+pub(crate) fn fio_job_files() -> anyhow::Result<Outcome> {
+    output::print(&arguments::manual::fio_job_files())?;
     Ok(Outcome::Done)
 }
 
