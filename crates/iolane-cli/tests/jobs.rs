@@ -77,7 +77,9 @@ fn jobs_that_end_with_their_bytes_do_as_many_requests_as_with_fio() {
     let file = "[global]\ngroup_reporting\nstonewall\nnorandommap\n[whole]\nfilename=one\nbs=16k\n[odd]\nsize=50k\nbs=8k\n\
                 [threads]\nsize=1m\nnumjobs=3\nrw=write\n[amount]\nsize=1m\nio_size=3m\nrw=randread\nioengine=libaio\niodepth=8\n\
                 [targets]\nfilename=one:two\nnumjobs=2\nbs=64k\n[part]\nfilename=one:two\nnumjobs=2\nsize=1m\n\
-                [units]\nkb_base=1000\nsize=1m\nbs=1kb\n[reads]\nsize=64k\nbs=8k,16k\nrw=randread\n[engine]\nioengine=null\nsize=8kib\nbs=512\n";
+                [units]\nkb_base=1000\nsize=1m\nbs=1kb\n[loops]\nsize=64k\nloops=3\n\
+                [number]\nsize=1m\nnumber_ios=7\n[filesize]\nfilename=one\nfilesize=64k\n[percent]\nfilename=one\nsize=35%\n\
+                [reads]\nsize=64k\nbs=8k,16k\nrw=randread\n[engine]\nioengine=null\nsize=8kib\nbs=512\n";
     let document = run(&folder, file, &["--json", "-"]).done().json();
     let ours =
         document["jobs"].as_array().unwrap().iter().map(|job| (job["job"].clone(), job["result"]["ios"].clone()));
@@ -167,7 +169,7 @@ fn settings_can_come_from_other_files_and_the_environment() {
     fs::write(folder.join("jobs/common.inc"), "bs=16k\n").unwrap();
     let mut asked = command(&folder, ["run", "jobs/job.fio", "--json", "-"]);
     let record = finish(asked.env("SIZE", "64k").spawn().unwrap()).done().json();
-    assert_eq!((&record["result"]["ios"], &record["workload"]["bs"]), (&4.into(), &"16k".into()));
+    assert_eq!((&record["result"]["ios"], &record["workload"]["block_bytes"]), (&4.into(), &16384.into()));
     fs::write(folder.join("jobs/common.inc"), "bs=16q\n").unwrap();
     let refused = finish(asked.spawn().unwrap());
     assert_refused(&refused, 2, &["jobs/common.inc line 1: `bs=16q`"]);

@@ -98,7 +98,10 @@ fn an_exported_job_is_the_arm_and_an_arm_that_fio_cannot_run_is_named() {
 
     let mixed = ["--rw", "randread,randrw", "--rate", "502"];
     let ended = iolane(&folder, words(&[&ask, &mixed])).done();
-    assert!(ended.stderr.contains("1 of 2 arms are only comments: fio's rates of the reads and the writes"), "{ended:#?}");
+    assert!(
+        ended.stderr.contains("1 of 2 arms are only comments: fio's rates of the reads and the writes"),
+        "{ended:#?}"
+    );
     let before = fs::read(folder.join("jobs/survey.fio")).unwrap();
     let ended = iolane(&folder, words(&[&ask, &["--rw", "randrw", "--rate", "502"]]));
     assert_refused(&ended, 3, &["fio can run none of the 1 arms", "these are 125.5 and 125.5"]);

@@ -15,7 +15,7 @@ fn text_of(page: &str) -> String {
     let mut paragraph = String::new();
     let mut is_code = false;
     for line in page.lines() {
-        let is_other = ["#", "|", "```"].iter().any(|start| line.starts_with(start));
+        let is_other = ["#", "|", "```", "<!--"].iter().any(|start| line.starts_with(start));
         let is_text = !is_code && !line.is_empty() && !is_other;
         if is_text {
             let space = if paragraph.is_empty() { "" } else { " " };
@@ -28,7 +28,7 @@ fn text_of(page: &str) -> String {
         match line {
             line if line.starts_with("```") => is_code = !is_code,
             line if is_code => text.push_str(&format!("{}\n", wrap(&format!("  {line}"), 4))),
-            line if line.starts_with("|--") => {}
+            line if line.starts_with("|--") || line.starts_with("<!--") => {}
             line if line.starts_with('|') => text.push_str(&row(line)),
             line => text.push_str(&format!("{}\n", line.trim_start_matches(['#', ' ']))),
         }
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn rows_are_lines_and_paragraphs_are_wrapped() {
-        let page = "# A\n\nb\nc `d`\n\n```\niolane  run\n```\n\n| x | y | z |\n|---|---|---|\n| `1` | 2 | |\n";
+        let page = "# A\n\n<!-- z -->\nb\nc `d`\n\n```\niolane  run\n```\n\n| x | y | z |\n|---|---|---|\n| `1` | 2 | |\n";
         let expected = "A\n\nb c `d`\n\n  iolane  run\n\n  x\n      y\n      z\n  `1`\n      2\n";
         assert_eq!(text_of(page), expected);
     }

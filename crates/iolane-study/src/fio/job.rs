@@ -20,8 +20,8 @@ pub struct Job {
     /// Threads, one queue each (`numjobs`).
     pub threads: usize,
     pub place: Place,
-    /// fio's `size`: bytes used of all its targets together; `None` is all of them.
-    pub size: Option<u64>,
+    /// fio's `size`; `None` is all of its targets.
+    pub size: Option<Size>,
     /// The bytes after which each thread ends.
     pub amount: Amount,
     /// The time limit; `None` ends the job only by its amount.
@@ -35,6 +35,36 @@ pub struct Job {
     pub stonewall: bool,
     /// Differences from what fio would do, one sentence each.
     pub notes: Vec<String>,
+}
+
+/// How much of the targets of a job is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Size {
+    /// Of all its targets together.
+    Bytes(u64),
+    /// Of its only target, from 1 to 100.
+    Percent(u8),
+}
+
+impl Size {
+    pub fn bytes(self) -> Option<u64> {
+        match self {
+            Self::Bytes(bytes) => Some(bytes),
+            Self::Percent(_) => None,
+        }
+    }
+
+    /// Bytes used of each of these targets; a percentage is a multiple of `block_bytes`, as in fio.
+    fn of_each(self, targets: &[Target], block_bytes: u32) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes / targets.len().max(1) as u64,
+            Self::Percent(percent) => {
+                let smallest = targets.iter().map(Target::bytes).min().unwrap_or(0);
+                let bytes = (u128::from(smallest) * u128::from(percent) / 100) as u64;
+                bytes - bytes % u64::from(block_bytes)
+            }
+        }
+    }
 }
 
 /// The targets of a job.
@@ -61,13 +91,16 @@ impl Job {
     pub fn plan(&self, targets: Vec<Target>) -> RunPlan {
         let mut workload = self.workload.clone();
         if let Place::Named(_) = self.place {
-            workload.size = self.size.map(|size| size / targets.len().max(1) as u64);
+            workload.size = self.size.map(|size| size.of_each(&targets, workload.block_sizes.min()));
         }
         workload.bytes_max = match self.amount {
             Amount::Unlimited => None,
             Amount::Bytes(bytes) => Some(bytes),
             Amount::Targets => Some(match self.place {
-                Place::Named(_) => targets.iter().fold(0, |sum: u64, target| sum.saturating_add(target.bytes())),
+                Place::Named(_) => {
+                    let used = |target: &Target| workload.size.unwrap_or(target.bytes());
+                    targets.iter().map(used).fold(0, u64::saturating_add)
+                }
                 Place::Scratch { bytes, .. } => bytes.saturating_mul(self.threads as u64),
             }),
         };

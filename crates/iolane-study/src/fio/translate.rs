@@ -11,7 +11,7 @@ use iolane::{Error, Result};
 use iolane_measure::run::THREADS_MAX;
 use iolane_measure::workload::Workload;
 
-use super::job::{Amount, Job, Place};
+use super::job::{Amount, Job, Place, Size};
 use super::job_file::{JobFile, Section};
 use super::options::{Options, SECOND_US, Unsupported};
 
@@ -41,7 +41,12 @@ pub fn jobs_with(file: &JobFile, unsupported: Unsupported) -> Result<Vec<Job>> {
                 continue;
             }
         };
-        let job = match job(&options) {
+        // Jobs that were refused are not in the list of those to wait for.
+        let waits = |job: Job| match refused.is_empty() {
+            true => waits_for(&options, &jobs, file).map(|waits| Job { stonewall: job.stonewall || waits, ..job }),
+            false => Ok(job),
+        };
+        let job = match job(&options).and_then(waits) {
             Ok(job) => job,
             Err(error) => {
                 refused.push(error);
@@ -58,6 +63,23 @@ pub fn jobs_with(file: &JobFile, unsupported: Unsupported) -> Result<Vec<Job>> {
     match together(file, refused) {
         Some(error) => Err(error),
         None => Ok(jobs),
+    }
+}
+
+/// Whether fio's wait_for makes a job wait for the one that it names, which is the only one that runs.
+fn waits_for(options: &Options<'_>, before: &[Job], file: &JobFile) -> Result<bool> {
+    let Some(name) = options.text("wait_for")? else { return Ok(false) };
+    let refuse = |cause: &str, remedy: &str| Err(options.refuse("wait_for", cause, remedy));
+    if !before.iter().any(|job| job.name == name) {
+        return refuse(&format!("no job of that name comes before it in {}", file.name), "name a job before it");
+    }
+    let running = before.iter().rposition(|job| job.stonewall).unwrap_or(0);
+    match before[running..].iter().filter(|job| job.name == name).count() {
+        0 => Ok(false),
+        count if count == before.len() - running => Ok(true),
+        _ => {
+            refuse("fio would start it while other jobs still run", "use stonewall, which waits for all jobs before it")
+        }
     }
 }
 
@@ -84,9 +106,9 @@ fn job(options: &Options<'_>) -> Result<Job> {
     let path = path::translate(options, &mut notes)?;
     let threads = options.count("numjobs", 1, THREADS_MAX as u32)? as usize;
     let workload = workload::translate(options, &path, threads, &mut notes)?;
-    let size = options.number_or_none("size")?;
+    let size = target::size(options)?;
     let place = target::place(options, &path, size)?;
-    let (amount, runtime) = target::end(options, size, &mut notes)?;
+    let (amount, runtime) = target::end(options, size, &workload, &mut notes)?;
     let direct = match options.last_of("direct", "buffered") {
         "direct" => options.flag("direct")?,
         _ => options.flag("buffered")?.map(|buffered| !buffered),
@@ -132,6 +154,10 @@ fn check(options: &Options<'_>, job: &Job) -> Result<()> {
     }
     if let Place::Named(names) = &job.place {
         match names.len() {
+            count if count > 1 && matches!(job.size, Some(Size::Percent(_))) => {
+                let cause = "a percentage needs a single target";
+                return Err(options.refuse("size", cause, "use one job per target, or a size in bytes"));
+            }
             0 => return Err(options.refuse("filename", "it names no target", "leave it out for a scratch file")),
             count if count > job.threads => {
                 let cause = format!("{count} targets need at least as many threads");
@@ -143,7 +169,7 @@ fn check(options: &Options<'_>, job: &Job) -> Result<()> {
     }
     let interface = iolane::interface_of(&job.path).and_then(|interface| interface.validate(&job.path));
     let bytes_max = if let Amount::Bytes(bytes) = job.amount { Some(bytes) } else { None };
-    let workload = Workload { size: job.size, bytes_max, ..job.workload.clone() };
+    let workload = Workload { size: job.size.and_then(Size::bytes), bytes_max, ..job.workload.clone() };
     interface.and_then(|()| workload.validate()).map_err(|error| options.in_job(error))
 }
 

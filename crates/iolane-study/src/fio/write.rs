@@ -257,7 +257,7 @@ mod tests {
     use iolane_measure::workload::{Access, Rate};
 
     use super::*;
-    use crate::fio::{Amount, Job, JobFile, Place, jobs};
+    use crate::fio::{Amount, Job, JobFile, Place, Size, jobs};
     use iolane_measure::placement::Placement;
     use proptest::prelude::*;
 
@@ -449,7 +449,7 @@ mod tests {
         JobSpec {
             name: job.name,
             path: job.path,
-            workload: Workload { size: job.size, ..job.workload },
+            workload: Workload { size: job.size.and_then(Size::bytes), ..job.workload },
             threads: job.threads,
             targets: if let Place::Named(names) = job.place { names } else { Vec::new() },
             runtime: job.runtime.unwrap(),

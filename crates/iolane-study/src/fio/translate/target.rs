@@ -5,11 +5,41 @@ use std::time::Duration;
 use iolane::units::{Bytes, CpuList};
 use iolane::{IoPath, Result};
 use iolane_measure::placement::Placement;
+use iolane_measure::workload::Workload;
 
-use crate::fio::job::{Amount, Place};
+use crate::fio::job::{Amount, Place, Size};
 use crate::fio::options::{Options, SECOND_US};
 
-pub(super) fn place(options: &Options<'_>, path: &IoPath, size: Option<u64>) -> Result<Place> {
+/// How much of the targets a job uses: fio's filesize, or else its size.
+pub(super) fn size(options: &Options<'_>) -> Result<Option<Size>> {
+    match (own_size(options)?, options.number_or_none("filesize")?) {
+        (Some(Size::Percent(_)), Some(_)) => {
+            Err(options.refuse("filesize", "size is a percentage", "use filesize, or size in percent"))
+        }
+        (_, Some(bytes)) => Ok(Some(Size::Bytes(bytes))),
+        (size, None) => Ok(size),
+    }
+}
+
+/// fio's size: bytes, or a percentage of the target.
+fn own_size(options: &Options<'_>) -> Result<Option<Size>> {
+    let size = |text: &str| match text.strip_suffix('%') {
+        Some(percent) => match percent.parse::<u8>() {
+            Ok(percent @ 1..=100) => Ok(Some(Size::Percent(percent))),
+            _ => Err("a percentage is a whole number between 1 and 100".into()),
+        },
+        None => Ok(Some(options.kb_base.number(text)?).filter(|bytes| *bytes > 0).map(Size::Bytes)),
+    };
+    Ok(options.parsed("size", size)?.flatten())
+}
+
+pub(super) fn place(options: &Options<'_>, path: &IoPath, size: Option<Size>) -> Result<Place> {
+    let has_target = options.has("filename") && path.interface() != "null";
+    if matches!(size, Some(Size::Percent(_))) && !has_target {
+        let cause = "there is no target whose size it is a percentage of";
+        return Err(options.refuse("size", cause, "give a size in bytes, or name a target with filename="));
+    }
+    let size = size.and_then(Size::bytes);
     if path.interface() == "null" {
         let size = size.ok_or_else(|| {
             options.refused_job("ioengine=null needs a size; without one fio does nothing", "set size=")
@@ -57,14 +87,35 @@ fn split_names(text: &str) -> Vec<String> {
 /// When the job ends: after its bytes or its time, whichever comes first, as in fio.
 pub(super) fn end(
     options: &Options<'_>,
-    size: Option<u64>,
+    size: Option<Size>,
+    workload: &Workload,
     notes: &mut Vec<String>,
 ) -> Result<(Amount, Option<Duration>)> {
     let runtime = options.time_us("runtime", SECOND_US)?.map(Duration::from_micros);
-    let amount = match options.number_or_none("io_size")?.or(size) {
+    // With filesize, fio's size is only the number of bytes after which the job ends.
+    let size = own_size(options)?.or(size).and_then(Size::bytes);
+    let mut amount = match options.number_or_none("io_size")?.or(size) {
         Some(bytes) => Amount::Bytes(bytes),
         None => Amount::Targets,
     };
+    if let Some(loops) = options.number("loops")?.filter(|loops| *loops > 1) {
+        let Amount::Bytes(bytes) = amount else {
+            return Err(options.refuse("loops", "the job has no size to repeat", "use size= or io_size="));
+        };
+        amount = Amount::Bytes(bytes.saturating_mul(loops));
+        notes.push(format!("loops={loops} is one run of as many bytes; fio starts each loop at offset 0"));
+    }
+    if let Some(requests) = options.number_or_none("number_ios")? {
+        let Some(block_bytes) = workload.block_sizes.single() else {
+            let cause = "the number of bytes depends on the block sizes drawn";
+            return Err(options.refuse("number_ios", cause, "use one block size, or io_size"));
+        };
+        let bytes = requests.saturating_mul(block_bytes.into());
+        amount = match amount {
+            Amount::Bytes(limit) => Amount::Bytes(bytes.min(limit)),
+            _ => Amount::Bytes(bytes),
+        };
+    }
     match (options.flag("time_based")?, runtime) {
         (Some(true), Some(_)) => Ok((Amount::Unlimited, runtime)),
         (Some(true), None) => {

@@ -60,7 +60,7 @@ fn options_that_behave_as_in_fio_have_no_note() {
         fsync_every: Some(64),
         ..Workload::default()
     };
-    assert_eq!((job.workload, job.threads, job.size), (workload, 4, Some(1 << 30)));
+    assert_eq!((job.workload, job.threads, job.size), (workload, 4, Some(Size::Bytes(1 << 30))));
     assert_eq!(
         (job.amount, job.runtime, job.warmup),
         (Amount::Unlimited, Some(Duration::from_secs(5)), Duration::from_secs(1))
@@ -118,6 +118,13 @@ fn a_job_ends_with_its_bytes_or_its_time_whichever_fio_would_take() {
         ("size=1m\nruntime=3\ntime_based=1", (Amount::Unlimited, seconds(3))),
         ("size=1m\nruntime=3\ntime_based=0", (Amount::Bytes(1 << 20), seconds(3))),
         ("size=1m\ntime_based\nruntime=0", (Amount::Bytes(1 << 20), None)),
+        ("size=50%", (Amount::Targets, None)),
+        ("filesize=2m", (Amount::Bytes(2 << 20), None)),
+        ("filesize=2m\nsize=1m", (Amount::Bytes(1 << 20), None)),
+        ("size=1m\nloops=3", (Amount::Bytes(3 << 20), None)),
+        ("size=1m\nnumber_ios=10", (Amount::Bytes(40 << 10), None)),
+        ("bs=1m\nnumber_ios=10\nsize=1m", (Amount::Bytes(1 << 20), None)),
+        ("number_ios=10", (Amount::Bytes(40 << 10), None)),
     ] {
         let job = one(lines);
         assert_eq!((job.amount, job.runtime), end, "{lines}");
@@ -133,6 +140,8 @@ fn bytes_end_a_thread_in_the_plan_and_a_size_is_shared_by_the_targets() {
     assert_eq!((plan.workload.size, plan.workload.bytes_max), (Some(512 << 10), Some(1 << 20)));
     let plan = Job { amount: Amount::Targets, size: None, ..job("") }.plan(targets());
     assert_eq!((plan.workload.size, plan.workload.bytes_max, plan.runtime), (None, Some(4 << 20), RUNTIME_MAX));
+    let plan = Job { amount: Amount::Targets, size: Some(Size::Percent(35)), ..job("") }.plan(vec![target("null:1m")]);
+    assert_eq!((plan.workload.size, plan.workload.bytes_max), (Some(89 * 4096), Some(89 * 4096)));
     let plan = job("time_based\nruntime=1").plan(targets());
     assert_eq!((plan.workload.bytes_max, plan.runtime), (None, Duration::from_secs(1)));
 }
@@ -182,6 +191,9 @@ fn the_rates_of_reads_and_writes_are_a_rate_and_a_mix() {
     assert_eq!(load("rw=rw\nrate_iops=0"), (None, None, 0));
     assert_eq!(load("rw=read\nrate_iops=,100"), (None, None, 0));
     assert_eq!(load("rw=write\nrate_iops=7,100"), (Some(100.0), None, 1));
+    assert_eq!(load("rw=read\nbs=8k\nrate=1m"), (Some(128.0), None, 1));
+    assert_eq!(load("rw=rw\nrate=12k,4k\nnumjobs=2").0, Some(8.0));
+    assert_eq!(load("rw=read\nrate=0\nrate_iops=5").0, Some(5.0));
     let notes = one("rw=rw\nrate_iops=2,1\nrwmixread=50").notes;
     let told = |part: &str| notes.iter().any(|note| note.contains(part));
     assert!(told("reads are 67 % of the requests; the rates of fio are 66.67 %"), "{notes:?}");
@@ -214,11 +226,11 @@ fn differences_from_fio_are_noted() {
 
 #[test]
 fn every_error_of_a_file_is_reported_once_with_its_line() {
-    let error = parse("[global]\nturbo=1\nfilename=x\n[a]\nbs=4x\n[b]\nrw=trim\nloops=2").unwrap_err().to_string();
+    let error = parse("[global]\nturbo=1\nfilename=x\n[a]\nbs=4x\n[b]\nrw=trim\noffset=2").unwrap_err().to_string();
     let lines: Vec<&str> = error.lines().collect();
     assert_eq!(lines.len(), 3, "{error}");
     assert!(lines[0].starts_with("job file job.fio: it has 2 errors:"), "{error}");
-    assert!(lines[1].contains("line 2: `turbo=1`") && lines[2].contains("line 8: `loops=2`"), "{error}");
+    assert!(lines[1].contains("line 2: `turbo=1`") && lines[2].contains("line 8: `offset=2`"), "{error}");
     let error = parse("[a]\nfilename=x\nbs=4x\n[b]\nfilename=x\nrw=trim").unwrap_err().to_string();
     assert!(
         error.contains("\n  job.fio line 3: `bs=4x`") && error.contains("\n  job.fio line 6: `rw=trim`"),
@@ -228,7 +240,7 @@ fn every_error_of_a_file_is_reported_once_with_its_line() {
 
 #[test]
 fn options_that_change_no_load_are_accepted_with_a_note_and_defaults_without() {
-    let defaults = "loops=1\nnrfiles=1\noffset=0\nstartdelay=0\nthinktime_blocks=1\nzonemode=none\nrate=0";
+    let defaults = "loops=1\nexitall=0\nsync=0\nio_submit_mode=inline\nnrfiles=1\noffset=0\nstartdelay=0\nthinktime_blocks=1\nzonemode=none\nrate=0";
     assert_eq!(one(defaults).notes, one("").notes);
     let notes = one("percentile_list=50:99\nrandrepeat=1\nwrite_bw_log=x\npercentile_list=99").notes;
     let told = |part: &str| notes.iter().filter(|note| note.contains(part)).count();
@@ -258,6 +270,8 @@ fn unsupported_options_are_refused_by_line_with_a_remedy() {
         ("bssplit=4k/60:8k/60", &["sum to 120"]),
         ("rw=trim", &["line 3: `rw=trim`", "no discard workload"]),
         ("rw=randread:8", &["line 3: `rw=randread:8`"]),
+        ("size=99999999999g\nloops=99999999999", &["line 3: `size=99999999999g`"]),
+        ("flow=2", &["line 3: `flow=2`: fio would keep jobs in that proportion; use one job"]),
         ("ioengine=mmap", &["line 3: `ioengine=mmap`", "use psync"]),
         ("rw=read\nsize=1k", &["line 1: job [a]: size=1k with bs=4k", "smaller than a block of 4k"]),
         (
@@ -276,6 +290,17 @@ fn unsupported_options_are_refused_by_line_with_a_remedy() {
         ),
         ("rw=rw\nrate_iops=,100", &["line 4: `rate_iops=,100`", "only reads or only writes"]),
         ("rw=rw\nrate_iops=1,1000", &["line 4: `rate_iops=1,1000`", "half a percent"]),
+        ("rw=read\nrate=1m\nrate_iops=5", &["line 4: `rate=1m`", "use one of them"]),
+        ("rw=read\nrate=1m\nbsrange=4k-8k", &["line 4: `rate=1m`", "use one block size"]),
+        ("bsrange=4k-8k\nnumber_ios=5", &["line 4: `number_ios=5`", "use one block size"]),
+        ("loops=5", &["line 3: `loops=5`", "no size to repeat"]),
+        ("io_submit_mode=offload", &["line 3: `io_submit_mode=offload`", "add rate_iops"]),
+        ("size=0%", &["line 3: `size=0%`", "between 1 and 100"]),
+        ("size=101%", &["line 3: `size=101%`", "between 1 and 100"]),
+        ("size=5%\nfilename=a:b\nnumjobs=2", &["line 3: `size=5%`", "single target"]),
+        ("size=5%\nioengine=null", &["line 3: `size=5%`", "no target whose size"]),
+        ("size=5%\nfilesize=1g", &["line 4: `filesize=1g`", "size is a percentage"]),
+        ("wait_for=b", &["line 3: `wait_for=b`", "no job of that name"]),
         ("rw=rw\nrate_iops=1,x", &["line 4: `rate_iops=1,x`", "not a whole number"]),
         ("rw=randread\nrandom_distribution=normal:10", &["line 4", "expected random, zipf, pareto or zoned"]),
         ("verify=md5", &["line 3: `verify=md5`", "use rw=rw or rw=randrw"]),
@@ -298,15 +323,26 @@ fn unsupported_options_are_refused_by_line_with_a_remedy() {
 }
 
 #[test]
+fn waiting_for_the_only_job_that_runs_is_a_stonewall() {
+    let stonewalls = |text: &str| -> Result<Vec<bool>> {
+        Ok(parse(&format!("[global]\nsize=1m\n{text}"))?.iter().map(|job| job.stonewall).collect())
+    };
+    assert_eq!(stonewalls("[a]\n[b]\nwait_for=a\n[c]\nwait_for=b").unwrap(), [false, true, true]);
+    assert_eq!(stonewalls("[a]\n[b]\nstonewall\n[c]\nwait_for=a").unwrap(), [false, true, false]);
+    let error = stonewalls("[a]\n[b]\n[c]\nwait_for=a").unwrap_err().to_string();
+    assert!(error.contains("line 6: `wait_for=a`: fio would start it while other jobs") && error.contains("stonewall"));
+}
+
+#[test]
 fn unsupported_options_can_be_ignored_and_each_is_noted() {
     let lenient = |lines: &str| {
         let file = JobFile::parse("job.fio", format!("[a]\nfilename=x\ndirect=1\n{lines}").as_bytes()).unwrap();
         jobs_with(&file, Unsupported::Ignored)
     };
-    let job = lenient("flow=2\nloops=7\nbs=8k\nturbo").unwrap().remove(0);
+    let job = lenient("flow=2\nend_fsync=1\nbs=8k\nturbo").unwrap().remove(0);
     let expected = [
-        "ignored: `flow=2` (line 4): this option is not supported",
-        "ignored: `loops=7` (line 5): fio would repeat the job that many times",
+        "ignored: `flow=2` (line 4): fio would keep jobs in that proportion",
+        "ignored: `end_fsync=1` (line 5): fio would sync the file at the end of the job",
         "ignored: `turbo` (line 7): this option is not supported",
     ];
     assert_eq!((&job.notes[..], job.workload.block_sizes.single()), (&expected.map(String::from)[..], Some(8192)));

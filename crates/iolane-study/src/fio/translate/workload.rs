@@ -43,6 +43,7 @@ pub(super) fn translate(
     if workload.rate.is_some() {
         workload.arrivals = options.parsed("rate_process", parse_arrivals)?.unwrap_or_default();
     }
+    check_submit_mode(options, workload.rate, notes)?;
     workload.batch = batch(options, workload.depth)?;
     if access.is_random() {
         workload.offsets = options.parsed("random_distribution", parse_distribution)?.unwrap_or(OffsetPattern::UNIFORM);
@@ -125,18 +126,30 @@ fn batch(options: &Options<'_>, depth: u32) -> Result<Option<u32>> {
     Err(options.refuse(option, cause, "give iodepth_batch and iodepth_batch_complete_min the same value"))
 }
 
+/// The rates of reads and writes in an option of fio's; 0 is none.
+fn rates(options: &Options<'_>, option: &str) -> Result<Option<(u64, u64)>> {
+    let rates = |text: &str| -> Result<(u64, u64), String> {
+        let number = |part: &str| if part.is_empty() { Ok(0) } else { options.kb_base.number(part) };
+        match text.split_once(',') {
+            None => number(text).map(|both| (both, both)),
+            Some((reads, rest)) => Ok((number(reads)?, number(rest.split(',').next().unwrap_or(rest))?)),
+        }
+    };
+    options.parsed(option, rates)
+}
+
 /// fio's rate applies to each thread, iolane's to all of them. Reads and writes have a rate each in fio, which together
 /// decide the mix.
 fn set_rate(options: &Options<'_>, workload: &mut Workload, threads: usize, notes: &mut Vec<String>) -> Result<()> {
-    let Some(text) = options.text("rate_iops")? else { return Ok(()) };
-    let refuse = |cause: &str, remedy: &str| Err(options.refuse("rate_iops", cause, remedy));
-    let rates = text.split(',').map(|part| if part.is_empty() { Ok(0) } else { options.kb_base.number(part) });
-    let rates = match rates.collect::<Result<Vec<u64>, String>>() {
-        Ok(rates) => rates,
-        Err(cause) => return refuse(&cause, "see fio(1) for how it is written"),
+    let option = match (rates(options, "rate_iops")?, rates(options, "rate")?) {
+        (Some(requests), Some(bytes)) if requests != (0, 0) && bytes != (0, 0) => {
+            return Err(options.refuse("rate", "rate_iops limits requests already", "use one of them"));
+        }
+        (_, Some(bytes)) if bytes != (0, 0) => "rate",
+        _ => "rate_iops",
     };
-    let reads = rates.first().copied().unwrap_or(0);
-    let writes = rates.get(1).copied().unwrap_or(if rates.len() > 1 { 0 } else { reads });
+    let Some((reads, writes)) = rates(options, option)? else { return Ok(()) };
+    let refuse = |cause: &str, remedy: &str| Err(options.refuse(option, cause, remedy));
     let rate = match (workload.access.reads(), workload.access.writes()) {
         (true, false) => reads as f64,
         (false, _) => writes as f64,
@@ -156,20 +169,47 @@ fn set_rate(options: &Options<'_>, workload: &mut Workload, threads: usize, note
                 notes.push(format!("reads are {rounded} % of the requests; the rates of fio are {percent:.2} %"));
             }
             if let Some(other) = workload.read_percent.filter(|other| *other != rounded) {
-                notes.push(format!("reads are {rounded} % of the requests, from rate_iops, instead of {other} %"));
+                notes.push(format!("reads are {rounded} % of the requests, from {option}, instead of {other} %"));
             }
             workload.read_percent = Some(rounded);
             reads as f64 + writes as f64
         }
     };
     if rate > 0.0 {
+        let request = match (option, workload.block_sizes.single()) {
+            ("rate", Some(bytes)) => f64::from(bytes),
+            ("rate", None) => {
+                return refuse(
+                    "the rate in requests depends on the block sizes drawn",
+                    "use one block size, or rate_iops",
+                );
+            }
+            _ => 1.0,
+        };
         notes.push(
             "with a rate, latency counts from the scheduled start of a request; fio counts from its actual start"
                 .into(),
         );
-        workload.rate = Some(Rate::new(rate * threads as f64)?);
+        workload.rate = Some(Rate::new(rate * threads as f64 / request)?);
     }
     Ok(())
+}
+
+/// A rate is an open loop in any case: requests are submitted at their time, whatever has completed.
+fn check_submit_mode(options: &Options<'_>, rate: Option<Rate>, notes: &mut Vec<String>) -> Result<()> {
+    match (options.text("io_submit_mode")?, rate) {
+        (None | Some("inline"), _) => Ok(()),
+        (Some("offload"), Some(_)) => {
+            notes.push("io_submit_mode=offload: iolane submits at the scheduled times without further threads".into());
+            Ok(())
+        }
+        (Some("offload"), None) => Err(options.refuse(
+            "io_submit_mode",
+            "fio would submit from other threads",
+            "leave it out, or add rate_iops",
+        )),
+        (Some(_), _) => Err(options.refuse("io_submit_mode", "expected inline or offload", "use one of them")),
+    }
 }
 
 fn parse_arrivals(text: &str) -> Result<Arrivals, String> {
