@@ -162,6 +162,15 @@ fn options_that_are_not_supported_are_ignored_only_if_asked_for() {
 }
 
 #[test]
+fn a_job_with_a_delay_starts_later() {
+    let folder = Folder::new();
+    let begun = std::time::Instant::now();
+    let document = run(&folder, "[a]\nsize=64k\n[b]\nsize=64k\nstartdelay=300ms\n", &["--json", "-"]).done().json();
+    assert!(begun.elapsed() >= std::time::Duration::from_millis(300));
+    assert_eq!(document["jobs"][1]["result"]["ios"], 16);
+}
+
+#[test]
 fn settings_can_come_from_other_files_and_the_environment() {
     let folder = Folder::new();
     fs::create_dir(folder.join("jobs")).unwrap();

@@ -33,6 +33,8 @@ pub struct Job {
     pub placement: Placement,
     /// Wait for the jobs before it to end.
     pub stonewall: bool,
+    /// Start that much later than the jobs beside it (`startdelay`).
+    pub delay: Duration,
     /// Differences from what fio would do, one sentence each.
     pub notes: Vec<String>,
 }

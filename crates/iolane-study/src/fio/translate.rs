@@ -126,6 +126,7 @@ fn job(options: &Options<'_>) -> Result<Job> {
         direct: direct.unwrap_or(false),
         placement: target::placement(options, threads, &mut notes)?,
         stonewall: options.flag("stonewall")?.unwrap_or(false),
+        delay: Duration::from_micros(options.time_us("startdelay", SECOND_US)?.unwrap_or(0)),
         notes,
     };
     check(options, &job)?;

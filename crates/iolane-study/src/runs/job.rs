@@ -23,6 +23,8 @@ pub struct RunJob {
     pub measured: Option<Duration>,
     /// Whether it starts only when all jobs before it have ended.
     pub waits: bool,
+    /// How much later than the jobs beside it it starts.
+    pub delay: Duration,
     /// Differences from what was asked for, for its record.
     pub notes: Vec<String>,
 }
@@ -71,7 +73,7 @@ impl RunJob {
     }
 
     fn of_command_line(measured: Duration, plan: JobPlan) -> Self {
-        Self { name: None, plan, measured: Some(measured), waits: false, notes: Vec::new() }
+        Self { name: None, plan, measured: Some(measured), waits: false, delay: Duration::ZERO, notes: Vec::new() }
     }
 
     /// A job of a job file, on the targets opened for it, or on scratch files if there are none. `adapt` changes the plan by
@@ -102,6 +104,7 @@ impl RunJob {
         Ok(Self {
             measured: job.runtime.map(|runtime| runtime + job.warmup),
             waits: job.stonewall,
+            delay: job.delay,
             notes: std::mem::take(&mut job.notes),
             name: Some(job.name),
             plan,
@@ -116,7 +119,7 @@ impl RunJob {
 
     /// How long one run takes; `None` for a job that ends with its bytes.
     pub(super) fn length(&self) -> Option<Duration> {
-        Some(self.measured? + self.plan.plan().overhead())
+        Some(self.delay + self.measured? + self.plan.plan().overhead())
     }
 
     /// An error, with the name of this job if it has one.

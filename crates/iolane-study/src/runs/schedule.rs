@@ -2,7 +2,7 @@
 //! each. It reports progress to a callback, and prints nothing.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use iolane::{Error, Result};
 use iolane_measure::meters::Work;
@@ -155,6 +155,7 @@ impl Schedule {
 /// Runs each job once, all at the same time.
 fn side_by_side(group: &[RunJob], plans: &[CheckedPlan], stop: &AtomicBool) -> Result<Vec<RunOutcome>> {
     let run_one = |job: &RunJob, plan: &CheckedPlan| {
+        pause(job.delay, stop);
         run(plan, stop).map_err(|error| {
             // Nobody will see what the others measure.
             stop.store(true, Ordering::Relaxed);
@@ -169,6 +170,16 @@ fn side_by_side(group: &[RunJob], plans: &[CheckedPlan], stop: &AtomicBool) -> R
         let joined: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect();
         joined.into_iter().collect()
     })
+}
+
+/// Waits before a job starts, unless the jobs are stopped.
+fn pause(delay: Duration, stop: &AtomicBool) {
+    let end = Instant::now() + delay;
+    while let Some(left) = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
+        && !stop.load(Ordering::Relaxed)
+    {
+        std::thread::sleep(left.min(Duration::from_millis(50)));
+    }
 }
 
 /// A note that names the jobs that ran at the same time, if any did.
@@ -232,6 +243,17 @@ mod tests {
             |index: usize| ran.records[index].warnings.iter().any(|note| note.contains("at the same time as ["));
         assert!(shared(0) && shared(1) && !shared(2), "{:#?}", ran.records);
         assert!(ran.error.is_none());
+    }
+
+    #[test]
+    fn a_job_starts_later_by_its_delay_unless_it_is_stopped() {
+        let delayed = |delay| RunJob { delay: Duration::from_millis(delay), ..job("late", 2, false) };
+        let begun = Instant::now();
+        let (_, ran) = run(&schedule(vec![job("first", 1, false), delayed(200)], 1), &AtomicBool::new(false));
+        assert!(begun.elapsed() >= Duration::from_millis(200) && ran.records.len() == 2, "{ran:?}");
+        let begun = Instant::now();
+        run(&schedule(vec![delayed(1_000_000)], 1), &AtomicBool::new(true));
+        assert!(begun.elapsed() < Duration::from_secs(60));
     }
 
     #[test]

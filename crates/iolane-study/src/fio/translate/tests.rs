@@ -39,6 +39,7 @@ fn a_minimal_job_has_the_defaults_of_fio() {
         direct: false,
         placement: Placement::default(),
         stonewall: false,
+        delay: Duration::ZERO,
         notes: vec!["the page cache of the targets is not dropped first; fio drops it".into()],
     };
     assert_eq!(jobs, [expected]);
@@ -320,6 +321,14 @@ fn unsupported_options_are_refused_by_line_with_a_remedy() {
     }
     let error = parse("[a]\nbs=4k").unwrap_err().to_string();
     assert!(error.contains("line 1: job [a]: it has neither filename nor size"), "{error}");
+}
+
+#[test]
+fn a_job_can_start_later_than_others() {
+    assert_eq!(one("startdelay=2").delay, Duration::from_secs(2));
+    assert_eq!(one("startdelay=200ms").delay, Duration::from_millis(200));
+    let error = parse("[a]\nfilename=x\nstartdelay=1-5").unwrap_err().to_string();
+    assert!(error.contains("line 3: `startdelay=1-5`"), "{error}");
 }
 
 #[test]
