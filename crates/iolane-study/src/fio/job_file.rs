@@ -212,7 +212,10 @@ fn parse_line(bytes: &[u8], surroundings: &dyn Surroundings) -> Result<Line, Ref
         Some((key, value)) => (key.trim_end(), Some(value.trim_start().to_owned())),
         None => (text, None),
     };
-    if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+    if key.is_empty()
+        || key.starts_with('-')
+        || !key.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+    {
         return Err((format!("`{key}` is not a valid key"), "write, for example, bs=4k"));
     }
     Ok(Line::Entry(key.into(), value))
@@ -262,6 +265,7 @@ mod tests {
             ("include b.fio\n[a]", &["line 1: ", "`include` comes before the first section"]),
             ("[a]\n\nsize=${SIZE}", &["line 3: ", "`${SIZE}`", "write the value instead"]),
             ("[a]\nbs=$pagesize*4k", &["line 2: ", "`4k` is not a whole number"]),
+            ("[a]\n--bs=4k", &["line 2: ", "`--bs` is not a valid key"]),
             ("[a]\n=4k", &["line 2: ", "`` is not a valid key"]),
             ("[a]\nb s=4k", &["line 2: ", "`b s` is not a valid key"]),
             ("[a]\nname=\u{1b}[31m", &["line 2: ", "control character"]),

@@ -14,6 +14,7 @@ pub(super) const SECOND_US: u64 = 1_000_000;
 
 /// Supported options, with their aliases.
 const SUPPORTED: &[(&str, &[&str])] = &[
+    ("blockalign", &["ba"]),
     ("bs", &["blocksize"]),
     ("bsrange", &["blocksize_range"]),
     ("bssplit", &[]),
@@ -24,6 +25,7 @@ const SUPPORTED: &[(&str, &[&str])] = &[
     ("description", &[]),
     ("direct", &[]),
     ("directory", &[]),
+    ("do_verify", &[]),
     ("filename", &[]),
     ("filesize", &[]),
     ("fixedbufs", &[]),
@@ -84,6 +86,7 @@ const REFUSED: &[(&str, &str, &str, &str)] = &[
     ("fill_device", "0", "fio would write until the device is full", "leave it out; without size all of it is used"),
     ("flow", "0", "fio would keep jobs in that proportion", "use one job with rwmixread"),
     ("fsync_on_close", "0", "fio would sync the file when it closes it", "use fsync, or leave it out"),
+    ("hugepage-size", "", "fio would use pages of that size", "use --huge-pages, which are 2 MiB"),
     ("ioscheduler", "", "fio would change the scheduler of the device", "set it in /sys/block/DEVICE/queue/scheduler"),
     ("latency_target", "0", "fio would search for the depth that keeps the latency", "use iolane run --rate-until"),
     ("lockfile", "none", "fio would lock the file for each request", "leave it out"),

@@ -213,6 +213,7 @@ fn differences_from_fio_are_noted() {
         ("direct=0", "page cache"),
         ("rate_iops=10", "latency counts from the scheduled start"),
         ("rw=randrw\nverify=crc32c", "not fio's verify=crc32c"),
+        ("rw=write\nverify=md5\ndo_verify=0", "with do_verify=0 nothing is verified"),
         ("cpus_allowed=0-1", "pinned to the first"),
         ("time_based", "no effect without runtime"),
         ("bsrange=4k-8k", "multiples of the smallest size, with equal probability: 4k-8k"),
@@ -241,7 +242,7 @@ fn every_error_of_a_file_is_reported_once_with_its_line() {
 
 #[test]
 fn options_that_change_no_load_are_accepted_with_a_note_and_defaults_without() {
-    let defaults = "loops=1\nexitall=0\nsync=0\nio_submit_mode=inline\nnrfiles=1\noffset=0\nstartdelay=0\nthinktime_blocks=1\nzonemode=none\nrate=0";
+    let defaults = "loops=1\nblockalign=4k\ndo_verify=1\nexitall=0\nsync=0\nio_submit_mode=inline\nnrfiles=1\noffset=0\nstartdelay=0\nthinktime_blocks=1\nzonemode=none\nrate=0";
     assert_eq!(one(defaults).notes, one("").notes);
     let notes = one("percentile_list=50:99\nrandrepeat=1\nwrite_bw_log=x\npercentile_list=99").notes;
     let told = |part: &str| notes.iter().filter(|note| note.contains(part)).count();
@@ -301,6 +302,10 @@ fn unsupported_options_are_refused_by_line_with_a_remedy() {
         ("size=5%\nfilename=a:b\nnumjobs=2", &["line 3: `size=5%`", "single target"]),
         ("size=5%\nioengine=null", &["line 3: `size=5%`", "no target whose size"]),
         ("size=5%\nfilesize=1g", &["line 4: `filesize=1g`", "size is a percentage"]),
+        ("blockalign=8k", &["line 3: `blockalign=8k`: iolane aligns offsets to the smallest block"]),
+        ("blockalign=8x", &["line 3: `blockalign=8x`", "not a whole number"]),
+        ("rw=rw\nverify=md5\ndo_verify=0", &["line 5: `do_verify=0`", "leave out verify"]),
+        ("hugepage-size=4m", &["line 3: `hugepage-size=4m`: fio would use pages of that size"]),
         ("wait_for=b", &["line 3: `wait_for=b`", "no job of that name"]),
         ("rw=rw\nrate_iops=1,x", &["line 4: `rate_iops=1,x`", "not a whole number"]),
         ("rw=randread\nrandom_distribution=normal:10", &["line 4", "expected random, zipf, pareto or zoned"]),

@@ -35,7 +35,7 @@ pub(super) fn translate(
         rate: None,
         think_us,
         fsync_every: options.count_or_none("fsync")?.filter(|_| access.writes()),
-        verify: verify(options, notes)?,
+        verify: verify(options, access, notes)?,
         seed: options.parsed("randseed", seed)?.unwrap_or(Workload::default().seed),
         ..Workload::default()
     };
@@ -43,6 +43,7 @@ pub(super) fn translate(
     if workload.rate.is_some() {
         workload.arrivals = options.parsed("rate_process", parse_arrivals)?.unwrap_or_default();
     }
+    check_alignment(options, &workload)?;
     check_submit_mode(options, workload.rate, notes)?;
     workload.batch = batch(options, workload.depth)?;
     if access.is_random() {
@@ -195,6 +196,20 @@ fn set_rate(options: &Options<'_>, workload: &mut Workload, threads: usize, note
     Ok(())
 }
 
+/// Offsets are multiples of the smallest block, which is fio's default too.
+fn check_alignment(options: &Options<'_>, workload: &Workload) -> Result<()> {
+    let Some(text) = options.part_for("blockalign", workload.access)? else { return Ok(()) };
+    match options.kb_base.number(text) {
+        Ok(bytes) if bytes == 0 || bytes == u64::from(workload.block_sizes.min()) => Ok(()),
+        Ok(_) => Err(options.refuse(
+            "blockalign",
+            "iolane aligns offsets to the smallest block",
+            "leave it out, or use blocks of that size and its multiples",
+        )),
+        Err(cause) => Err(options.refuse("blockalign", &cause, "see fio(1) for how it is written")),
+    }
+}
+
 /// A rate is an open loop in any case: requests are submitted at their time, whatever has completed.
 fn check_submit_mode(options: &Options<'_>, rate: Option<Rate>, notes: &mut Vec<String>) -> Result<()> {
     match (options.text("io_submit_mode")?, rate) {
@@ -220,9 +235,17 @@ fn parse_arrivals(text: &str) -> Result<Arrivals, String> {
     }
 }
 
-fn verify(options: &Options<'_>, notes: &mut Vec<String>) -> Result<bool> {
+fn verify(options: &Options<'_>, access: Access, notes: &mut Vec<String>) -> Result<bool> {
     let Some(method) = options.text("verify")? else { return Ok(false) };
     if matches!(method, "0" | "null") {
+        return Ok(false);
+    }
+    if options.flag("do_verify")? == Some(false) {
+        if access.is_mixed() {
+            let cause = "fio would not read back what it wrote; iolane verifies the reads of a mix";
+            return Err(options.refuse("do_verify", cause, "leave out verify and do_verify"));
+        }
+        notes.push(format!("with do_verify=0 nothing is verified; blocks have no content of fio's verify={method}"));
         return Ok(false);
     }
     notes.push(format!(
