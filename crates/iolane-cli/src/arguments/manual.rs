@@ -54,7 +54,8 @@ mod tests {
 
     #[test]
     fn rows_are_lines_and_paragraphs_are_wrapped() {
-        let page = "# A\n\n<!-- z -->\nb\nc `d`\n\n```\niolane  run\n```\n\n| x | y | z |\n|---|---|---|\n| `1` | 2 | |\n";
+        let page =
+            "# A\n\n<!-- z -->\nb\nc `d`\n\n```\niolane  run\n```\n\n| x | y | z |\n|---|---|---|\n| `1` | 2 | |\n";
         let expected = "A\n\nb c `d`\n\n  iolane  run\n\n  x\n      y\n      z\n  `1`\n      2\n";
         assert_eq!(text_of(page), expected);
     }
