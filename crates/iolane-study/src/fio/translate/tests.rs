@@ -374,7 +374,7 @@ proptest! {
     #[test]
     fn no_text_makes_it_panic(
         lines in prop::collection::vec(
-            ("[a-z_]{1,8}|bs|rw|size|filename|runtime|iodepth|numjobs|bssplit|cpus_allowed|ioengine", "\\PC{0,12}|[0-9a-z:,/-]{0,12}"),
+            ("[a-z_]{1,8}|bs|rw|size|filename|runtime|iodepth|numjobs|bssplit|cpus_allowed|ioengine|loops|rate|rate_iops|filesize|number_ios|startdelay|blockalign|wait_for|rwmixread", "\\PC{0,12}|[0-9a-z:,/%-]{0,12}|rw|[0-9]{1,20}"),
             0..6,
         ),
     ) {
