@@ -20,6 +20,11 @@ pub enum HighestRate {
 /// A latency counts as this many bounds at most, so that the slowest runs do not bend the curve between others.
 const BOUNDS_MAX: f64 = 1000.0;
 
+/// The share of resamples outside of an interval, on each side. A search measures most where its runs have led it, so that
+/// resampling these runs shows less spread than another search would have. With this share 95 % of the intervals hold the edge
+/// in the simulations of `rates`, and 93 % where a run varies by more than two and one in seven is ten times slower.
+const TAIL: f64 = 0.003;
+
 /// The highest rate that keeps the bound.
 pub fn highest_rate(trials: &[Trial], bound: LatencyBound) -> HighestRate {
     let mut rates: Vec<f64> = trials.iter().map(|trial| trial.rate).collect();
@@ -46,7 +51,7 @@ pub fn highest_rate(trials: &[Trial], bound: LatencyBound) -> HighestRate {
     let at = |share: f64| resampled[((resampled.len() - 1) as f64 * share).round() as usize];
     // Between two rates the curve is not known: the interval is a step wide at least.
     let half_step = STEP.sqrt();
-    let rate = Estimate { value, low: at(0.025).min(value / half_step), high: at(0.975).max(value * half_step) };
+    let rate = Estimate { value, low: at(TAIL).min(value / half_step), high: at(1.0 - TAIL).max(value * half_step) };
     HighestRate::Found { rate, resampled }
 }
 
@@ -81,7 +86,7 @@ pub fn ratio(one: &HighestRate, other: &HighestRate) -> Option<Estimate> {
     let value = rate.value / base.value;
     // As for a single rate, no interval is narrower than a step.
     let half_step = STEP.sqrt();
-    Some(Estimate { value, low: at(0.025).min(value / half_step), high: at(0.975).max(value * half_step) })
+    Some(Estimate { value, low: at(TAIL).min(value / half_step), high: at(1.0 - TAIL).max(value * half_step) })
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The next rate to try. First the edge is bracketed: rates grow by fours until the bound is missed, and the interval is
 //! halved until its ends are close. A miss counts only if another run confirms it, because a disturbed run looks like one.
-//! Then rates around the edge are run several times each, in turn; `answer` draws a monotone curve through them.
+//! Then rates around the edge are run several times each, in turn; `answer` draws a monotone curve through them. At last the
+//! two rates next to the answer are run again: if a disturbance that has passed had moved the answer, it moves back.
 
 use super::answer::{HighestRate, highest_rate};
 use super::trial::{STEP, Trial};
@@ -21,6 +22,8 @@ enum Stage {
     Bracket,
     /// The rates around the edge, and how often they were moved.
     Edge(Vec<f64>, usize),
+    /// The rates next to the answer, with the number of runs that each is to have, and how often there were others.
+    Confirm([(f64, usize); 2], usize),
     Done,
 }
 
@@ -35,6 +38,8 @@ const NARROW: f64 = 1.5;
 const AROUND: i32 = 4;
 /// How often the rates around the edge follow an edge that turns out to lie outside.
 const MOVES_MAX: usize = 4;
+/// How often the answer is confirmed, if each time it moves.
+const CONFIRMATIONS_MAX: usize = 5;
 /// The runs that decide whether a rate misses the bound.
 const TRIALS_TO_DECIDE: usize = 3;
 
@@ -55,7 +60,7 @@ impl RateSearch {
 
     /// About how many runs a search takes.
     pub fn expected_trials(repeats: usize) -> usize {
-        10 + 2 * AROUND as usize * repeats
+        10 + (2 * AROUND as usize + 2) * repeats
     }
 
     /// The rate of the next run; `None` at the end.
@@ -63,6 +68,7 @@ impl RateSearch {
         match &self.stage {
             Stage::Bracket => self.next_of_bracket().ok(),
             Stage::Edge(rates, _) => self.next_around(rates),
+            Stage::Confirm(wanted, _) => self.next_to_confirm(wanted),
             Stage::Done => None,
         }
     }
@@ -85,6 +91,11 @@ impl RateSearch {
             && self.next_around(rates).is_none()
         {
             self.stage = self.after_edge(rates, *moves);
+        }
+        if let Stage::Confirm(wanted, rounds) = &self.stage
+            && self.next_to_confirm(wanted).is_none()
+        {
+            self.stage = self.after_confirmation(wanted, *rounds);
         }
     }
 
@@ -147,13 +158,45 @@ impl RateSearch {
         let beyond = match highest_rate(&self.trials, self.bound) {
             HighestRate::Found { rate, .. } if rate.value <= *lowest => Some(lowest / STEP.powi(AROUND - 1)),
             HighestRate::Found { rate, .. } if rate.value >= *highest => Some(highest * STEP.powi(AROUND)),
-            HighestRate::Found { .. } => None,
+            HighestRate::Found { rate, .. } => return self.confirmation(rate.value, moves),
             HighestRate::AtLeast(_) => Some(highest * STEP.powi(AROUND)),
             HighestRate::None(_) => Some(lowest / STEP.powi(AROUND - 1)),
         };
         match beyond.filter(|rate| moves < MOVES_MAX && (RATE_MIN..RATE_MAX).contains(rate)) {
             Some(middle) => Stage::Edge(around(middle), moves + 1),
             None => Stage::Done,
+        }
+    }
+
+    /// Runs the two rates next to an answer again.
+    fn confirmation(&self, answer: f64, rounds: usize) -> Stage {
+        let rates = self.trials.iter().map(|trial| trial.rate);
+        let below = rates.clone().filter(|rate| *rate <= answer).reduce(f64::max);
+        let above = rates.filter(|rate| *rate > answer).reduce(f64::min);
+        match (below, above) {
+            (Some(below), Some(above)) => {
+                Stage::Confirm([below, above].map(|rate| (rate, self.trials_at(rate) + self.repeats)), rounds)
+            }
+            _ => Stage::Done,
+        }
+    }
+
+    /// The rate next to the answer with the most runs to go.
+    fn next_to_confirm(&self, wanted: &[(f64, usize)]) -> Option<f64> {
+        let left = wanted.iter().map(|(rate, runs)| (*rate, runs.saturating_sub(self.trials_at(*rate))));
+        left.filter(|(_, left)| *left > 0).max_by_key(|(_, left)| *left).map(|(rate, _)| rate)
+    }
+
+    /// The end if the answer stayed between the two rates, or the confirmation of the new answer.
+    fn after_confirmation(&self, wanted: &[(f64, usize); 2], rounds: usize) -> Stage {
+        let [(below, _), (above, _)] = wanted;
+        match highest_rate(&self.trials, self.bound) {
+            _ if rounds + 1 >= CONFIRMATIONS_MAX => Stage::Done,
+            HighestRate::Found { rate, .. } if (*below..*above).contains(&rate.value) => Stage::Done,
+            HighestRate::Found { rate, .. } => self.confirmation(rate.value, rounds + 1),
+            // The misses above or the rates kept below were those of a disturbance.
+            HighestRate::AtLeast(rate) => Stage::Edge(around((rate * STEP.powi(AROUND)).min(RATE_MAX)), rounds + 1),
+            HighestRate::None(rate) => Stage::Edge(around((rate / STEP.powi(AROUND)).max(RATE_MIN)), rounds + 1),
         }
     }
 }
@@ -274,6 +317,26 @@ mod tests {
             assert!(half.shows_difference() && (0.4..0.6).contains(&half.value), "{half:?}");
         }
         assert!(wrong <= 4, "{wrong} of 40 equal pairs differ");
+    }
+
+    #[test]
+    fn a_disturbance_that_passes_does_not_keep_the_answer_down() {
+        // While it lasts, the machine takes half of its rate; it begins and ends within the runs around the edge.
+        let answers = (0..20).map(|seed| {
+            let (mut quiet, mut disturbed) =
+                (Machine::new(20_000.0, 0.2, 0.0, seed), Machine::new(10_000.0, 0.2, 0.0, seed));
+            let mut search = RateSearch::new(bound(), 3);
+            while let Some(rate) = search.next_rate() {
+                let machine = if (12..24).contains(&search.trials.len()) { &mut disturbed } else { &mut quiet };
+                search.note(machine.run(rate));
+            }
+            match highest_rate(&search.trials, bound()) {
+                HighestRate::Found { rate, .. } => rate,
+                other => panic!("{other:?}"),
+            }
+        });
+        let hold = answers.filter(|rate| rate.low <= 20_000.0 && 20_000.0 <= rate.high).count();
+        assert!(hold >= 18, "{hold} of 20 intervals hold the edge of the quiet machine");
     }
 
     #[test]
