@@ -39,8 +39,9 @@ pub(super) fn resample_medians<T>(items: &[impl AsRef<[f64]>], mut statistic: im
         .collect()
 }
 
-/// As [`resample_medians`], but with an independent draw for each item, and any number of repeats: for items measured at
-/// different times, which share no disturbance.
+/// For each resample: draws the repeats of each item with replacement, takes their median, and computes a statistic of these
+/// medians, in the items' order. The draws of the items are independent, and each may have any number of repeats: for items
+/// measured at different times, which share no disturbance.
 pub fn resampled_medians<T>(items: &[impl AsRef<[f64]>], mut statistic: impl FnMut(&[f64]) -> T) -> Vec<T> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(SEED);
     let mut drawn = Vec::new();
