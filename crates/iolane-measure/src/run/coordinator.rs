@@ -296,9 +296,9 @@ mod tests {
         let never = AtomicBool::new(false);
         let outcome = run(&plan.clone().check().unwrap(), &never).unwrap();
         let figures = &outcome.telemetry.figures;
-        assert!(
-            figures.number(RunFigure::ServiceP99Ns).is_some() && figures.number(RunFigure::StartLateP99Ns).is_some()
-        );
+        assert!(figures.number(RunFigure::ServiceP99Ns).is_some());
+        // On a machine that is busy throughout, no thread waits for a request, and the figure has a reason instead.
+        assert!(figures.reading(RunFigure::StartLateP99Ns).is_some());
         let why = figures.why_missing(RunFigure::FloorP99Ns).unwrap();
         assert_eq!(why.reason, "this path is the floor itself");
         // Any other path has a floor: at most as many requests as are due in a quarter of a second.
