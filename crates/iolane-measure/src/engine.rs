@@ -335,7 +335,7 @@ impl<C: Clock> Engine<C> {
 
     /// Prepares a request for every free tag; all of them start now.
     fn refill(&mut self, now_ns: u64) {
-        while !self.free.is_empty() && self.prepare(now_ns) {}
+        while !self.free.is_empty() && self.prepare(now_ns, now_ns) {}
     }
 
     /// Prepares the requests that are due, as far as tags are free. Each starts at the time it was due, even if that is
@@ -346,11 +346,9 @@ impl<C: Clock> Engine<C> {
             if self.free.is_empty() || due_ns > now_ns {
                 return;
             }
-            let tag = self.free.last().map_or(0, |(tag, _)| *tag);
-            if !self.prepare(due_ns) {
+            if !self.prepare(due_ns, now_ns) {
                 return;
             }
-            self.in_flight[tag as usize].handed_ns = now_ns;
             if let Some(open_loop) = &mut self.open_loop {
                 open_loop.pace.advance(schedule);
                 if open_loop.waits {
@@ -402,7 +400,7 @@ impl<C: Clock> Engine<C> {
     /// Prepares one request. Returns false if it cannot: no tag is free, no bytes are left, or the request drawn overlaps
     /// one in flight.
     #[inline(never)]
-    fn prepare(&mut self, start_ns: u64) -> bool {
+    fn prepare(&mut self, start_ns: u64, handed_ns: u64) -> bool {
         let Some((tag, buffer)) = self.free.pop() else { return false };
         if self.fsync_every.is_some_and(|every| self.writes_unsynced >= every) && self.syncing.is_none() {
             self.requests.push(Request::fsync(tag.into()));
@@ -426,7 +424,7 @@ impl<C: Clock> Engine<C> {
         }
         self.bytes_left = bytes_left;
         self.writes_unsynced += u32::from(!planned.is_read);
-        self.in_flight[tag as usize] = InFlight { start_ns, handed_ns: start_ns, request: planned };
+        self.in_flight[tag as usize] = InFlight { start_ns, handed_ns, request: planned };
         add(&mut self.requests, tag, buffer, planned);
         true
     }

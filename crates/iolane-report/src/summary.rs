@@ -7,7 +7,7 @@ use crate::facts::facts;
 use crate::rerun::Rerun;
 use crate::text::is_bidi_control;
 use iolane_study::claims::Verdict;
-use iolane_study::format::{count, number, range, time};
+use iolane_study::format::{count, number, range, time, times};
 use iolane_study::results::{ArmReport, Loaded, RateUntil, answers, arm_reports, sentences};
 
 /// Rows beyond these are only counted.
@@ -81,9 +81,8 @@ fn best_arms(loaded: &Loaded) -> String {
 fn row(best: &ArmReport, arms: &[ArmReport]) -> [String; 8] {
     let next = arms.iter().filter_map(|arm| Some((arm, arm.of_best?)));
     let next = next.max_by(|(_, a), (_, b)| a.value.total_cmp(&b.value)).map(|(arm, ratio)| {
-        let sign = if ratio.shows_difference() { "" } else { "~" };
         let ends = range(&number(ratio.low), &number(ratio.high));
-        format!("{} {sign}{}x ({ends})", arm.arm.label(), number(ratio.value))
+        format!("{} {} ({ends})", arm.arm.label(), times(ratio))
     });
     [
         best.arm.load_in_words(),

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::plan::{Factor, Metric};
+use crate::stats::Estimate;
 
 /// A metric's value with its unit: `182 k IOPS`, `85.2 us`, `5 %`.
 pub fn quantity(metric: Metric, value: f64) -> String {
@@ -43,6 +44,12 @@ pub fn number(value: f64) -> String {
         size if size >= 1e-6 => format!("{value:.*}", (1.0 - size.log10().floor()) as usize),
         _ => "0".into(),
     }
+}
+
+/// A ratio: `0.85x`, or `~0.98x` if it shows no difference.
+pub fn times(ratio: Estimate) -> String {
+    let sign = if ratio.shows_difference() { "" } else { "~" };
+    format!("{sign}{}x", number(ratio.value))
 }
 
 /// A range of two formatted values; the unit appears once if both have the same.

@@ -29,7 +29,7 @@ pub(super) fn details(loaded: &Loaded, charts: &[Chart]) -> Vec<LoadDetail> {
         let is_here = |chart: &&Chart| chart.section != ChartSection::Figures && chart.group == words;
         loads.push(LoadDetail {
             id: format!("load-{}", loads.len() + 1),
-            arms: table(arms),
+            arms: table(arms, Shows::Standing),
             figures: charts.iter().filter(is_here).map(ChartFigure::new).collect(),
             words,
         });
@@ -37,9 +37,13 @@ pub(super) fn details(loaded: &Loaded, charts: &[Chart]) -> Vec<LoadDetail> {
     loads
 }
 
+/// Requests per second of an arm of a search.
+fn rate(arm: &ArmReport) -> f64 {
+    arm.arm.workload.rate.map_or(0.0, Rate::per_s)
+}
+
 /// The loads of a rate search, each with all rates that were tried.
 fn rates_tried(mut reports: Vec<ArmReport>) -> Vec<LoadDetail> {
-    let rate = |arm: &ArmReport| arm.arm.workload.rate.map_or(0.0, Rate::per_s);
     let base = |arm: &ArmReport| arm.arm.without_rate();
     reports.sort_by(|a, b| {
         let by_load = base(a).load_key().cmp(&base(b).load_key());
@@ -48,17 +52,9 @@ fn rates_tried(mut reports: Vec<ArmReport>) -> Vec<LoadDetail> {
     });
     let mut loads: Vec<LoadDetail> = Vec::new();
     for arms in reports.chunk_by(|a, b| base(a).load_key() == base(b).load_key()) {
-        let mut arms_at_rates = table(arms);
-        // Whether the rate was kept stands in the place of the best path's lead.
-        arms_at_rates.headings.insert(1, "rate".into());
-        arms_at_rates.headings[OF_BEST + 1] = "keeps the rate".into();
-        for (row, arm) in arms_at_rates.rows.iter_mut().zip(arms) {
-            row.insert(1, format!("{}/s", count(rate(arm))));
-            row[OF_BEST + 1] = if arm.keeps_rate == Some(true) { "yes" } else { "no" }.into();
-        }
         loads.push(LoadDetail {
             id: format!("load-{}", loads.len() + 1),
-            arms: arms_at_rates,
+            arms: table(arms, Shows::Rates),
             figures: Vec::new(),
             words: load_in_words(&arms[0].arm),
         });
@@ -66,20 +62,24 @@ fn rates_tried(mut reports: Vec<ArmReport>) -> Vec<LoadDetail> {
     loads
 }
 
-/// The column of `table` that compares an arm with the best.
-const OF_BEST: usize = 4;
+/// What a table of arms compares.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shows {
+    /// Each arm with the best of its load.
+    Standing,
+    /// The rates of a search.
+    Rates,
+}
 
-fn table(arms: &[ArmReport]) -> HtmlTable {
-    let mut headings = vec![
-        "path",
-        "depth",
-        "IOPS",
-        "95 % interval",
-        "of best",
-        "p50, all repeats",
-        "p99, all repeats",
-        "p99.9, all repeats",
-    ];
+fn table(arms: &[ArmReport], shows: Shows) -> HtmlTable {
+    let (rate, standing) = match shows {
+        Shows::Standing => (None, "of best"),
+        Shows::Rates => (Some("rate"), "keeps the rate"),
+    };
+    let mut headings = vec!["path"];
+    headings.extend(rate);
+    headings.extend(["depth", "IOPS", "95 % interval", standing]);
+    headings.extend(["p50, all repeats", "p99, all repeats", "p99.9, all repeats"]);
     let is_mixed = arms.iter().any(|arm| arm.read_p99_ns.is_some());
     if is_mixed {
         headings.extend(["p99 of reads", "p99 of writes"]);
@@ -87,23 +87,29 @@ fn table(arms: &[ArmReport]) -> HtmlTable {
     headings.extend(["cores", "system calls per I/O", "noise"]);
     HtmlTable {
         headings: headings.into_iter().map(String::from).collect(),
-        rows: arms.iter().map(|arm| row(arm, is_mixed)).collect(),
+        rows: arms.iter().map(|arm| row(arm, shows, is_mixed)).collect(),
     }
 }
 
-fn row(arm: &ArmReport, is_mixed: bool) -> Vec<String> {
+fn row(arm: &ArmReport, shows: Shows, is_mixed: bool) -> Vec<String> {
     let latency = |value: Option<u64>| value.map_or("unavailable".into(), |value| time(value as f64));
     let known = |value: Option<f64>| value.map_or("unavailable".into(), number);
-    let mut cells = vec![
-        arm.arm.label(),
+    let mut cells = vec![arm.arm.label()];
+    if shows == Shows::Rates {
+        cells.push(format!("{}/s", count(rate(arm))));
+    }
+    cells.extend([
         arm.arm.workload.depth.to_string(),
         count(arm.iops.value),
         range(&count(arm.iops.low), &count(arm.iops.high)),
-        arm.standing(),
+        match shows {
+            Shows::Standing => arm.standing(),
+            Shows::Rates => if arm.keeps_rate == Some(true) { "yes" } else { "no" }.into(),
+        },
         latency(arm.p50_ns),
         latency(arm.p99_ns),
         latency(arm.p99_9_ns),
-    ];
+    ]);
     if is_mixed {
         cells.extend([latency(arm.read_p99_ns), latency(arm.write_p99_ns)]);
     }

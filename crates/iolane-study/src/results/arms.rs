@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::format::number;
+use crate::format::times;
 use crate::plan::{Arm, Metric};
 use crate::rows::{ArmResults, Results, Row};
 use crate::stats::{
@@ -127,8 +127,7 @@ impl ArmReport {
             (Some(false), _) => "misses rate".into(),
             _ if self.best => "best".into(),
             (_, None) => "unavailable".into(),
-            (_, Some(ratio)) if ratio.shows_difference() => format!("{}x", number(ratio.value)),
-            (_, Some(ratio)) => format!("~{}x", number(ratio.value)),
+            (_, Some(ratio)) => times(ratio),
         }
     }
 

@@ -3,9 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::format::{count, number, range_beside, time};
+use crate::format::{count, range_beside, time, times};
 use crate::plan::{Arm, LatencyBound};
-use crate::rows::{ArmResults, Results, Row};
+use crate::rows::{ArmResults, FLOORS_MIN, Results, Row};
 use crate::search::{self, HighestRate, Trial, has_few_requests, highest_rate, ratio};
 use crate::stats::{Estimate, median};
 use iolane_measure::figures::RunFigure;
@@ -49,8 +49,6 @@ pub struct RateAnswer {
 
 /// Runs up to this factor from the highest rate are near it.
 const NEAR: f64 = 1.5;
-/// A bound below this many floors is in part about the time that threads take to wake up.
-const FLOORS_MIN: f64 = 3.0;
 
 impl RateAnswer {
     /// `21.3 k/s`, `above 16 M/s` or `none from 10/s`.
@@ -73,8 +71,7 @@ impl RateAnswer {
         match self.of_best {
             _ if self.best => "best".into(),
             None => "-".into(),
-            Some(ratio) if ratio.shows_difference() => format!("{}x", number(ratio.value)),
-            Some(ratio) => format!("~{}x", number(ratio.value)),
+            Some(ratio) => times(ratio),
         }
     }
 }

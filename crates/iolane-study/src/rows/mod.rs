@@ -13,4 +13,4 @@ mod warning;
 
 pub use gathered::{ArmResults, LeftOut, Preconditioned, RETRIES, Results, gives_up};
 pub use row::Row;
-pub use warning::{Warning, WarningKind};
+pub use warning::{FLOORS_MIN, Warning, WarningKind};

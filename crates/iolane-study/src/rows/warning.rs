@@ -93,7 +93,7 @@ pub(super) fn warnings(plan: &RunPlan, outcome: &RunOutcome) -> Vec<Warning> {
 }
 
 /// A tail below this many floors is in part the time that threads take to wake up, not the target's.
-const FLOORS_MIN: f64 = 3.0;
+pub const FLOORS_MIN: f64 = 3.0;
 
 fn floor_warning(outcome: &RunOutcome) -> Option<Warning> {
     let floor_ns = outcome.telemetry.figures.number(RunFigure::FloorP99Ns)?;

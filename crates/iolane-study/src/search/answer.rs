@@ -17,6 +17,17 @@ pub enum HighestRate {
     None(f64),
 }
 
+/// Where the curve of a search passes the bound.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Edge {
+    /// At this rate.
+    At(f64),
+    /// Above the highest rate that was tried.
+    Above(f64),
+    /// Below the lowest rate that was tried.
+    Below(f64),
+}
+
 /// A latency counts as this many bounds at most, so that the slowest runs do not bend the curve between others.
 const BOUNDS_MAX: f64 = 1000.0;
 
@@ -25,34 +36,64 @@ const BOUNDS_MAX: f64 = 1000.0;
 /// in the simulations of `rates`, and 93 % where a run varies by more than two and one in seven is ten times slower.
 const TAIL: f64 = 0.003;
 
+/// The runs of a search by rate, ascending.
+struct ByRate {
+    rates: Vec<f64>,
+    /// The latencies in bounds, as logarithms: 0 is the bound itself.
+    runs: Vec<Vec<f64>>,
+    weights: Vec<f64>,
+}
+
+impl ByRate {
+    fn new(trials: &[Trial], bound: LatencyBound) -> Self {
+        let mut rates: Vec<f64> = trials.iter().map(|trial| trial.rate).collect();
+        rates.sort_by(f64::total_cmp);
+        rates.dedup();
+        let in_bounds = |latency_ns: f64| (latency_ns.max(1.0) / bound.max_ns()).min(BOUNDS_MAX).ln();
+        let of_rate = |rate: f64| trials.iter().filter(move |trial| trial.rate == rate);
+        let runs: Vec<Vec<f64>> =
+            rates.iter().map(|rate| of_rate(*rate).map(|trial| in_bounds(trial.latency_ns)).collect()).collect();
+        let weights = runs.iter().map(|runs| runs.len() as f64).collect();
+        Self { rates, runs, weights }
+    }
+
+    fn edge(&self) -> Edge {
+        let medians: Vec<f64> = self.runs.iter().map(|runs| median(runs)).collect();
+        let curve = isotonic(&medians, &self.weights);
+        match (curve.first(), curve.last()) {
+            (_, Some(last)) if *last <= 0.0 => Edge::Above(self.rates[self.rates.len() - 1]),
+            (Some(first), _) if *first <= 0.0 => Edge::At(passes_zero(&self.rates, &curve)),
+            _ => Edge::Below(self.rates.first().copied().unwrap_or(0.0)),
+        }
+    }
+}
+
+/// Where the runs pass the bound.
+pub(super) fn edge(trials: &[Trial], bound: LatencyBound) -> Edge {
+    ByRate::new(trials, bound).edge()
+}
+
 /// The highest rate that keeps the bound.
 pub fn highest_rate(trials: &[Trial], bound: LatencyBound) -> HighestRate {
-    let mut rates: Vec<f64> = trials.iter().map(|trial| trial.rate).collect();
-    rates.sort_by(f64::total_cmp);
-    rates.dedup();
-    // In bounds, as logarithms: 0 is the bound itself.
-    let in_bounds = |latency_ns: f64| (latency_ns.max(1.0) / bound.max_ns()).min(BOUNDS_MAX).ln();
-    let of_rate = |rate: f64| trials.iter().filter(move |trial| trial.rate == rate);
-    let runs: Vec<Vec<f64>> =
-        rates.iter().map(|rate| of_rate(*rate).map(|trial| in_bounds(trial.latency_ns)).collect()).collect();
-    let weights: Vec<f64> = runs.iter().map(|runs| runs.len() as f64).collect();
-    let medians: Vec<f64> = runs.iter().map(|runs| median(runs)).collect();
-    let curve = isotonic(&medians, &weights);
-    let (Some(first), Some(last)) = (curve.first(), curve.last()) else { return HighestRate::None(0.0) };
-    if *last <= 0.0 {
-        return HighestRate::AtLeast(rates[rates.len() - 1]);
-    }
-    if *first > 0.0 {
-        return HighestRate::None(rates[0]);
-    }
-    let value = passes_zero(&rates, &curve);
-    let mut resampled = resampled_medians(&runs, |medians| passes_zero(&rates, &isotonic(medians, &weights)));
+    let by_rate = ByRate::new(trials, bound);
+    let value = match by_rate.edge() {
+        Edge::At(value) => value,
+        Edge::Above(rate) => return HighestRate::AtLeast(rate),
+        Edge::Below(rate) => return HighestRate::None(rate),
+    };
+    let ByRate { rates, runs, weights } = &by_rate;
+    let mut resampled = resampled_medians(runs, |medians| passes_zero(rates, &isotonic(medians, weights)));
+    let rate = estimate(value, &mut resampled);
+    HighestRate::Found { rate, resampled }
+}
+
+/// A value with the interval of its resamples, which are sorted. Between two rates the curve is not known: the interval is a
+/// step wide at least.
+fn estimate(value: f64, resampled: &mut [f64]) -> Estimate {
     resampled.sort_by(f64::total_cmp);
     let at = |share: f64| resampled[((resampled.len() - 1) as f64 * share).round() as usize];
-    // Between two rates the curve is not known: the interval is a step wide at least.
     let half_step = STEP.sqrt();
-    let rate = Estimate { value, low: at(TAIL).min(value / half_step), high: at(1.0 - TAIL).max(value * half_step) };
-    HighestRate::Found { rate, resampled }
+    Estimate { value, low: at(TAIL).min(value / half_step), high: at(1.0 - TAIL).max(value * half_step) }
 }
 
 /// Where a curve that does not fall passes 0, between two rates interpolated in the logarithm of the rate; the end that is
@@ -81,12 +122,7 @@ pub fn ratio(one: &HighestRate, other: &HighestRate) -> Option<Estimate> {
     let count = resampled.len().min(base_resampled.len());
     let mut ratios: Vec<f64> =
         (0..count).map(|index| resampled[index] / base_resampled[index * 7919 % count]).collect();
-    ratios.sort_by(f64::total_cmp);
-    let at = |share: f64| ratios[((count - 1) as f64 * share).round() as usize];
-    let value = rate.value / base.value;
-    // As for a single rate, no interval is narrower than a step.
-    let half_step = STEP.sqrt();
-    Some(Estimate { value, low: at(TAIL).min(value / half_step), high: at(1.0 - TAIL).max(value * half_step) })
+    Some(estimate(rate.value / base.value, &mut ratios))
 }
 
 #[cfg(test)]

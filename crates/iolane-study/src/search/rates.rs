@@ -3,7 +3,7 @@
 //! Then rates around the edge are run several times each, in turn; `answer` draws a monotone curve through them. At last the
 //! two rates next to the answer are run again: if a disturbance that has passed had moved the answer, it moves back.
 
-use super::answer::{HighestRate, highest_rate};
+use super::answer::{Edge, edge};
 use super::trial::{STEP, Trial};
 use crate::plan::LatencyBound;
 
@@ -155,12 +155,12 @@ impl RateSearch {
     /// What follows a complete edge: the end, or the rates beyond the end at which the edge lies.
     fn after_edge(&self, rates: &[f64], moves: usize) -> Stage {
         let (Some(lowest), Some(highest)) = (rates.first(), rates.last()) else { return Stage::Done };
-        let beyond = match highest_rate(&self.trials, self.bound) {
-            HighestRate::Found { rate, .. } if rate.value <= *lowest => Some(lowest / STEP.powi(AROUND - 1)),
-            HighestRate::Found { rate, .. } if rate.value >= *highest => Some(highest * STEP.powi(AROUND)),
-            HighestRate::Found { rate, .. } => return self.confirmation(rate.value, moves),
-            HighestRate::AtLeast(_) => Some(highest * STEP.powi(AROUND)),
-            HighestRate::None(_) => Some(lowest / STEP.powi(AROUND - 1)),
+        let beyond = match edge(&self.trials, self.bound) {
+            Edge::At(rate) if rate <= *lowest => Some(lowest / STEP.powi(AROUND - 1)),
+            Edge::At(rate) if rate >= *highest => Some(highest * STEP.powi(AROUND)),
+            Edge::At(rate) => return self.confirmation(rate, moves),
+            Edge::Above(_) => Some(highest * STEP.powi(AROUND)),
+            Edge::Below(_) => Some(lowest / STEP.powi(AROUND - 1)),
         };
         match beyond.filter(|rate| moves < MOVES_MAX && (RATE_MIN..RATE_MAX).contains(rate)) {
             Some(middle) => Stage::Edge(around(middle), moves + 1),
@@ -190,13 +190,13 @@ impl RateSearch {
     /// The end if the answer stayed between the two rates, or the confirmation of the new answer.
     fn after_confirmation(&self, wanted: &[(f64, usize); 2], rounds: usize) -> Stage {
         let [(below, _), (above, _)] = wanted;
-        match highest_rate(&self.trials, self.bound) {
+        match edge(&self.trials, self.bound) {
             _ if rounds + 1 >= CONFIRMATIONS_MAX => Stage::Done,
-            HighestRate::Found { rate, .. } if (*below..*above).contains(&rate.value) => Stage::Done,
-            HighestRate::Found { rate, .. } => self.confirmation(rate.value, rounds + 1),
+            Edge::At(rate) if (*below..*above).contains(&rate) => Stage::Done,
+            Edge::At(rate) => self.confirmation(rate, rounds + 1),
             // The misses above or the rates kept below were those of a disturbance.
-            HighestRate::AtLeast(rate) => Stage::Edge(around((rate * STEP.powi(AROUND)).min(RATE_MAX)), rounds + 1),
-            HighestRate::None(rate) => Stage::Edge(around((rate / STEP.powi(AROUND)).max(RATE_MIN)), rounds + 1),
+            Edge::Above(rate) => Stage::Edge(around((rate * STEP.powi(AROUND)).min(RATE_MAX)), rounds + 1),
+            Edge::Below(rate) => Stage::Edge(around((rate / STEP.powi(AROUND)).max(RATE_MIN)), rounds + 1),
         }
     }
 }
@@ -220,7 +220,7 @@ mod tests {
     use rand_core::Rng;
 
     use super::*;
-    use crate::search::ratio;
+    use crate::search::{HighestRate, highest_rate, ratio};
     use iolane_measure::workload::random_stream;
 
     fn bound() -> LatencyBound {

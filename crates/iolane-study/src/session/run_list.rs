@@ -11,6 +11,11 @@ use crate::rows::{Row, gives_up};
 /// Disturbed runs that are repeated, as a share of all: a study must end even on a machine that is never quiet.
 const RETRIES_SHARE: f64 = 0.1;
 
+/// Whether another disturbed run may be repeated, of `total` runs.
+pub(super) fn may_retry(retries: usize, total: usize) -> bool {
+    (retries as f64) < RETRIES_SHARE * total as f64
+}
+
 pub(super) struct RunList {
     /// By arm and repeat: the attempts so far, and why the last was rejected.
     made: HashMap<(usize, u32), (u32, Option<String>)>,
@@ -49,7 +54,7 @@ impl RunList {
     }
 
     pub(super) fn may_retry(&self, total: usize) -> bool {
-        (self.retries as f64) < RETRIES_SHARE * total as f64
+        may_retry(self.retries, total)
     }
 
     pub(super) fn gave_up(&self, index: usize) -> bool {

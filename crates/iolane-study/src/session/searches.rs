@@ -5,12 +5,10 @@ use std::collections::HashMap;
 use iolane_measure::workload::Rate;
 
 use super::planned::Planned;
+use super::run_list::may_retry;
 use crate::plan::{Arm, LatencyBound};
 use crate::rows::{Row, gives_up};
 use crate::search::RateSearch;
-
-/// Disturbed runs that are repeated, as a share of those expected.
-const RETRIES_SHARE: f64 = 0.1;
 
 pub(super) struct Searches {
     bound: LatencyBound,
@@ -75,7 +73,7 @@ impl Searches {
     }
 
     pub(super) fn may_retry(&self) -> bool {
-        (self.retries as f64) < RETRIES_SHARE * self.expected as f64
+        may_retry(self.retries, self.expected)
     }
 
     pub(super) fn gave_up(&self, index: usize) -> bool {

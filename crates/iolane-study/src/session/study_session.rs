@@ -250,13 +250,10 @@ impl Session {
                 let now = if next.attempt == 0 { Now::Runs(&planned.arm) } else { Now::RunsAgain(&planned.arm) };
                 let done = kept.rows.len();
                 progress(Progress { done, total: self.runs().max(done + 1), now, rows: &kept.rows });
-                let watched = (stop, &*self.run_progress);
-                let run = attempt(&planned, next.repeat, next.attempt, searches.may_retry(), watched);
-                let Some((mut row, span)) = run else { return Ok(false) };
-                self.conditions.metering.fill(&mut row, span, &kept.energy);
-                kept.journal.append(&row)?;
-                searches.note(index, &row);
-                kept.rows.push(row);
+                match self.run_once(&planned, (next.repeat, next.attempt), searches.may_retry(), kept, stop)? {
+                    Some(row) => searches.note(index, row),
+                    None => return Ok(false),
+                }
             }
             if !has_run {
                 return self.make_load_steps(kept.rows.len(), kept, stop, progress);
@@ -380,17 +377,30 @@ impl Session {
                 let attempts = runs.attempts(index, repeat);
                 let now = if attempts == 0 { Now::Runs(&planned.arm) } else { Now::RunsAgain(&planned.arm) };
                 progress(Progress { done, total, now, rows: &kept.rows });
-                let watched = (stop, &*self.run_progress);
-                let Some((mut row, span)) = attempt(planned, repeat, attempts, runs.may_retry(total), watched) else {
-                    return Ok(false);
-                };
-                metering.fill(&mut row, span, &kept.energy);
-                kept.journal.append(&row)?;
-                runs.note(index, &row);
-                kept.rows.push(row);
+                match self.run_once(planned, (repeat, attempts), runs.may_retry(total), kept, stop)? {
+                    Some(row) => runs.note(index, row),
+                    None => return Ok(false),
+                }
             }
         }
         self.make_load_steps(total, kept, stop, progress)
+    }
+
+    /// Makes one attempt at a run, and keeps its row. `None` if it was stopped.
+    fn run_once<'a>(
+        &self,
+        planned: &Planned,
+        (repeat, attempts): (u32, u32),
+        may_retry: bool,
+        kept: &'a mut Kept,
+        stop: &AtomicBool,
+    ) -> Result<Option<&'a Row>> {
+        let run = attempt(planned, repeat, attempts, may_retry, (stop, &self.run_progress));
+        let Some((mut row, span)) = run else { return Ok(None) };
+        self.conditions.metering.fill(&mut row, span, &kept.energy);
+        kept.journal.append(&row)?;
+        kept.rows.push(row);
+        Ok(kept.rows.last())
     }
 
     /// Makes load steps for an external meter. `false` if it was stopped: a study without the steps at its end is

@@ -13,7 +13,7 @@ use crate::bench::{Bench, Pair, check_each, pairs_on, pool, times, turn};
 use crate::content::{self, ensure_same};
 use crate::fixtures::{StoppableDevice, wait_until};
 use crate::places::{PLACE_BYTES, Place};
-use crate::report::{self, Skip};
+use crate::report::Skip;
 
 /// What the memory holds once it belongs to someone else.
 const NEW_OWNER: u8 = 0x5a;
@@ -27,17 +27,6 @@ fn take_over(pool: &Pool) -> Result<Buffer> {
 
 fn ensure_untouched(memory: &[u8]) -> Result<()> {
     ensure_same("memory written after the queue was dropped", &vec![NEW_OWNER; memory.len()], memory)
-}
-
-/// The device that can be stopped; `None`, with a SKIPPED line, if there is none.
-fn stoppable() -> Option<StoppableDevice> {
-    match StoppableDevice::new() {
-        Ok(device) => Some(device),
-        Err(skip) => {
-            report::skipped_everywhere("a stopped device", &skip);
-            None
-        }
-    }
 }
 
 const PIECE_BYTES: usize = 64 << 10;
@@ -60,7 +49,7 @@ fn requests(pool: &Pool, write: bool, first_tag: u64) -> Result<VecDeque<Request
 #[test]
 fn dropping_a_queue_waits_for_what_a_stopped_device_reads() {
     let _turn = turn();
-    let Some(device) = stoppable() else { return };
+    let Some(device) = StoppableDevice::or_skipped() else { return };
     let place = Place::stoppable(&device);
     check_each(&pairs_on(&place), |pair| drop_while_stopped(pair, &device, false));
 }
@@ -68,7 +57,7 @@ fn dropping_a_queue_waits_for_what_a_stopped_device_reads() {
 #[test]
 fn dropping_a_queue_waits_for_what_a_stopped_device_writes() {
     let _turn = turn();
-    let Some(device) = stoppable() else { return };
+    let Some(device) = StoppableDevice::or_skipped() else { return };
     let place = Place::stoppable(&device);
     check_each(&pairs_on(&place), |pair| drop_while_stopped(pair, &device, true));
 }

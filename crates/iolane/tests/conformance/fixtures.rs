@@ -17,7 +17,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 
 use crate::content;
-use crate::report::Skip;
+use crate::report::{self, Skip};
 
 const REMEDY: &str = "run as root where losetup, mkfs.ext4 and fsfreeze are installed";
 
@@ -134,7 +134,12 @@ const FIFREEZE: libc::Ioctl = 0xc004_5877_u32 as libc::Ioctl;
 const FITHAW: libc::Ioctl = 0xc004_5878_u32 as libc::Ioctl;
 
 impl StoppableDevice {
-    pub(crate) fn new() -> Result<Self, Skip> {
+    /// The device; `None`, with a SKIPPED line, if there can be none.
+    pub(crate) fn or_skipped() -> Option<Self> {
+        Self::new().inspect_err(|skip| report::skipped_everywhere("a stopped device", skip)).ok()
+    }
+
+    fn new() -> Result<Self, Skip> {
         const BYTES: u64 = 16 << 20;
         let file_system = SmallFileSystem::new(4 * BYTES)?;
         let root = file_system.root.try_clone().map_err(|error| Skip::new(error.to_string(), REMEDY))?;

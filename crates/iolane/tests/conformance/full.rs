@@ -11,7 +11,7 @@ use crate::bench::{Bench, Pair, check_each, pairs_on, pool, turn};
 use crate::drive;
 use crate::fixtures::{StoppableDevice, wait_until};
 use crate::places::Place;
-use crate::report::{self, Skip};
+use crate::report::Skip;
 
 const BLOCK_BYTES: usize = 4096;
 
@@ -111,10 +111,7 @@ fn a_depth_of_none_or_too_many_is_wrong_use() {
 #[test]
 fn reap_of_none_does_not_wait_for_a_device_that_does_not_answer() {
     let _turn = turn();
-    let device = match StoppableDevice::new() {
-        Ok(device) => device,
-        Err(skip) => return report::skipped_everywhere("a stopped device", &skip),
-    };
+    let Some(device) = StoppableDevice::or_skipped() else { return };
     let place = Place::stoppable(&device);
     check_each(&pairs_on(&place), |pair| {
         if pair.is_blocking() {

@@ -12,7 +12,7 @@ use crate::content::{self, ensure_same};
 use crate::drive;
 use crate::fixtures::{StoppableDevice, wait_until};
 use crate::places::Place;
-use crate::report::{self, Skip};
+use crate::report::Skip;
 
 const BLOCK_BYTES: usize = 4096;
 
@@ -119,10 +119,7 @@ fn write_and_read_back(pair: &Pair<'_>, pool: &Pool, round: u64) -> Result<()> {
 #[test]
 fn a_wait_that_signals_interrupt_goes_on_until_the_device_answers() {
     let _turn = turn();
-    let device = match StoppableDevice::new() {
-        Ok(device) => device,
-        Err(skip) => return report::skipped_everywhere("a stopped device", &skip),
-    };
+    let Some(device) = StoppableDevice::or_skipped() else { return };
     let place = Place::stoppable(&device);
     check_each(&pairs_on(&place), |pair| {
         if pair.is_blocking() {

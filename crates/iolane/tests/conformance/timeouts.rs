@@ -11,7 +11,7 @@ use crate::bench::{Bench, Pair, check_each, pairs_on, pool, turn};
 use crate::drive;
 use crate::fixtures::{StoppableDevice, Stopped, wait_until};
 use crate::places::Place;
-use crate::report::{self, Skip};
+use crate::report::Skip;
 
 const BLOCK_BYTES: usize = 4096;
 const READS: u64 = 8;
@@ -50,10 +50,7 @@ fn a_wait_with_a_timeout_returns_the_completions_there_are() {
 #[test]
 fn a_wait_with_a_timeout_ends_while_the_device_is_stopped() {
     let _turn = turn();
-    let device = match StoppableDevice::new() {
-        Ok(device) => device,
-        Err(skip) => return report::skipped_everywhere("a stopped device", &skip),
-    };
+    let Some(device) = StoppableDevice::or_skipped() else { return };
     let place = Place::stoppable(&device);
     check_each(&pairs_on(&place), |pair| {
         if pair.is_blocking() {

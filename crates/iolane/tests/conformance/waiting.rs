@@ -12,7 +12,6 @@ use crate::bench::{Bench, Pair, check_each, pairs_on, pool, times, turn};
 use crate::drive;
 use crate::fixtures::StoppableDevice;
 use crate::places::Place;
-use crate::report;
 
 const BLOCK_BYTES: usize = 4096;
 const ROUNDS: usize = 100;
@@ -56,10 +55,7 @@ fn the_descriptor_to_wait_on_is_readable_just_when_completions_wait() {
 #[test]
 fn a_thread_that_sleeps_on_the_descriptor_wakes_when_the_device_answers() {
     let _turn = turn();
-    let device = match StoppableDevice::new() {
-        Ok(device) => device,
-        Err(skip) => return report::skipped_everywhere("a stopped device", &skip),
-    };
+    let Some(device) = StoppableDevice::or_skipped() else { return };
     let place = Place::stoppable(&device);
     let pairs: Vec<_> = pairs_on(&place).into_iter().filter(|pair| pair.capabilities.event_fd).collect();
     check_each(&pairs, |pair| {
