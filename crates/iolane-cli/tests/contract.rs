@@ -199,9 +199,14 @@ fn block_sizes_and_offset_patterns_run_and_are_recorded_as_asked_for() {
         let record = run(&folder, &["--bs", sizes, "--depth", "4"]);
         assert_eq!(record["workload"]["block_sizes"], sizes);
     }
-    for pattern in ["zipf:1.2", "pareto:0.2", "hot:90/10"] {
+    for pattern in ["zipf:1.2", "pareto:0.2", "hot:90/10", "zoned:50/5:50/95"] {
         assert_eq!(run(&folder, &["--offsets", pattern])["workload"]["offsets"], pattern);
     }
+    for pattern in ["skip:64k", "skip:-8k", "skip:1m/64k"] {
+        assert_eq!(run(&folder, &["--rw", "read", "--offsets", pattern])["workload"]["offsets"], pattern);
+    }
+    let part = &run(&folder, &["--align", "8k", "--start", "1m"])["workload"];
+    assert_eq!((&part["align_bytes"], &part["start_bytes"]), (&8192.into(), &(1 << 20).into()));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use common::{Ended, Folder, iolane};
 use proptest::prelude::*;
 
 /// The options of a workload, each with a value that is fine.
-const OPTIONS: [(&str, &str); 14] = [
+const OPTIONS: [(&str, &str); 16] = [
     ("--threads", "1"),
     ("--depth", "4"),
     ("--bs", "4k"),
@@ -18,6 +18,8 @@ const OPTIONS: [(&str, &str); 14] = [
     ("--batch", "2"),
     ("--fsync", "8"),
     ("--offsets", "zipf:1.2"),
+    ("--align", "8k"),
+    ("--start", "1m"),
     ("--runtime", "1s"),
     ("--warmup", "0s"),
     ("--repeat", "2"),

@@ -6,7 +6,7 @@ use iolane::IoPath;
 use iolane_measure::workload::{Access, Arrivals, BlockSizes, OffsetPattern, Rate, Workload};
 use iolane_study::plan::{LatencyBound, Survey};
 
-use super::values::{PathList, parse_paths};
+use super::values::{PathList, parse_align, parse_paths};
 
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Without a study: what to compare")]
@@ -23,9 +23,13 @@ pub(crate) struct SurveyArguments {
     /// Block sizes: 4k, a range 4k-64k, or a weighted list 4k/70:64k/30 [default: 4k]
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub(super) bs: Vec<BlockSizes>,
-    /// Distributions of random offsets: uniform, zipf:1.2, pareto:0.2 or hot:90/10 [default: uniform]
+    /// How offsets spread: uniform, zipf:1.2, pareto:0.2, hot:90/10 or zoned:50/5:50/95 if random, skip:64k if sequential
+    /// [default: uniform]
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub(super) offsets: Vec<OffsetPattern>,
+    /// Bytes of which every offset is a multiple [default: the smallest block]
+    #[arg(long, value_name = "SIZE", value_parser = parse_align)]
+    pub(super) align: Option<u32>,
     /// Requests in flight on each queue [default: 1,32]
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub(super) depth: Vec<u32>,
@@ -63,6 +67,7 @@ impl SurveyArguments {
             read_percent,
             bs,
             offsets,
+            align,
             depth,
             rate,
             rate_until,
@@ -84,7 +89,8 @@ impl SurveyArguments {
             fsync.len(),
             threads.len(),
         ];
-        lists.iter().any(|length| *length > 0) || *verify || arrivals.is_some() || rate_until.is_some()
+        let single = [align.is_some(), *verify, arrivals.is_some(), rate_until.is_some()];
+        lists.iter().any(|length| *length > 0) || single.contains(&true)
     }
 
     /// Whether the highest rate is searched.
@@ -102,9 +108,10 @@ impl SurveyArguments {
         self.rw.iter().any(|access| access.writes())
     }
 
-    pub(crate) fn survey(&self, size: Option<u64>, seed: u64) -> Survey {
+    pub(crate) fn survey(&self, start: u64, size: Option<u64>, seed: u64) -> Survey {
         let arrivals = self.arrivals.unwrap_or_default();
-        let base = Workload { verify: self.verify, arrivals, size, seed, ..Workload::default() };
+        let base =
+            Workload { align: self.align, verify: self.verify, arrivals, start, size, seed, ..Workload::default() };
         Survey {
             paths: self.paths(),
             access: or(&self.rw, base.access),

@@ -13,7 +13,10 @@ pub(crate) struct TargetArguments {
     /// file gives another number [default: the environment variable IOLANE_TARGET, or a temporary scratch file in this folder]
     #[arg(long, value_name = "TARGET", value_hint = ValueHint::AnyPath)]
     pub(crate) target: Vec<OsString>,
-    /// Use the first SIZE bytes of each target [default: all of it]; without a target, the size of the scratch file
+    /// Leave out the first BYTES bytes of each target
+    #[arg(long, default_value = "0", hide_default_value = true, value_name = "BYTES")]
+    pub(crate) start: Bytes,
+    /// Use SIZE bytes of each target, from --start [default: all of it]; without a target, the size of the scratch file
     /// [default: 1g]
     #[arg(long, value_name = "SIZE")]
     pub(crate) size: Option<Bytes>,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use iolane::units::parse_duration;
+use iolane::units::{Bytes, parse_duration};
 use iolane::{Error, IoPath, Result};
 
 /// Parses a duration in which something can be measured.
@@ -11,6 +11,12 @@ pub(super) fn parse_runtime(text: &str) -> Result<Duration> {
         Duration::ZERO => Err(Error::usage(format!("duration `{text}`"), "nothing would be measured")),
         runtime => Ok(runtime),
     }
+}
+
+/// Parses bytes of which offsets are multiples.
+pub(super) fn parse_align(text: &str) -> Result<u32> {
+    let Bytes(bytes) = text.parse()?;
+    u32::try_from(bytes).map_err(|_| Error::usage(format!("alignment `{text}`"), "it is 4 GiB or more"))
 }
 
 /// Paths that an option names, separated by commas.

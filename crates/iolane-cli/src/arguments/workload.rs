@@ -6,7 +6,7 @@ use iolane_measure::workload::{Access, Arrivals, BlockSizes, OffsetPattern, Rate
 use iolane_study::plan::LatencyBound;
 
 use super::survey::SurveyArguments;
-use super::values::PathList;
+use super::values::{PathList, parse_align};
 
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Workload")]
@@ -20,9 +20,12 @@ pub(crate) struct WorkloadArguments {
     /// Block size: 4k, a range 4k-64k, or a weighted list 4k/70:64k/30
     #[arg(long, default_value = "4k", value_name = "SIZE")]
     bs: BlockSizes,
-    /// Distribution of random offsets: uniform, zipf:1.2, pareto:0.2 or hot:90/10
+    /// How offsets spread: uniform, zipf:1.2, pareto:0.2, hot:90/10 or zoned:50/5:50/95 if random; skip:64k if sequential
     #[arg(long, default_value = "uniform", value_name = "PATTERN")]
     offsets: OffsetPattern,
+    /// Bytes of which every offset is a multiple [default: the smallest block]
+    #[arg(long, value_name = "SIZE", value_parser = parse_align)]
+    align: Option<u32>,
     /// Wait for N completions before the next submission [default: 1]
     #[arg(long, value_name = "N")]
     batch: Option<u32>,
@@ -57,6 +60,7 @@ impl WorkloadArguments {
             read_percent: self.read_percent.into_iter().collect(),
             bs: vec![self.bs],
             offsets: vec![self.offsets],
+            align: self.align,
             depth: vec![depth],
             rate: self.rate.into_iter().collect(),
             rate_until: self.rate_until,
@@ -73,12 +77,13 @@ impl WorkloadArguments {
         self.seed
     }
 
-    pub(crate) fn workload(&self, depth: u32, size: Option<Bytes>) -> Workload {
+    pub(crate) fn workload(&self, depth: u32, start: Bytes, size: Option<Bytes>) -> Workload {
         Workload {
             access: self.rw,
             read_percent: self.read_percent,
             block_sizes: self.bs.clone(),
             offsets: self.offsets,
+            align: self.align,
             depth,
             batch: self.batch,
             fsync_every: self.fsync,
@@ -86,6 +91,7 @@ impl WorkloadArguments {
             arrivals: self.arrivals,
             think_us: None,
             verify: self.verify,
+            start: start.0,
             size: size.map(|bytes| bytes.0),
             bytes_max: None,
             seed: self.seed,

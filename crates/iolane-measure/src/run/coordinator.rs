@@ -128,9 +128,9 @@ fn content_maps(plan: &RunPlan) -> Result<Vec<Option<Arc<ContentMap>>>> {
         }
         let (bytes, unit_bytes) = (plan.region_bytes(target)?, workload.block_sizes.min());
         let map = match plan.holds_known_content() {
-            true => ContentMap::prefilled(0, bytes, unit_bytes, workload.seed),
+            true => ContentMap::prefilled(workload.start, bytes, unit_bytes, workload.seed),
             // A fresh id, so that blocks of an earlier run or repeat do not pass for blocks of this one.
-            false => ContentMap::unwritten(0, bytes, unit_bytes, run_id()),
+            false => ContentMap::unwritten(workload.start, bytes, unit_bytes, run_id()),
         };
         map.map(|map| Some(Arc::new(map)))
     };

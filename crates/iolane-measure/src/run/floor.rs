@@ -30,7 +30,7 @@ fn on_null(plan: &RunPlan, clock: &RealClock, stop: &AtomicBool) -> Result<Tally
     let plan = RunPlan {
         path: IoPath::new(PATH),
         targets: vec![Target::open(format!("{PATH}:{bytes}"))?],
-        workload: Workload { verify: false, size: None, bytes_max: None, ..plan.workload.clone() },
+        workload: Workload { verify: false, start: 0, size: None, bytes_max: None, ..plan.workload.clone() },
         placement: Placement { sqpoll_cpus: None, ..plan.placement.clone() },
         ..plan.clone()
     };

@@ -155,6 +155,12 @@ impl RunPlan {
     fn check_target(&self, target: &Target) -> Result<()> {
         let bytes = self.region_bytes(target)?;
         self.workload.block_sizes.check(target.name(), target.block_bytes(), bytes)?;
+        let (align, block_bytes) = (self.workload.align_bytes(), target.block_bytes());
+        if !align.is_multiple_of(block_bytes) {
+            let cause = format!("{} has blocks of {}", target.name(), Bytes(block_bytes.into()));
+            return Err(Error::usage(format!("--align {}", Bytes(align.into())), cause)
+                .remedy(format!("use a multiple of {}", Bytes(block_bytes.into()))));
+        }
         if self.workload.access.writes() && !target.writable() {
             return Err(Error::usage(
                 format!("--rw {} on {}", self.workload.access, target.name()),
@@ -224,15 +230,20 @@ impl RunPlan {
         self.prefilled && sectors && !self.workload.access.writes()
     }
 
-    /// Bytes of a target that are used, from its start.
+    /// Bytes of a target that are used, from the start of the workload.
     pub(super) fn region_bytes(&self, target: &Target) -> Result<u64> {
-        match self.workload.size {
-            Some(size) if size > target.bytes() => Err(Error::usage(
-                format!("--size {}", Bytes(size)),
-                format!("{} has {}", target.name(), Bytes(target.bytes())),
-            )
-            .remedy("use a smaller --size, or leave it out to use the whole target")),
-            size => Ok(size.unwrap_or(target.bytes())),
+        let start = self.workload.start;
+        let has = format!("{} has {}", target.name(), Bytes(target.bytes()));
+        match (target.bytes().checked_sub(start), self.workload.size) {
+            (None | Some(0), _) if start > 0 => {
+                Err(Error::usage(format!("--start {}", Bytes(start)), has).remedy("use a smaller --start"))
+            }
+            (Some(left), Some(size)) if size > left => {
+                let from = if start > 0 { format!(" from {}", Bytes(start)) } else { String::new() };
+                Err(Error::usage(format!("--size {}{from}", Bytes(size)), has)
+                    .remedy("use a smaller --size, or leave it out to use the whole target"))
+            }
+            (left, size) => Ok(size.or(left).unwrap_or(0)),
         }
     }
 

@@ -106,7 +106,7 @@ pub(super) fn open_engine<C: Clock>(
     let sqpoll_cpu = nth(plan.placement.sqpoll_cpus.as_ref(), index);
     let config = QueueConfig::new(workload.depth).pool(&pool).sqpoll_cpu(sqpoll_cpu);
     let queue = iolane::open_queue(&plan.path, target, &config)?;
-    let generator = RequestGenerator::new(workload, 0, plan.region_bytes(target)?, share)?;
+    let generator = RequestGenerator::new(workload, plan.region_bytes(target)?, share)?;
     let pace = plan.pace(index);
     if pace.is_some() || workload.think_us.is_some() {
         // The kernel may end a sleep 50 us late, so as to wake up less often (prctl(2), PR_SET_TIMERSLACK).

@@ -23,9 +23,11 @@ pub struct Workload {
     /// Sizes of the blocks (`--bs`).
     #[serde(rename = "bs", alias = "block_sizes", with = "crate::serde_text")]
     pub block_sizes: BlockSizes,
-    /// Distribution of random offsets (`--offsets`).
+    /// How offsets spread (`--offsets`).
     #[serde(with = "crate::serde_text")]
     pub offsets: OffsetPattern,
+    /// Bytes of which every offset is a multiple (`--align`); the smallest block if not given.
+    pub align: Option<u32>,
     /// Requests in flight on each queue (`--depth`).
     pub depth: u32,
     /// Requests per submission (`--batch`); the engine's choice if not given.
@@ -41,7 +43,9 @@ pub struct Workload {
     pub think_us: Option<u64>,
     /// Whether written blocks encode their own offset and every read is checked (`--verify`).
     pub verify: bool,
-    /// Bytes of the target that are used, from its start (`--size`); the whole target if not given.
+    /// Byte of the target at which the used part begins (`--start`).
+    pub start: u64,
+    /// Bytes of the target that are used, from there (`--size`); all up to its end if not given.
     pub size: Option<u64>,
     /// Bytes after which a thread ends before its time; no limit if not given.
     pub bytes_max: Option<u64>,
@@ -57,6 +61,7 @@ impl Default for Workload {
             read_percent: None,
             block_sizes: BlockSizes::fixed(4096).expect("4096 is between 1 and 2^30"),
             offsets: OffsetPattern::UNIFORM,
+            align: None,
             depth: 1,
             batch: None,
             fsync_every: None,
@@ -64,6 +69,7 @@ impl Default for Workload {
             arrivals: Arrivals::Even,
             think_us: None,
             verify: false,
+            start: 0,
             size: None,
             bytes_max: None,
             seed: 1,
@@ -80,12 +86,17 @@ impl Workload {
         }
     }
 
+    /// Bytes of which every offset is a multiple.
+    pub fn align_bytes(&self) -> u32 {
+        self.align.unwrap_or(self.block_sizes.min())
+    }
+
     /// The value in [`fields`](Self::fields) of what is not given.
     pub const NONE: &str = "none";
 
     /// Every field with its value as text, by its name in study files; the seed and the limits of space last. Results print
     /// what differs from it, and `compare` names what two loads do not have in common.
-    pub fn fields(&self) -> [(&'static str, String); 14] {
+    pub fn fields(&self) -> [(&'static str, String); 16] {
         fn or_none<T: ToString>(value: &Option<T>) -> String {
             value.as_ref().map_or_else(|| Workload::NONE.into(), T::to_string)
         }
@@ -95,6 +106,7 @@ impl Workload {
             read_percent: _,
             block_sizes,
             offsets,
+            align,
             depth,
             batch,
             fsync_every,
@@ -102,6 +114,7 @@ impl Workload {
             arrivals,
             think_us,
             verify,
+            start,
             size,
             bytes_max,
             seed,
@@ -111,6 +124,7 @@ impl Workload {
             ("read_percent", self.read_percent().to_string()),
             ("bs", block_sizes.to_string()),
             ("offsets", offsets.to_string()),
+            ("align", or_none(&align.map(|align| Bytes(align.into())))),
             ("depth", depth.to_string()),
             ("batch", or_none(batch)),
             ("fsync_every", or_none(fsync_every)),
@@ -118,6 +132,7 @@ impl Workload {
             ("arrivals", arrivals.to_string()),
             ("think_us", or_none(think_us)),
             ("verify", verify.to_string()),
+            ("start", Bytes(*start).to_string()),
             ("size", or_none(&size.map(Bytes))),
             ("bytes_max", or_none(&bytes_max.map(Bytes))),
             ("seed", seed.to_string()),
@@ -137,6 +152,7 @@ impl Workload {
             words.push_str(&format!(" {}", self.offsets));
         }
         let parts = [
+            self.align.map(|align| format!("aligned to {}", Bytes(align.into()))),
             self.rate.map(|rate| match self.arrivals {
                 Arrivals::Even => format!("rate {rate}/s"),
                 arrivals => format!("rate {rate}/s ({arrivals})"),
@@ -146,6 +162,7 @@ impl Workload {
             self.think_us.map(|think_us| format!("think time {think_us} us")),
             self.verify.then(|| "verified".to_owned()),
             self.size.map(|size| format!("in {}", Bytes(size))),
+            (self.start > 0).then(|| format!("from {}", Bytes(self.start))),
             self.bytes_max.map(|bytes| format!("{} a thread", Bytes(bytes))),
         ];
         parts.into_iter().flatten().for_each(|part| words.push_str(&format!(", {part}")));
@@ -181,13 +198,25 @@ impl Workload {
             Some(every) if !access.writes() => {
                 Err(Error::usage(format!("--fsync {every} with --rw {access}"), "nothing is written"))
             }
-            _ if !access.is_random() && self.offsets != OffsetPattern::UNIFORM => Err(Error::usage(
-                format!("--offsets {} with --rw {access}", self.offsets),
-                "the offsets are sequential",
-            )
-            .remedy(format!("use --rw rand{access}"))),
-            _ => Ok(()),
+            _ => self.validate_offsets(),
         }
+    }
+
+    fn validate_offsets(&self) -> Result<()> {
+        let (access, offsets) = (self.access, self.offsets);
+        if !offsets.suits(access.is_random()) {
+            let what = format!("--offsets {offsets} with --rw {access}");
+            return Err(match access.name().strip_prefix("rand") {
+                None => Error::usage(what, "the offsets are sequential").remedy(format!("use --rw rand{access}")),
+                Some(sequential) => {
+                    Error::usage(what, "the offsets are random").remedy(format!("use --rw {sequential}"))
+                }
+            });
+        }
+        if self.align == Some(0) {
+            return Err(Error::usage("--align 0", "every offset is a multiple of 1 or more"));
+        }
+        offsets.check(self.align_bytes(), self.block_sizes.max())
     }
 
     fn validate_pace(&self) -> Result<()> {
@@ -240,6 +269,11 @@ impl Workload {
                 format!("smaller than a block of {}", Bytes(max.into())),
             ));
         }
+        if let Some(align) = self.align.filter(|align| self.verify && !align.is_multiple_of(min)) {
+            let what = format!("--verify with --align {}", Bytes(align.into()));
+            return Err(Error::usage(what, format!("not a multiple of the smallest block, {}", Bytes(min.into())))
+                .remedy("blocks that overlap in part cannot be verified; leave --align out"));
+        }
         let what = || format!("--verify with --bs {sizes}");
         if self.verify && (min as usize) < content::UNIT_BYTES_MIN {
             let cause = format!("a block needs at least {} bytes for its header", content::UNIT_BYTES_MIN);
@@ -284,6 +318,17 @@ mod tests {
             ),
             (Workload { arrivals: Arrivals::Poisson, ..base() }, "--arrivals poisson without --rate"),
             (Workload { bytes_max: Some(4095), ..base() }, "4095 for each thread with --bs 4k"),
+            (Workload { offsets: "skip:4k".parse().unwrap(), ..base() }, "use --rw read"),
+            (
+                Workload { access: Access::Read, offsets: "skip:6k".parse().unwrap(), ..base() },
+                "6144 is not a multiple of 4k",
+            ),
+            (
+                Workload { access: Access::Read, offsets: "skip:-4k".parse().unwrap(), ..base() },
+                "skip:-8k reads backwards",
+            ),
+            (Workload { align: Some(0), ..base() }, "--align 0"),
+            (Workload { align: Some(512), verify: true, ..base() }, "--verify with --align 512"),
             (Workload { access: Access::Rw, offsets: "zipf:1.2".parse().unwrap(), ..base() }, "use --rw randrw"),
             (Workload { verify: true, block_sizes: BlockSizes::fixed(63).unwrap(), ..base() }, "--verify with --bs 63"),
             (Workload { verify: true, block_sizes: split, ..base() }, "6144 is not a multiple"),
@@ -303,6 +348,8 @@ mod tests {
             Workload { fsync_every: Some(1), access: Access::Rw, ..base() },
             Workload { rate: Some(Rate::new(0.1).unwrap()), size: Some(4096), bytes_max: Some(4096), ..base() },
             Workload { think_us: Some(u64::MAX), ..base() },
+            Workload { access: Access::Read, offsets: "skip:-8k".parse().unwrap(), ..base() },
+            Workload { align: Some(1 << 20), verify: true, start: u64::MAX, ..base() },
             Workload { block_sizes: "4k/50:6k/50".parse().unwrap(), ..base() },
             Workload { verify: true, block_sizes: "64".parse().unwrap(), ..base() },
             Workload { verify: true, block_sizes: "4k-64k".parse().unwrap(), ..base() },

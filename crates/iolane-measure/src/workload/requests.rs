@@ -7,8 +7,9 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::block_sizes::BlockSizes;
 use super::definition::Workload;
-use super::offsets::{OffsetGenerator, Region, ThreadShare};
+use super::offsets::OffsetGenerator;
 use super::random::random_stream;
+use super::region::{Region, ThreadShare};
 
 /// One request: what it does, where and how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,13 +40,17 @@ enum Mix {
 }
 
 impl RequestGenerator {
-    /// The requests of one thread over `bytes` of a target from `start`.
+    /// The requests of one thread over `bytes` of a target, from the start of the workload.
     ///
     /// # Errors
     /// As [`OffsetGenerator::new`].
-    pub fn new(workload: &Workload, start: u64, bytes: u64, thread: ThreadShare) -> Result<Self> {
-        let (align_bytes, block_bytes_max) = (workload.block_sizes.min(), workload.block_sizes.max());
-        let region = Region { start, bytes, align_bytes, block_bytes_max };
+    pub fn new(workload: &Workload, bytes: u64, thread: ThreadShare) -> Result<Self> {
+        let region = Region {
+            start: workload.start,
+            bytes,
+            align_bytes: workload.align_bytes(),
+            block_bytes_max: workload.block_sizes.max(),
+        };
         let offsets = OffsetGenerator::new(workload.offsets, workload.access, region, thread, workload.seed)?;
         // Far from the streams of the offsets, so that sizes and kinds do not correlate with offsets.
         let mut random = random_stream(workload.seed, thread.index);
@@ -80,7 +85,7 @@ mod tests {
     use crate::workload::Access;
 
     fn planned(workload: &Workload, count: usize) -> Vec<PlannedRequest> {
-        let mut requests = RequestGenerator::new(workload, 0, 1 << 30, ThreadShare::ALONE).unwrap();
+        let mut requests = RequestGenerator::new(workload, 1 << 30, ThreadShare::ALONE).unwrap();
         (0..count).map(|_| requests.next_request()).collect()
     }
 

@@ -1,10 +1,11 @@
-//! Skewed random access: which blocks are hot, and how often each is drawn. `offsets` calls it once per request.
+//! Skewed random access: which blocks are hot, and how often each is drawn, scattered or zone by zone. `offsets` calls it
+//! once per request.
 
 use rand_core::{Rng, SeedableRng};
 use rand_distr::{Distribution as _, Zipf};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::offset_pattern::Distribution;
+use super::offset_pattern::{Distribution, Zones};
 use super::random::scale;
 
 /// Random access that prefers some blocks: it draws a rank, 0 being the hottest, and maps ranks to scattered blocks.
@@ -31,8 +32,8 @@ impl Skew {
             }
             Distribution::Zipf { theta } => Rank::Zipf(zipf(units, theta)),
             Distribution::Pareto { h } => Rank::Pareto { power: h.ln() / (-h).ln_1p() },
-            // Uniform offsets are drawn without ranks; this exponent would yield them.
-            Distribution::Uniform => Rank::Pareto { power: 1.0 },
+            // Drawn without ranks; this exponent would yield uniform offsets.
+            Distribution::Uniform | Distribution::Zoned(_) | Distribution::Skip(_) => Rank::Pareto { power: 1.0 },
         };
         Self { rank, scramble: Scramble::new(units, seed) }
     }
@@ -54,6 +55,44 @@ impl Skew {
         };
         // Rounding can yield one past the last rank, and with a single block no rank is cold.
         self.scramble.apply(rank.min(units - 1))
+    }
+}
+
+/// Random access to adjoining zones, each with its share of the accesses.
+#[derive(Debug, Clone)]
+pub(super) struct ZoneDraw {
+    zones: Vec<Zone>,
+}
+
+#[derive(Debug, Clone)]
+struct Zone {
+    /// It is drawn if 64 random bits are at most this, and above that of the zone before.
+    up_to: u64,
+    first_unit: u64,
+    units: u64,
+}
+
+impl ZoneDraw {
+    pub(super) fn new(zones: &Zones, units: u64) -> Self {
+        let part = |of: u64, percent: u32| (u128::from(of) * u128::from(percent) / 100) as u64;
+        let (mut access, mut space) = (0, 0);
+        let zone = |(access_percent, space_percent): &(u8, u8)| {
+            access += u32::from(*access_percent);
+            let first_unit = part(units, space).min(units - 1);
+            space += u32::from(*space_percent);
+            // A region of few blocks may have none for a small zone, which then shares its first.
+            let zone_units = part(units, space).saturating_sub(first_unit).max(1);
+            Zone { up_to: part(u64::MAX, access), first_unit, units: zone_units }
+        };
+        Self { zones: zones.shares().iter().map(zone).collect() }
+    }
+
+    #[inline(never)]
+    pub(super) fn next(&self, random: &mut Xoshiro256PlusPlus) -> u64 {
+        let drawn = random.next_u64();
+        let zone = self.zones.iter().find(|zone| drawn <= zone.up_to);
+        let zone = zone.expect("the last zone reaches up to u64::MAX: its accesses add up to 100 %");
+        zone.first_unit + scale(random.next_u64(), zone.units)
     }
 }
 

@@ -74,7 +74,7 @@ impl Size {
 pub enum Place {
     /// Existing targets, by name (`filename`).
     Named(Vec<String>),
-    /// One scratch file per thread, in `directory`, of `size` bytes.
+    /// One scratch file per thread, in `directory`, of `offset` and `size` bytes.
     Scratch { folder: PathBuf, bytes: u64 },
 }
 
@@ -100,10 +100,10 @@ impl Job {
             Amount::Bytes(bytes) => Some(bytes),
             Amount::Targets => Some(match self.place {
                 Place::Named(_) => {
-                    let used = |target: &Target| workload.size.unwrap_or(target.bytes());
+                    let used = |target: &Target| workload.size.unwrap_or(target.bytes().saturating_sub(workload.start));
                     targets.iter().map(used).fold(0, u64::saturating_add)
                 }
-                Place::Scratch { bytes, .. } => bytes.saturating_mul(self.threads as u64),
+                Place::Scratch { bytes, .. } => (bytes - workload.start).saturating_mul(self.threads as u64),
             }),
         };
         RunPlan {

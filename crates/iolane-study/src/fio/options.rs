@@ -45,6 +45,7 @@ const SUPPORTED: &[(&str, &[&str])] = &[
     ("norandommap", &[]),
     ("number_ios", &[]),
     ("numjobs", &[]),
+    ("offset", &["fileoffset"]),
     ("ramp_time", &[]),
     ("random_distribution", &[]),
     ("randseed", &[]),
@@ -66,6 +67,10 @@ const SUPPORTED: &[(&str, &[&str])] = &[
     ("time_based", &[]),
     ("verify", &[]),
     ("wait_for", &[]),
+    ("zonemode", &[]),
+    ("zonerange", &[]),
+    ("zonesize", &[]),
+    ("zoneskip", &[]),
 ];
 
 /// Common options that are not supported: fio's default, which is accepted, what fio does otherwise, and the remedy.
@@ -112,16 +117,9 @@ const REFUSED: &[(&str, &str, &str, &str)] = &[
         "leave it out, or use iodepth_batch",
     ),
     ("nrfiles", "1", "fio would spread the job over that many files", "use one section per file"),
-    (
-        "offset",
-        "0",
-        "fio would start at that offset; iolane uses a target from its start",
-        "leave it out, or name a partition",
-    ),
     ("offset_increment", "0", "fio would start each thread at another offset", "leave it out"),
     ("thinktime_blocks", "1", "fio would pause after that many requests instead of after each", "leave it out"),
     ("thinktime_spin", "0", "fio would busy-wait for part of the think time", "leave it out"),
-    ("zonemode", "none", "fio would access the target zone by zone", "leave it out"),
 ];
 
 const OUTPUT: &str = "fio's output, not the load";

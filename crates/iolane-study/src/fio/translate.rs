@@ -1,6 +1,7 @@
 //! Translates the sections of a job file into jobs: fio's options become a path, a workload, threads and targets.
 //! Unsupported options are refused by line; other differences from fio become notes of the job. Opens no target.
 
+mod offsets;
 mod path;
 mod target;
 mod workload;
@@ -107,7 +108,7 @@ fn job(options: &Options<'_>) -> Result<Job> {
     let threads = options.count("numjobs", 1, THREADS_MAX as u32)? as usize;
     let workload = workload::translate(options, &path, threads, &mut notes)?;
     let size = target::size(options)?;
-    let place = target::place(options, &path, size)?;
+    let place = target::place(options, &path, size, workload.start)?;
     let (amount, runtime) = target::end(options, size, &workload, &mut notes)?;
     let direct = match options.last_of("direct", "buffered") {
         "direct" => options.flag("direct")?,

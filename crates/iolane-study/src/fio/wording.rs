@@ -17,7 +17,8 @@ enum Value {
 }
 
 /// Options of `iolane run` with their name in a job file.
-const OPTIONS: [(&str, &str, Value); 18] = [
+const OPTIONS: [(&str, &str, Value); 20] = [
+    ("--align", "blockalign", Value::Same),
     ("--arrivals", "rate_process", Value::Same),
     ("--batch", "iodepth_batch", Value::Same),
     ("--bs", "bs", Value::Same),
@@ -33,6 +34,7 @@ const OPTIONS: [(&str, &str, Value); 18] = [
     ("--seed", "randseed", Value::Same),
     ("--size", "size", Value::Same),
     ("--sqpoll-cpus", "sqthread_poll_cpu", Value::Same),
+    ("--start", "offset", Value::Same),
     ("--target", "filename", Value::None),
     ("--threads", "numjobs", Value::Same),
     ("--verify", "verify", Value::None),

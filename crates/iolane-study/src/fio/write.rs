@@ -126,6 +126,7 @@ fn common_options(job: &JobSpec, threads: usize) -> Result<String, String> {
         read_percent: _,
         block_sizes,
         offsets,
+        align,
         depth,
         batch,
         fsync_every,
@@ -133,6 +134,7 @@ fn common_options(job: &JobSpec, threads: usize) -> Result<String, String> {
         arrivals,
         think_us,
         verify,
+        start,
         size: _,
         bytes_max,
         seed,
@@ -153,8 +155,9 @@ fn common_options(job: &JobSpec, threads: usize) -> Result<String, String> {
         false => format!("bs={sizes}"),
     };
     let mut text = format!(
-        "rw={access}\n{sizes}\niodepth={depth}\nnumjobs={threads}\ngroup_reporting\nthread\ndirect={}\n\
+        "rw={access}{}\n{sizes}\niodepth={depth}\nnumjobs={threads}\ngroup_reporting\nthread\ndirect={}\n\
          time_based\nruntime={}\nramp_time={}\nrandseed={seed}\n",
+        skip_after_block(*offsets),
         u8::from(job.direct),
         time(job.runtime),
         time(job.warmup),
@@ -165,8 +168,12 @@ fn common_options(job: &JobSpec, threads: usize) -> Result<String, String> {
     if access.is_random() {
         text.push_str("norandommap\n");
     }
-    if *offsets != OffsetPattern::UNIFORM {
-        text.push_str(&format!("random_distribution={}\n", distribution(*offsets)?));
+    text.push_str(&spread(*offsets)?);
+    if let Some(align) = align {
+        text.push_str(&format!("blockalign={}\n", Bytes((*align).into())));
+    }
+    if *start > 0 {
+        text.push_str(&format!("offset={}\n", Bytes(*start)));
     }
     if let Some(rate) = rate {
         text.push_str(&format!("rate_iops={}\n", rates_of_a_thread(job, rate.per_s())?));
@@ -189,12 +196,28 @@ fn common_options(job: &JobSpec, threads: usize) -> Result<String, String> {
     Ok(text)
 }
 
-/// fio's name of a distribution of offsets.
-fn distribution(offsets: OffsetPattern) -> Result<String, String> {
-    match offsets.hot_shares() {
-        None => Ok(offsets.to_string()),
-        // The same shares, though fio's hot blocks are the first ones, not scattered.
-        Some((access, space)) => Ok(format!("zoned:{access}/{space}:{}/{}", 100 - access, 100 - space)),
+/// What follows `rw` where bytes are skipped after each block.
+fn skip_after_block(offsets: OffsetPattern) -> String {
+    match offsets.skipped() {
+        Some((bytes, None)) if bytes < 0 => format!(":-{}", Bytes(bytes.unsigned_abs())),
+        Some((bytes, None)) => format!(":{}", Bytes(bytes.unsigned_abs())),
+        _ => String::new(),
+    }
+}
+
+/// The options of a pattern of offsets.
+fn spread(offsets: OffsetPattern) -> Result<String, String> {
+    match offsets.skipped() {
+        None if offsets == OffsetPattern::UNIFORM => Ok(String::new()),
+        None if offsets.is_hot() => {
+            Err("fio has no hot blocks that are scattered; zoned:90/10:10/90 has the first ones hot".into())
+        }
+        None => Ok(format!("random_distribution={offsets}\n")),
+        Some((_, None)) => Ok(String::new()),
+        Some((bytes, Some(every))) => {
+            let (size, skip) = (Bytes(every), Bytes(bytes.unsigned_abs()));
+            Ok(format!("zonemode=strided\nzonesize={size}\nzonerange={size}\nzoneskip={skip}\n"))
+        }
     }
 }
 
@@ -352,6 +375,7 @@ mod tests {
             (JobSpec { targets: vec![], ..spec() }, "no size"),
             (JobSpec { threads: 0, ..spec() }, "as many threads"),
             (with(|load| load.seed = u64::MAX), "no seed larger"),
+            (with(|load| load.offsets = "hot:90/10".parse().unwrap()), "no hot blocks that are scattered"),
             (with(|load| load.verify = true), "checked while others write"),
             (with(|load| load.bytes_max = Some(1 << 20)), "a number of bytes"),
             (with(|load| load.rate = Some(Rate::new(3.0).unwrap())), "this one is 1.5"),
@@ -393,7 +417,9 @@ mod tests {
             target in prop::option::of("[a-zA-Z0-9_./:=,][a-zA-Z0-9_./: =,\\[\\]-]{0,20}[a-z]"),
             size in (1u64 << 30)..(1 << 50),
             (read_percent, batch, fsync) in (0u8..=100, prop::option::of(2u32..5000), prop::option::of(1u32..1000)),
-            offsets in prop::sample::select(vec!["uniform", "zipf:1.2", "pareto:0.3", "hot:90/10"]),
+            offsets in prop::sample::select(vec!["uniform", "zipf:1.2", "pareto:0.3", "zoned:50/5:30/15:20/80"]),
+            skip in prop::sample::select(vec!["uniform", "skip:375m", "skip:-750m", "skip:750m/375m"]),
+            (align, start) in (prop::sample::select(vec![None, Some(3000 << 10)]), prop::sample::select(vec![0, 6 << 20])),
             is_poisson in any::<bool>(),
             pace in prop_oneof![Just((None, None)), (1u32..1_000_000).prop_map(|each| (Some(each), None)),
                 (1u64..100_000).prop_map(|us| (None, Some(us)))],
@@ -415,7 +441,9 @@ mod tests {
                 access,
                 read_percent: access.is_mixed().then_some(read_percent),
                 block_sizes: block_sizes.parse().unwrap(),
-                offsets: if access.is_random() { offsets.parse().unwrap() } else { OffsetPattern::UNIFORM },
+                // Multiples of every block size and alignment.
+                offsets: if access.is_random() { offsets } else { skip }.parse().unwrap(),
+                align,
                 depth,
                 batch: batch.map(|batch| batch.min(depth)).filter(|batch| *batch > 1),
                 fsync_every: fsync.filter(|_| access.writes()),
@@ -423,6 +451,7 @@ mod tests {
                 arrivals: if rate.is_some() && is_poisson { Arrivals::Poisson } else { Arrivals::Even },
                 think_us,
                 verify: false,
+                start,
                 size: Some(size),
                 bytes_max: None,
                 seed,
@@ -501,7 +530,12 @@ mod tests {
             (load.access, load.read_percent) = (Access::RandRw, Some(70));
             (load.batch, load.fsync_every, load.offsets) = (Some(4), Some(8), "zipf:1.2".parse().unwrap());
         }));
-        jobs.push(with(|load| load.offsets = "hot:90/10".parse().unwrap()));
+        jobs.push(with(|load| load.offsets = "zoned:50/5:30/15:20/80".parse().unwrap()));
+        jobs.extend(["skip:64k", "skip:-8k", "skip:1m/64k"].map(|skip| {
+            let job = with(|load| (load.access, load.offsets) = (Access::Read, skip.parse().unwrap()));
+            JobSpec { name: skip.into(), ..job }
+        }));
+        jobs.push(with(|load| (load.align, load.start) = (Some(8192), 1 << 20)));
         jobs.push(with(|load| load.rate = Some(Rate::new(1000.0).unwrap())));
         jobs.push(with(|load| {
             (load.access, load.read_percent, load.rate) = (Access::Rw, Some(25), Some(Rate::new(800.0).unwrap()));

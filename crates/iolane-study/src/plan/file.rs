@@ -79,6 +79,7 @@ struct LengthsFile {
 struct WorkloadFile {
     read_percent: Option<u8>,
     offsets: Option<Text<OffsetPattern>>,
+    align: Option<u32>,
     batch: Option<u32>,
     fsync_every: Option<u32>,
     rate: Option<Rate>,
@@ -133,6 +134,7 @@ impl StudyFile {
             workload: Workload {
                 read_percent: base.read_percent,
                 offsets: base.offsets.map_or(defaults.offsets, |Text(offsets)| offsets),
+                align: base.align,
                 batch: base.batch,
                 fsync_every: base.fsync_every,
                 rate: base.rate,

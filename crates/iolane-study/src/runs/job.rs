@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use iolane::units::Bytes;
 use iolane::{Error, Result, Target};
 use iolane_measure::run::{CheckedPlan, RunPlan};
 use iolane_measure::scratch::Scratch;
@@ -169,8 +170,13 @@ fn check_without_target(plan: &RunPlan, files: &ScratchFiles) -> Result<()> {
     iolane::interface_of(&plan.path)?.validate(&plan.path)?;
     plan.placement.check()?;
     if files.bytes < SCRATCH_BYTES_MIN {
-        let what = format!("--size {}", iolane::units::Bytes(files.bytes));
+        let what = format!("--size {}", Bytes(files.bytes));
         return Err(Error::usage(what, "a scratch file needs 4k or more"));
+    }
+    if files.bytes <= plan.workload.start {
+        let cause = format!("the scratch file has {}", Bytes(files.bytes));
+        let what = format!("--start {}", Bytes(plan.workload.start));
+        return Err(Error::usage(what, cause).remedy("use a smaller --start or a larger --size"));
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use crate::rows::{LeftOut, Row, Warning};
 use iolane_measure::figures::{RunFigure, RunFigures};
 use iolane_measure::run::RunPlan;
 use iolane_measure::telemetry::{Sourced, Unavailable};
-use iolane_measure::workload::OffsetPattern;
+use iolane_measure::workload::Workload;
 
 /// The arms of a peer next to iolane's own, and those that it has no counterpart for.
 pub(super) fn plan(own: &[Planned], peer: &InstalledPeer) -> (Vec<Planned>, Vec<LeftOut>) {
@@ -28,10 +28,20 @@ pub(super) fn plan(own: &[Planned], peer: &InstalledPeer) -> (Vec<Planned>, Vec<
     (planned, left_out)
 }
 
+/// What a [`Load`] says of a workload. A peer runs an arm only if all else is as by default.
+const FIELDS_OF_PEERS: [&str; 6] = ["rw", "read_percent", "bs", "depth", "size", "seed"];
+
+/// A field of a workload that a peer is not told, if it is not as by default.
+fn beyond_peers(workload: &Workload) -> Option<(&'static str, String)> {
+    let fields = workload.fields().into_iter().zip(Workload::default().fields());
+    let mut beyond = fields.filter(|(is, usual)| !FIELDS_OF_PEERS.contains(&is.0) && is != usual);
+    beyond.next().map(|(field, _)| field)
+}
+
 fn cannot(plan: &RunPlan, peer: &InstalledPeer) -> Option<String> {
     let workload = &plan.workload;
-    if workload.rate.is_some() || workload.fsync_every.is_some() || workload.offsets != OffsetPattern::UNIFORM {
-        return Some("peers run only loads with uniform offsets, without a rate and without fsync".into());
+    if let Some((name, value)) = beyond_peers(workload) {
+        return Some(format!("peers run no load with {name} {value}"));
     }
     if plan.workload.block_sizes.single().is_none() {
         return Some("peers run only loads with one block size".into());
@@ -106,4 +116,28 @@ fn figures(peer: &InstalledPeer, user_s: Option<f64>, system_s: Option<f64>) -> 
         figures.set(figure, seconds.map(|seconds| Sourced::new(seconds, source.clone())).ok_or_else(|| why.clone()));
     }
     figures
+}
+
+#[cfg(test)]
+mod tests {
+    use iolane_measure::workload::Access;
+
+    use super::*;
+
+    #[test]
+    fn an_arm_with_a_load_that_a_peer_is_not_told_is_left_out() {
+        let base =
+            Workload { access: Access::RandRw, read_percent: Some(70), depth: 8, size: Some(1), ..Workload::default() };
+        assert_eq!(beyond_peers(&base), None);
+        for (name, workload) in [
+            ("batch", Workload { batch: Some(4), ..base.clone() }),
+            ("verify", Workload { verify: true, ..base.clone() }),
+            ("think_us", Workload { think_us: Some(5), ..base.clone() }),
+            ("offsets", Workload { offsets: "zipf:1.2".parse().unwrap(), ..base.clone() }),
+            ("align", Workload { align: Some(8192), ..base.clone() }),
+            ("start", Workload { start: 1, ..base.clone() }),
+        ] {
+            assert_eq!(beyond_peers(&workload).map(|(field, _)| field), Some(name));
+        }
+    }
 }

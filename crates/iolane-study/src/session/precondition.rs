@@ -75,17 +75,19 @@ pub(super) fn precondition(
 ) -> Result<Vec<Preconditioned>> {
     let effort = EFFORT.at(conditions.scale);
     // All arms use the same part of a target.
-    let size = planned.first().and_then(|planned| planned.arm.workload.size);
+    let (start, size) =
+        planned.first().map_or((0, None), |planned| (planned.arm.workload.start, planned.arm.workload.size));
+    let part = Workload { start, size, ..Workload::default() };
     let mut done = Vec::new();
     for target in targets(planned) {
         progress(target.name());
-        let bytes = size.unwrap_or(target.bytes());
+        let bytes = size.unwrap_or(target.bytes().saturating_sub(start));
         let mut passes = 1.0;
         if !conditions.prefilled {
-            let written = run_with_progress(&sequential(&target, size, bytes, effort)?, stop, run_progress)?;
+            let written = run_with_progress(&sequential(&target, &part, bytes, effort)?, stop, run_progress)?;
             passes = written.tally.bytes as f64 / bytes as f64;
         }
-        let (random, mut rounds) = (random(&target, size, effort)?, Vec::new());
+        let (random, mut rounds) = (random(&target, &part, effort)?, Vec::new());
         while first_steady_round(&rounds).is_none() && rounds.len() < effort.rounds_max {
             let outcome = run_with_progress(&random, stop, run_progress)?;
             stopped(&outcome, stop)?;
@@ -104,18 +106,19 @@ fn stopped(outcome: &RunOutcome, stop: &AtomicBool) -> Result<()> {
     }
 }
 
-fn sequential(target: &Target, size: Option<u64>, bytes: u64, effort: &Effort) -> Result<CheckedPlan> {
+/// Writes `bytes` in sequence, over and over, to the part of the target that a workload names.
+fn sequential(target: &Target, part: &Workload, bytes: u64, effort: &Effort) -> Result<CheckedPlan> {
     let workload = Workload {
         access: Access::Write,
         block_sizes: "128k".parse()?,
         bytes_max: Some((bytes as f64 * effort.passes) as u64),
-        ..Workload::default()
+        ..part.clone()
     };
-    plan(target, Workload { size, ..workload }, effort.sequential_max)
+    plan(target, workload, effort.sequential_max)
 }
 
-fn random(target: &Target, size: Option<u64>, effort: &Effort) -> Result<CheckedPlan> {
-    plan(target, Workload { access: Access::RandWrite, size, ..Workload::default() }, effort.round)
+fn random(target: &Target, part: &Workload, effort: &Effort) -> Result<CheckedPlan> {
+    plan(target, Workload { access: Access::RandWrite, ..part.clone() }, effort.round)
 }
 
 /// Enough requests in flight to keep a drive busy.

@@ -35,7 +35,7 @@ impl Job {
         let size = arguments.targets.size;
         let plan = RunPlan {
             path: arguments.path()?.clone(),
-            workload: arguments.workload.workload(arguments.depth, size),
+            workload: arguments.workload.workload(arguments.depth, arguments.targets.start, size),
             threads: arguments.threads.unwrap_or(1),
             targets: Vec::new(),
             placement: arguments.placement.placement(),

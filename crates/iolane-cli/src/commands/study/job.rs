@@ -103,7 +103,7 @@ fn check_workload(arguments: &StudyArguments, named: Option<&Study>) -> anyhow::
 
 /// Refuses a survey none of whose loads is valid. Of several, those that are not are left out with the reason.
 fn check_loads(arguments: &StudyArguments) -> anyhow::Result<()> {
-    let mut survey = arguments.survey.survey(size(arguments), seed(arguments, None));
+    let mut survey = arguments.survey.survey(arguments.targets.start.0, size(arguments), seed(arguments, None));
     survey.paths = vec![IoPath::new("null")];
     let arms = survey.study(&[]).arms(Scale::Scaled)?;
     let mut checked = arms.iter().map(|arm| arm.workload.validate());
@@ -136,7 +136,7 @@ fn work(
     let peers = peers(&arguments.peer)?;
     let writes = named.as_ref().map_or(arguments.survey.writes(), Study::writes);
     let mut opener = Opener::new(&arguments.targets);
-    let (size, seed) = (size(arguments), seed(arguments, named.as_ref()));
+    let (start, size, seed) = (arguments.targets.start.0, size(arguments), seed(arguments, named.as_ref()));
     let (targets, size, prefilled) = match chosen {
         Chosen::Named(names) => {
             let mut targets = Vec::new();
@@ -156,10 +156,11 @@ fn work(
     let study = match named {
         Some(mut study) => {
             study.workload.seed = seed;
+            study.workload.start = start;
             study.workload.size = size;
             study
         }
-        None => arguments.survey.survey(size, seed).study(&targets),
+        None => arguments.survey.survey(start, size, seed).study(&targets),
     };
     let conditions = Conditions {
         prefilled,

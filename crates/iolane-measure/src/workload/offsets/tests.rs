@@ -209,6 +209,19 @@ fn texts_that_are_no_pattern_are_refused_and_named() {
         "hot:90/100",
         "hot:90/10/1",
         "hot:300/1",
+        "zoned:",
+        "zoned:90/10",
+        "zoned:50/50:50/0:0/50",
+        "zoned:60/50:50/50",
+        "zoned:50/60:50/50",
+        "zoned:12/12:11/11:11/11:11/11:11/11:11/11:11/11:11/11:11/11",
+        "skip:",
+        "skip:0",
+        "skip:-0",
+        "skip:4k/0",
+        "skip:-8k/16k",
+        "skip:9223372036854775808",
+        "skip:--8k",
         "uniform:1",
         "Uniform",
     ] {
@@ -224,34 +237,105 @@ fn any_pattern() -> impl Strategy<Value = OffsetPattern> {
         (1e-9f64..100.0).prop_map(|theta| OffsetPattern::zipf(theta).unwrap()),
         (1e-9f64..1.0).prop_map(|h| OffsetPattern::pareto(h).unwrap()),
         (1u8..100, 1u8..100).prop_map(|(access, space)| OffsetPattern::hot(access, space).unwrap()),
+        (0u8..=100, 1u8..100).prop_map(|(access, space)| {
+            OffsetPattern::zoned(&[(access, space), (100 - access, 100 - space)]).unwrap()
+        }),
     ]
 }
 
+/// Skips by multiples of an alignment, forwards also after some bytes.
+fn any_skip(align_bytes: u32, block_bytes_max: u32) -> impl Strategy<Value = OffsetPattern> {
+    let aligned = move |units: i64| units * i64::from(align_bytes);
+    let beyond_a_block = i64::from(block_bytes_max / align_bytes) + 1;
+    prop_oneof![
+        (1i64..1 << 20).prop_map(move |units| OffsetPattern::skip(aligned(units), None).unwrap()),
+        (0i64..1 << 20).prop_map(move |units| OffsetPattern::skip(-aligned(beyond_a_block + units), None).unwrap()),
+        (1i64..1 << 20, 1i64..99).prop_map(move |(units, every)| {
+            OffsetPattern::skip(aligned(units), Some(aligned(every) as u64)).unwrap()
+        }),
+    ]
+}
+
+/// The first offsets of a sequential thread, in blocks of 4 KiB.
+fn walked(pattern: &str, blocks: u64, count: usize, thread: ThreadShare) -> Vec<u64> {
+    let region = region(blocks * 4096, 4096);
+    let mut offsets = OffsetGenerator::new(pattern.parse().unwrap(), Access::Read, region, thread, 1).unwrap();
+    (0..count).map(|_| offsets.next(4096) / 4096).collect()
+}
+
+#[test]
+fn sequential_access_leaves_out_what_is_skipped_and_starts_over_at_the_end() {
+    assert_eq!(walked("skip:8k", 8, 5, ThreadShare::ALONE), [0, 3, 6, 0, 3]);
+    assert_eq!(walked("skip:12k/8k", 12, 7, ThreadShare::ALONE), [0, 1, 5, 6, 10, 11, 0]);
+    assert_eq!(walked("skip:1t", 8, 3, ThreadShare::ALONE), [0, 0, 0]);
+}
+
+#[test]
+fn a_skip_back_over_two_blocks_reads_all_blocks_from_the_end_to_the_start() {
+    assert_eq!(walked("skip:-8k", 4, 6, ThreadShare::ALONE), [3, 2, 1, 0, 3, 2]);
+    assert_eq!(walked("skip:-12k", 6, 4, ThreadShare::ALONE), [5, 3, 1, 5]);
+}
+
+#[test]
+fn each_thread_skips_within_its_share() {
+    let second = ThreadShare { index: 1, count: 2 };
+    assert_eq!(walked("skip:4k", 8, 4, second), [4, 6, 4, 6]);
+    assert_eq!(walked("skip:-8k", 8, 5, second), [7, 6, 5, 4, 7]);
+}
+
+#[test]
+fn a_zone_gets_its_share_of_the_accesses_where_it_lies() {
+    let hits = hits("zoned:50/5:30/15:20/80", 10_000, 1_000_000, 1);
+    for (zone, share) in [(0..500, 0.5), (500..2000, 0.3), (2000..10_000, 0.2)] {
+        let found = hits[zone.clone()].iter().sum::<u64>() as f64 / 1e6;
+        assert!((found - share).abs() < 0.003, "{zone:?}: {found}, expected {share}");
+        // Evenly within the zone: half of them in its first half.
+        let half = hits[zone.start..zone.start + zone.len() / 2].iter().sum::<u64>() as f64 / 1e6;
+        assert!((half - share / 2.0).abs() < 0.003, "{zone:?}: {half} in the first half, expected {}", share / 2.0);
+    }
+}
+
+#[test]
+fn zones_work_in_a_region_of_fewer_blocks_than_zones() {
+    assert!(hits("zoned:50/5:30/15:20/80", 1, 100, 1).iter().all(|n| *n == 100));
+    assert!(hits("zoned:10/1:10/1:80/98", 2, 1000, 1).iter().all(|n| *n > 0));
+}
+
 proptest! {
+    #[test]
+    fn a_printed_skip_parses_back_to_itself(skip in any_skip(512, 4096)) {
+        prop_assert_eq!(skip.to_string().parse::<OffsetPattern>().unwrap(), skip);
+    }
+
     #[test]
     fn a_printed_pattern_parses_back_to_itself(pattern in any_pattern()) {
         prop_assert_eq!(pattern.to_string().parse::<OffsetPattern>().unwrap(), pattern);
     }
 
     #[test]
-    fn no_text_makes_the_pattern_parser_panic(text in "(uniform|zipf|pareto|hot)?:?(\\PC|[0-9./e-]){0,12}") {
+    fn no_text_makes_the_pattern_parser_panic(text in "(uniform|zipf|pareto|hot|zoned|skip)?:?(\\PC|[0-9./e-]){0,12}") {
         let _ = text.parse::<OffsetPattern>();
     }
 
     #[test]
     fn every_offset_is_aligned_and_its_block_lies_in_the_region(
         pattern in any_pattern(),
-        random: bool,
+        is_random: bool,
         (start, spare) in prop_oneof![
             (0u64..1 << 20, 0u64..1 << 16),
             (0u64..1 << 61, 0u64..1 << 61),
         ],
-        (align_bytes, block_bytes_max) in prop_oneof![(1u32..=9000, 1u32..=100_000), (Just(4096), Just(65536))],
+        (align_bytes, block_bytes_max, skip) in
+            prop_oneof![(1u32..=9000, 1u32..=100_000), (Just(4096), Just(65536))]
+                .prop_flat_map(|(align, block)| (Just(align), Just(block), prop::option::of(any_skip(align, block)))),
         blocks in prop::collection::vec(0.0f64..=1.0, 1..50),
         (index, count) in (1u32..9).prop_flat_map(|count| (0..count, Just(count))),
         seed: u64,
     ) {
-        let access = if random { Access::RandRead } else { Access::Read };
+        let (access, pattern) = match is_random {
+            true => (Access::RandRead, pattern),
+            false => (Access::Read, skip.unwrap_or(OffsetPattern::UNIFORM)),
+        };
         let bytes = spare + u64::from(align_bytes) + u64::from(block_bytes_max);
         let region = Region { start, bytes, align_bytes, block_bytes_max };
         let mut offsets =

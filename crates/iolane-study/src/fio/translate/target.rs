@@ -33,13 +33,14 @@ fn own_size(options: &Options<'_>) -> Result<Option<Size>> {
     Ok(options.parsed("size", size)?.flatten())
 }
 
-pub(super) fn place(options: &Options<'_>, path: &IoPath, size: Option<Size>) -> Result<Place> {
+/// The targets of a job. A file of its own holds `start` bytes before those that it uses.
+pub(super) fn place(options: &Options<'_>, path: &IoPath, size: Option<Size>, start: u64) -> Result<Place> {
     let has_target = options.has("filename") && path.interface() != "null";
     if matches!(size, Some(Size::Percent(_))) && !has_target {
         let cause = "there is no target whose size it is a percentage of";
         return Err(options.refuse("size", cause, "give a size in bytes, or name a target with filename="));
     }
-    let size = size.and_then(Size::bytes);
+    let size = size.and_then(Size::bytes).map(|bytes| bytes.saturating_add(start));
     if path.interface() == "null" {
         let size = size.ok_or_else(|| {
             options.refused_job("ioengine=null needs a size; without one fio does nothing", "set size=")

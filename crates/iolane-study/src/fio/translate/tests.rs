@@ -176,6 +176,17 @@ fn sizes_mixes_rates_and_patterns_are_workloads() {
     assert_eq!(one("rate_iops=500\nnumjobs=4").workload.rate, Some("2k".parse().unwrap()));
     assert_eq!(one("rw=randread\nrandom_distribution=zipf").workload.offsets.to_string(), "zipf:1.1");
     assert_eq!(one("rw=read\nrandom_distribution=zipf:1.2").workload.offsets, OffsetPattern::UNIFORM);
+    let offsets = |lines: &str| one(lines).workload.offsets.to_string();
+    assert_eq!(offsets("rw=randread\nrandom_distribution=zoned:50/5:30/15:20/"), "zoned:50/5:30/15:20/80");
+    assert_eq!(offsets("rw=randread\nrandom_distribution=zoned:/10:/20:40/"), "zoned:30/10:30/20:40/70");
+    assert_eq!((offsets("rw=read:-8k"), offsets("rw=write:112k\nbs=16k")), ("skip:-8k".into(), "skip:112k".into()));
+    assert_eq!((offsets("rw=read:0"), offsets("rw=randread:1")), ("uniform".into(), "uniform".into()));
+    let zones = "zonemode=strided\nzonesize=256m\nzoneskip=2g";
+    assert_eq!(offsets(zones), "skip:2g/256m");
+    assert_eq!(offsets(&format!("{zones}\nzonerange=1g")), "skip:2816m/256m");
+    assert_eq!(offsets("zonemode=strided\nzonesize=1m"), "uniform");
+    assert_eq!((one("blockalign=8k").workload.align, one("ba=4k").workload.align), (Some(8192), None));
+    assert_eq!(one("offset=1g").workload.start, 1 << 30);
     let batched = "ioengine=libaio\niodepth=16\niodepth_batch_submit=8\niodepth_batch_complete=8";
     assert_eq!(one(batched).workload.batch, Some(8));
 }
@@ -228,11 +239,11 @@ fn differences_from_fio_are_noted() {
 
 #[test]
 fn every_error_of_a_file_is_reported_once_with_its_line() {
-    let error = parse("[global]\nturbo=1\nfilename=x\n[a]\nbs=4x\n[b]\nrw=trim\noffset=2").unwrap_err().to_string();
+    let error = parse("[global]\nturbo=1\nfilename=x\n[a]\nbs=4x\n[b]\nrw=trim\nnice=2").unwrap_err().to_string();
     let lines: Vec<&str> = error.lines().collect();
     assert_eq!(lines.len(), 3, "{error}");
     assert!(lines[0].starts_with("job file job.fio: it has 2 errors:"), "{error}");
-    assert!(lines[1].contains("line 2: `turbo=1`") && lines[2].contains("line 8: `offset=2`"), "{error}");
+    assert!(lines[1].contains("line 2: `turbo=1`") && lines[2].contains("line 8: `nice=2`"), "{error}");
     let error = parse("[a]\nfilename=x\nbs=4x\n[b]\nfilename=x\nrw=trim").unwrap_err().to_string();
     assert!(
         error.contains("\n  job.fio line 3: `bs=4x`") && error.contains("\n  job.fio line 6: `rw=trim`"),
@@ -263,7 +274,19 @@ fn unsupported_options_are_refused_by_line_with_a_remedy() {
                 "`iolane help fio`",
             ][..],
         ),
-        ("offset=1g", &["line 3: `offset=1g`: fio would start at that offset", "; leave it out", "--lenient"]),
+        ("offset_increment=1g", &["line 3: `offset_increment=1g`: fio would start", "; leave it out", "--lenient"]),
+        ("offset=5%", &["line 3: `offset=5%`", "in bytes"]),
+        ("rw=randread:8", &["line 3: `rw=randread:8`", "a new offset for each random request"]),
+        ("rw=read:-8k\nzonemode=strided\nzonesize=1m\nzoneskip=1m", &["line 4: `zonemode=strided`", "rw skips bytes"]),
+        ("rw=read:6k", &["line 1: job [a]: offset pattern `skip:6k`", "6144 is not a multiple of 4k"]),
+        ("rw=read:x", &["line 3: `rw=read:x`", "not a whole number"]),
+        ("zonemode=zbd", &["line 3: `zonemode=zbd`", "no zoned block devices"]),
+        ("zonemode=strided", &["line 3: `zonemode=strided`", "needs zonesize"]),
+        ("rw=randread\nzonemode=strided", &["line 4: `zonemode=strided`", "sequential access only"]),
+        ("zonemode=strided\nzonesize=2m\nzonerange=1m", &["line 5: `zonerange=1m`", "not smaller than zonesize"]),
+        ("rw=randread\nrandom_distribution=zoned:90/10", &["line 4", "the accesses add up to 90 %"]),
+        ("rw=randread\nrandom_distribution=zoned:50/50:50/,1/1", &["line 4", "the same zones for reads and writes"]),
+        ("rw=randread\nrandom_distribution=zoned:/1:/1:/98", &["line 4", "cannot be spread equally"]),
         ("bs", &["line 3: `bs`: it needs a value"]),
         ("bs=", &["line 3: `bs=`: it needs a value"]),
         ("bs=4x", &["line 3: `bs=4x`: ", "not a whole number", "fio(1)"]),
@@ -302,7 +325,6 @@ fn unsupported_options_are_refused_by_line_with_a_remedy() {
         ("size=5%\nfilename=a:b\nnumjobs=2", &["line 3: `size=5%`", "single target"]),
         ("size=5%\nioengine=null", &["line 3: `size=5%`", "no target whose size"]),
         ("size=5%\nfilesize=1g", &["line 4: `filesize=1g`", "size is a percentage"]),
-        ("blockalign=8k", &["line 3: `blockalign=8k`: iolane aligns offsets to the smallest block"]),
         ("blockalign=8x", &["line 3: `blockalign=8x`", "not a whole number"]),
         ("rw=rw\nverify=md5\ndo_verify=0", &["line 5: `do_verify=0`", "leave out verify"]),
         ("hugepage-size=4m", &["line 3: `hugepage-size=4m`: fio would use pages of that size"]),

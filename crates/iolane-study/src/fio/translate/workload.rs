@@ -6,12 +6,11 @@ use iolane_measure::workload::{Access, Arrivals, BlockSizes, OffsetPattern, Rate
 
 use crate::fio::options::Options;
 
+/// fio's rw without what may follow after a colon.
 fn parse_access(text: &str) -> Result<Access, String> {
-    match text {
+    match text.split(':').next().unwrap_or(text) {
         trim if trim.contains("trim") => Err("iolane has no discard workload".into()),
-        text => {
-            text.parse().map_err(|_| "expected read, write, randread, randwrite, rw or randrw without a suffix".into())
-        }
+        name => name.parse().map_err(|_| "expected read, write, randread, randwrite, rw or randrw".into()),
     }
 }
 
@@ -36,6 +35,7 @@ pub(super) fn translate(
         think_us,
         fsync_every: options.count_or_none("fsync")?.filter(|_| access.writes()),
         verify: verify(options, access, notes)?,
+        start: options.parsed("offset", |text| offset(text, options))?.unwrap_or(0),
         seed: options.parsed("randseed", seed)?.unwrap_or(Workload::default().seed),
         ..Workload::default()
     };
@@ -43,19 +43,25 @@ pub(super) fn translate(
     if workload.rate.is_some() {
         workload.arrivals = options.parsed("rate_process", parse_arrivals)?.unwrap_or_default();
     }
-    check_alignment(options, &workload)?;
+    workload.align = align(options, &workload)?;
     check_submit_mode(options, workload.rate, notes)?;
     workload.batch = batch(options, workload.depth)?;
-    if access.is_random() {
-        workload.offsets = options.parsed("random_distribution", parse_distribution)?.unwrap_or(OffsetPattern::UNIFORM);
-        if workload.offsets == OffsetPattern::UNIFORM && options.flag("norandommap")? != Some(true) {
-            notes.push(
-                "offsets are drawn with replacement; without norandommap fio covers every block once before repeating any"
-                    .into(),
-            );
-        }
+    workload.offsets = super::offsets::translate(options, access, notes)?;
+    let is_uniform = access.is_random() && workload.offsets == OffsetPattern::UNIFORM;
+    if is_uniform && options.flag("norandommap")? != Some(true) {
+        notes.push(
+            "offsets are drawn with replacement; without norandommap fio covers every block once before repeating any"
+                .into(),
+        );
     }
     Ok(workload)
+}
+
+fn offset(text: &str, options: &Options<'_>) -> Result<u64, String> {
+    match text.ends_with('%') {
+        true => Err("iolane needs the offset in bytes".into()),
+        false => options.kb_base.number(text),
+    }
 }
 
 /// The last of rwmixread and rwmixwrite takes effect, as in fio.
@@ -196,18 +202,12 @@ fn set_rate(options: &Options<'_>, workload: &mut Workload, threads: usize, note
     Ok(())
 }
 
-/// Offsets are multiples of the smallest block, which is fio's default too.
-fn check_alignment(options: &Options<'_>, workload: &Workload) -> Result<()> {
-    let Some(text) = options.part_for("blockalign", workload.access)? else { return Ok(()) };
-    match options.kb_base.number(text) {
-        Ok(bytes) if bytes == 0 || bytes == u64::from(workload.block_sizes.min()) => Ok(()),
-        Ok(_) => Err(options.refuse(
-            "blockalign",
-            "iolane aligns offsets to the smallest block",
-            "leave it out, or use blocks of that size and its multiples",
-        )),
-        Err(cause) => Err(options.refuse("blockalign", &cause, "see fio(1) for how it is written")),
-    }
+/// Without it offsets are multiples of the smallest block, in fio too.
+fn align(options: &Options<'_>, workload: &Workload) -> Result<Option<u32>> {
+    let Some(text) = options.part_for("blockalign", workload.access)? else { return Ok(None) };
+    let align = options.kb_base.number(text).and_then(|bytes| u32::try_from(bytes).map_err(|_| "4 GiB or more".into()));
+    let align = align.map_err(|cause| options.refuse("blockalign", &cause, "see fio(1) for how it is written"))?;
+    Ok(Some(align).filter(|align| *align > 0 && *align != workload.block_sizes.min()))
 }
 
 /// A rate is an open loop in any case: requests are submitted at their time, whatever has completed.
@@ -252,34 +252,4 @@ fn verify(options: &Options<'_>, access: Access, notes: &mut Vec<String>) -> Res
         "verification uses iolane's own block content, not fio's verify={method}, and checks each read as it completes"
     ));
     Ok(true)
-}
-
-fn parse_distribution(text: &str) -> Result<OffsetPattern, String> {
-    let (name, value) = text.split_once(':').map_or((text, None), |(name, value)| (name, Some(value)));
-    // fio's defaults (FIO_DEF_ZIPF and FIO_DEF_PARETO in its options.c).
-    let value = match (name, value) {
-        ("random", None) => return Ok(OffsetPattern::UNIFORM),
-        ("zipf", value) => value.unwrap_or("1.1"),
-        ("pareto", value) => value.unwrap_or("0.2"),
-        ("zoned", Some(zones)) => return parse_zones(zones),
-        _ => return Err("expected random, zipf, pareto or zoned".into()),
-    };
-    let number = value.parse::<f64>().map_err(|_| format!("`{value}` is not a number"))?;
-    let pattern = if name == "zipf" { OffsetPattern::zipf(number) } else { OffsetPattern::pareto(number) };
-    pattern.map_err(|error| error.cause().to_owned())
-}
-
-/// Two zones over the whole target are hot and cold blocks: `90/10:10/90`, or `90/10`, whose second zone is the rest.
-fn parse_zones(text: &str) -> Result<OffsetPattern, String> {
-    let pair = |zone: &str| {
-        let (access, space) = zone.split_once('/')?;
-        Some((access.parse::<u8>().ok()?, space.parse::<u8>().ok()?))
-    };
-    let refused = || "iolane has two zones, hot and cold: zoned:90/10:10/90".to_owned();
-    let (hot, cold) = text.split_once(':').map_or((text, None), |(hot, cold)| (hot, Some(cold)));
-    let (access, space) = pair(hot).filter(|(access, space)| *access <= 100 && *space <= 100).ok_or_else(refused)?;
-    if cold.is_some_and(|cold| pair(cold) != Some((100 - access, 100 - space))) {
-        return Err(refused());
-    }
-    OffsetPattern::hot(access, space).map_err(|error| error.cause().to_owned())
 }
