@@ -250,6 +250,8 @@ fn a_rate_is_kept_and_fsync_is_counted() {
     let record = run(&folder, &["--rw", "randwrite", "--fsync", "8"]);
     let (ios, syncs) = (record["result"]["ios"].as_u64().unwrap(), record["result"]["syncs"].as_u64().unwrap());
     assert!(syncs.abs_diff(ios / 8) <= 1, "{syncs} syncs for {ios} writes");
+    let record = run(&folder, &["--rw", "randwrite", "--fdatasync", "8"]);
+    assert!(record["result"]["sync_latency_ns"]["p99"].as_u64() > Some(0), "{record:#}");
 }
 
 #[test]

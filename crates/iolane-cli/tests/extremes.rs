@@ -7,7 +7,7 @@ use common::{Ended, Folder, iolane};
 use proptest::prelude::*;
 
 /// The options of a workload, each with a value that is fine.
-const OPTIONS: [(&str, &str); 16] = [
+const OPTIONS: [(&str, &str); 17] = [
     ("--threads", "1"),
     ("--depth", "4"),
     ("--bs", "4k"),
@@ -17,6 +17,7 @@ const OPTIONS: [(&str, &str); 16] = [
     ("--read-percent", "50"),
     ("--batch", "2"),
     ("--fsync", "8"),
+    ("--fdatasync", "8"),
     ("--offsets", "zipf:1.2"),
     ("--align", "8k"),
     ("--start", "1m"),

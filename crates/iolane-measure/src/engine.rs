@@ -31,8 +31,8 @@ pub struct Tally {
     pub errors: u64,
     /// The first failure, as text.
     pub first_error: Option<String>,
-    /// Completed fsync requests.
-    pub syncs: u64,
+    /// Latencies of the syncs that succeeded, in nanoseconds.
+    pub syncs: Histogram<u64>,
     /// With a rate: requests that were due but had not started when the phase ended.
     pub late: u64,
     /// System calls of the queue; `None` where it cannot count them.
@@ -64,7 +64,7 @@ impl Tally {
             verified: 0,
             errors: 0,
             first_error: None,
-            syncs: 0,
+            syncs: new_histogram(),
             late: 0,
             syscalls: None,
             sleeps: 0,
@@ -89,7 +89,6 @@ impl Tally {
         self.short += other.short;
         self.verified += other.verified;
         self.errors += other.errors;
-        self.syncs += other.syncs;
         self.late += other.late;
         self.syscalls = self.syscalls.zip(other.syscalls).map(|(a, b)| a + b);
         // From the first start to the last end, since threads that share CPUs may not have run at the same time.
@@ -99,6 +98,7 @@ impl Tally {
         // All histograms have the same bounds, so adding cannot fail.
         let _ = self.latency.add(&other.latency);
         let _ = self.writes.add(&other.writes);
+        let _ = self.syncs.add(&other.syncs);
         let _ = self.service.add(&other.service);
         let _ = self.lateness.add(&other.lateness);
         let _ = self.submit.add(&other.submit);
@@ -140,7 +140,7 @@ pub(crate) struct Engine<C> {
     batch: usize,
     /// With a rate: when requests are due.
     open_loop: Option<OpenLoop>,
-    fsync_every: Option<u32>,
+    sync_every: Option<SyncEvery>,
     /// With a think time: nanoseconds to wait after each request.
     think_ns: Option<u64>,
     /// Bytes that the phase may still request.
@@ -162,10 +162,18 @@ pub(crate) struct Engine<C> {
     /// Progress that the sampler reads.
     counters: Arc<ThreadCounters>,
     writes_unsynced: u32,
-    /// Tag and buffer that an fsync in flight occupies.
+    /// Tag and buffer that a sync in flight occupies.
     syncing: Option<(u32, Buffer)>,
     /// A request that was drawn but overlaps one in flight; it is the next to start.
     held_back: Option<PlannedRequest>,
+}
+
+/// When a sync follows writes.
+#[derive(Clone, Copy)]
+struct SyncEvery {
+    writes: u32,
+    /// fdatasync instead of fsync.
+    data_only: bool,
 }
 
 /// An open loop: its pace, and what tells the time of the device from that of this program.
@@ -210,11 +218,11 @@ impl<C: Clock> Engine<C> {
             generator,
             batch: workload.batch.map_or(1, |batch| batch as usize),
             open_loop: pace.map(OpenLoop::new),
-            fsync_every: workload.fsync_every,
+            sync_every: SyncEvery::of(workload),
             think_ns: workload.think_us.map(|think_us| think_us.saturating_mul(1000)),
             bytes_left: u64::MAX,
             unconditional: workload.rate.is_none()
-                && workload.fsync_every.is_none()
+                && SyncEvery::of(workload).is_none()
                 && workload.think_us.is_none()
                 && workload.bytes_max.is_none()
                 && content_map.is_none(),
@@ -327,8 +335,10 @@ impl<C: Clock> Engine<C> {
         if workload.access.writes() {
             required = required.with(Operations::WRITE);
         }
-        if workload.fsync_every.is_some() {
-            required = required.with(Operations::FSYNC);
+        match SyncEvery::of(workload) {
+            None => {}
+            Some(SyncEvery { data_only: false, .. }) => required = required.with(Operations::FSYNC),
+            Some(SyncEvery { data_only: true, .. }) => required = required.with(Operations::FDATASYNC),
         }
         required
     }
@@ -402,8 +412,14 @@ impl<C: Clock> Engine<C> {
     #[inline(never)]
     fn prepare(&mut self, start_ns: u64, handed_ns: u64) -> bool {
         let Some((tag, buffer)) = self.free.pop() else { return false };
-        if self.fsync_every.is_some_and(|every| self.writes_unsynced >= every) && self.syncing.is_none() {
-            self.requests.push(Request::fsync(tag.into()));
+        if let Some(every) = self.sync_every.filter(|every| self.writes_unsynced >= every.writes)
+            && self.syncing.is_none()
+        {
+            self.in_flight[tag as usize].start_ns = start_ns;
+            self.requests.push(match every.data_only {
+                true => Request::fdatasync(tag.into()),
+                false => Request::fsync(tag.into()),
+            });
             self.syncing = Some((tag, buffer));
             self.writes_unsynced = 0;
             return true;
@@ -444,7 +460,7 @@ impl<C: Clock> Engine<C> {
         while let Some(Completion { tag, result, buffer }) = self.completions.pop() {
             let tag = tag as u32;
             let Some(buffer) = buffer else {
-                self.note_sync(result, tally);
+                self.note_sync(now_ns - self.in_flight[tag as usize].start_ns, result, tally);
                 continue;
             };
             debug_assert!(self.free.len() < self.depth, "a completion of tag {tag} with nothing in flight");
@@ -481,13 +497,13 @@ impl<C: Clock> Engine<C> {
     }
 
     #[cold]
-    fn note_sync(&mut self, result: Result<u32, IoError>, tally: &mut Tally) {
+    fn note_sync(&mut self, latency_ns: u64, result: Result<u32, IoError>, tally: &mut Tally) {
         self.counters.uncount();
         match result {
-            Ok(_) => tally.syncs += 1,
+            Ok(_) => tally.syncs.saturating_record(latency_ns),
             Err(error) => {
                 tally.errors += 1;
-                tally.first_error.get_or_insert_with(|| format!("fsync: {error}"));
+                tally.first_error.get_or_insert_with(|| format!("sync: {error}"));
             }
         }
         self.free.extend(self.syncing.take());
@@ -557,6 +573,13 @@ fn release(
     let checked = if whole { content_map.check(buffer, offset) } else { Ok(()) };
     content_map.end_read(offset, block_bytes.into());
     checked.map(|()| known).map_err(|mismatch| Error::failed("verify", mismatch.to_string()))
+}
+
+impl SyncEvery {
+    fn of(workload: &Workload) -> Option<Self> {
+        let every = |writes: Option<u32>, data_only| writes.map(|writes| Self { writes, data_only });
+        every(workload.fsync_every, false).or(every(workload.fdatasync_every, true))
+    }
 }
 
 impl OpenLoop {

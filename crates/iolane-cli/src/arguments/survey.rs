@@ -49,6 +49,9 @@ pub(crate) struct SurveyArguments {
     /// Call fsync after this number of writes
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub(super) fsync: Vec<u32>,
+    /// Call fdatasync after this number of writes
+    #[arg(long, value_name = "N", conflicts_with = "fsync")]
+    pub(super) fdatasync: Option<u32>,
     /// Threads, each with a queue of its own [default: one per target]
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub(super) threads: Vec<usize>,
@@ -74,6 +77,7 @@ impl SurveyArguments {
             arrivals,
             batch,
             fsync,
+            fdatasync,
             threads,
             verify,
         } = self;
@@ -89,7 +93,7 @@ impl SurveyArguments {
             fsync.len(),
             threads.len(),
         ];
-        let single = [align.is_some(), *verify, arrivals.is_some(), rate_until.is_some()];
+        let single = [align.is_some(), fdatasync.is_some(), *verify, arrivals.is_some(), rate_until.is_some()];
         lists.iter().any(|length| *length > 0) || single.contains(&true)
     }
 
@@ -110,8 +114,16 @@ impl SurveyArguments {
 
     pub(crate) fn survey(&self, start: u64, size: Option<u64>, seed: u64) -> Survey {
         let arrivals = self.arrivals.unwrap_or_default();
-        let base =
-            Workload { align: self.align, verify: self.verify, arrivals, start, size, seed, ..Workload::default() };
+        let base = Workload {
+            align: self.align,
+            fdatasync_every: self.fdatasync,
+            verify: self.verify,
+            arrivals,
+            start,
+            size,
+            seed,
+            ..Workload::default()
+        };
         Survey {
             paths: self.paths(),
             access: or(&self.rw, base.access),

@@ -43,6 +43,9 @@ pub(crate) struct WorkloadArguments {
     /// Call fsync after every N writes
     #[arg(long, value_name = "N")]
     fsync: Option<u32>,
+    /// Call fdatasync after every N writes
+    #[arg(long, value_name = "N", conflicts_with = "fsync")]
+    fdatasync: Option<u32>,
     /// Write blocks that encode their own offset, and check every read; a mismatch ends the run
     #[arg(long)]
     verify: bool,
@@ -67,6 +70,7 @@ impl WorkloadArguments {
             arrivals: Some(self.arrivals),
             batch: self.batch.into_iter().collect(),
             fsync: self.fsync.into_iter().collect(),
+            fdatasync: self.fdatasync,
             threads: threads.into_iter().collect(),
             verify: self.verify,
         }
@@ -87,6 +91,7 @@ impl WorkloadArguments {
             depth,
             batch: self.batch,
             fsync_every: self.fsync,
+            fdatasync_every: self.fdatasync,
             rate: self.rate,
             arrivals: self.arrivals,
             think_us: None,

@@ -280,6 +280,20 @@ mod tests {
     }
 
     #[test]
+    fn syncs_follow_their_number_of_writes_and_have_latencies_of_their_own() {
+        let base = Workload { access: Access::RandWrite, ..Workload::default() };
+        for load in
+            [Workload { fsync_every: Some(4), ..base.clone() }, Workload { fdatasync_every: Some(4), ..base.clone() }]
+        {
+            let tally = simulated(load, Duration::from_secs(1));
+            assert!(tally.syncs.len().abs_diff(tally.ios / 4) <= 1, "{} of {}", tally.syncs.len(), tally.ios);
+            assert_eq!(tally.latency.len(), tally.ios, "syncs are not among the writes");
+            assert!((99_000..102_000).contains(&tally.syncs.min()), "{} ns", tally.syncs.min());
+        }
+        assert!(simulated(base, Duration::from_secs(1)).syncs.is_empty());
+    }
+
+    #[test]
     fn a_run_with_a_rate_has_the_figures_of_an_open_loop() {
         let plan = RunPlan {
             path: IoPath::new("null"),

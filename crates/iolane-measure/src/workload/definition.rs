@@ -34,6 +34,8 @@ pub struct Workload {
     pub batch: Option<u32>,
     /// Writes between two fsyncs of a thread (`--fsync`); no fsync if not given.
     pub fsync_every: Option<u32>,
+    /// Writes between two fdatasyncs of a thread (`--fdatasync`); no fdatasync if not given.
+    pub fdatasync_every: Option<u32>,
     /// Requests per second over all threads (`--rate`); no limit if not given.
     pub rate: Option<Rate>,
     /// How the requests of a rate are spaced (`--arrivals`).
@@ -65,6 +67,7 @@ impl Default for Workload {
             depth: 1,
             batch: None,
             fsync_every: None,
+            fdatasync_every: None,
             rate: None,
             arrivals: Arrivals::Even,
             think_us: None,
@@ -96,7 +99,7 @@ impl Workload {
 
     /// Every field with its value as text, by its name in study files; the seed and the limits of space last. Results print
     /// what differs from it, and `compare` names what two loads do not have in common.
-    pub fn fields(&self) -> [(&'static str, String); 16] {
+    pub fn fields(&self) -> [(&'static str, String); 17] {
         fn or_none<T: ToString>(value: &Option<T>) -> String {
             value.as_ref().map_or_else(|| Workload::NONE.into(), T::to_string)
         }
@@ -110,6 +113,7 @@ impl Workload {
             depth,
             batch,
             fsync_every,
+            fdatasync_every,
             rate,
             arrivals,
             think_us,
@@ -128,6 +132,7 @@ impl Workload {
             ("depth", depth.to_string()),
             ("batch", or_none(batch)),
             ("fsync_every", or_none(fsync_every)),
+            ("fdatasync_every", or_none(fdatasync_every)),
             ("rate", or_none(rate)),
             ("arrivals", arrivals.to_string()),
             ("think_us", or_none(think_us)),
@@ -159,6 +164,7 @@ impl Workload {
             }),
             self.batch.map(|batch| format!("batch {batch}")),
             self.fsync_every.map(|every| format!("fsync every {every}")),
+            self.fdatasync_every.map(|every| format!("fdatasync every {every}")),
             self.think_us.map(|think_us| format!("think time {think_us} us")),
             self.verify.then(|| "verified".to_owned()),
             self.size.map(|size| format!("in {}", Bytes(size))),
@@ -191,14 +197,30 @@ impl Workload {
             }
             _ => {}
         }
-        match self.fsync_every {
-            Some(0) => {
-                Err(Error::usage("--fsync 0", "the number of writes is at least 1").remedy("leave it out for no fsync"))
+        self.validate_syncs()?;
+        self.validate_offsets()
+    }
+
+    fn validate_syncs(&self) -> Result<()> {
+        let access = self.access;
+        for (option, every) in [("--fsync", self.fsync_every), ("--fdatasync", self.fdatasync_every)] {
+            match every {
+                Some(0) => {
+                    return Err(Error::usage(format!("{option} 0"), "the number of writes is at least 1")
+                        .remedy("leave it out for no syncs"));
+                }
+                Some(every) if !access.writes() => {
+                    return Err(Error::usage(format!("{option} {every} with --rw {access}"), "nothing is written"));
+                }
+                _ => {}
             }
-            Some(every) if !access.writes() => {
-                Err(Error::usage(format!("--fsync {every} with --rw {access}"), "nothing is written"))
+        }
+        match (self.fsync_every, self.fdatasync_every) {
+            (Some(fsync), Some(fdatasync)) => {
+                Err(Error::usage(format!("--fsync {fsync} with --fdatasync {fdatasync}"), "a write needs one of them")
+                    .remedy("leave one out: fdatasync leaves out metadata that is not needed to read the data"))
             }
-            _ => self.validate_offsets(),
+            _ => Ok(()),
         }
     }
 
@@ -310,6 +332,11 @@ mod tests {
             (Workload { read_percent: Some(101), access: Access::Rw, ..base() }, "--read-percent 101"),
             (Workload { fsync_every: Some(1), ..base() }, "--fsync 1 with --rw randread"),
             (Workload { fsync_every: Some(0), access: Access::Write, ..base() }, "--fsync 0"),
+            (Workload { fdatasync_every: Some(2), ..base() }, "--fdatasync 2 with --rw randread"),
+            (
+                Workload { fsync_every: Some(1), fdatasync_every: Some(2), access: Access::Write, ..base() },
+                "--fsync 1 with --fdatasync 2",
+            ),
             (Workload { size: Some(4095), ..base() }, "--size 4095 with --bs 4k"),
             (Workload { think_us: Some(5), depth: 2, ..base() }, "a think time of 5 us with --depth 2"),
             (

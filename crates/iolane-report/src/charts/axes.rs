@@ -1,6 +1,6 @@
 //! Axes of charts: what a metric or a factor is called, its unit and its ticks.
 
-use iolane_study::plan::{Factor, Metric, Percentile};
+use iolane_study::plan::{Factor, Metric, Percentile, Requests};
 
 use super::chart::{Axis, AxisKind, Line};
 use super::unit::Unit;
@@ -20,20 +20,27 @@ pub(super) fn axis(label: &str, unit: Unit, kind: AxisKind) -> Axis {
     Axis { label: label.into(), unit, kind, categories: Vec::new(), ticks: Vec::new() }
 }
 
-pub(super) fn metric_axis(metric: Metric) -> Axis {
-    let of = |what: &str, percentile: Percentile| match percentile {
-        Percentile::P50 => format!("median latency{what}"),
-        Percentile::P99 => format!("99th percentile of latency{what}"),
-        percentile => format!("{percentile} of latency{what}"),
+fn label_of_percentile(requests: Requests, percentile: Percentile) -> String {
+    let of = match requests {
+        Requests::All => "",
+        Requests::Reads => " of reads",
+        Requests::Writes => " of writes",
+        Requests::Syncs => " of syncs",
     };
+    match percentile {
+        Percentile::P50 => format!("median latency{of}"),
+        Percentile::P99 => format!("99th percentile of latency{of}"),
+        percentile => format!("{percentile} of latency{of}"),
+    }
+}
+
+pub(super) fn metric_axis(metric: Metric) -> Axis {
     let percentile = match metric {
-        Metric::LatencyNs(percentile) => Some(of("", percentile)),
-        Metric::ReadLatencyNs(percentile) => Some(of(" of reads", percentile)),
-        Metric::WriteLatencyNs(percentile) => Some(of(" of writes", percentile)),
+        Metric::LatencyNs(requests, percentile) => Some(label_of_percentile(requests, percentile)),
         _ => None,
     };
     let (label, unit) = match metric {
-        Metric::LatencyNs(_) | Metric::ReadLatencyNs(_) | Metric::WriteLatencyNs(_) => ("", Unit::Nanoseconds),
+        Metric::LatencyNs(..) => ("", Unit::Nanoseconds),
         Metric::Iops => ("IOPS", Unit::Count),
         Metric::BytesPerS => ("bandwidth", Unit::BytesPerSecond),
         Metric::MeanNs => ("mean latency", Unit::Nanoseconds),

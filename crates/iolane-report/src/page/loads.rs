@@ -71,6 +71,15 @@ enum Shows {
     Rates,
 }
 
+/// Requests whose latency has a column of its own where it is told apart from that of the others.
+type Part = (&'static str, fn(&ArmReport) -> Option<u64>);
+
+const PARTS: [Part; 3] = [
+    ("p99 of reads", |arm| arm.read_p99_ns),
+    ("p99 of writes", |arm| arm.write_p99_ns),
+    ("p99 of syncs", |arm| arm.sync_p99_ns),
+];
+
 fn table(arms: &[ArmReport], shows: Shows) -> HtmlTable {
     let (rate, standing) = match shows {
         Shows::Standing => (None, "of best"),
@@ -80,18 +89,16 @@ fn table(arms: &[ArmReport], shows: Shows) -> HtmlTable {
     headings.extend(rate);
     headings.extend(["depth", "IOPS", "95 % interval", standing]);
     headings.extend(["p50, all repeats", "p99, all repeats", "p99.9, all repeats"]);
-    let is_mixed = arms.iter().any(|arm| arm.read_p99_ns.is_some());
-    if is_mixed {
-        headings.extend(["p99 of reads", "p99 of writes"]);
-    }
+    let parts: Vec<&Part> = PARTS.iter().filter(|(_, p99_ns)| arms.iter().any(|arm| p99_ns(arm).is_some())).collect();
+    headings.extend(parts.iter().map(|(heading, _)| *heading));
     headings.extend(["cores", "system calls per I/O", "noise"]);
     HtmlTable {
         headings: headings.into_iter().map(String::from).collect(),
-        rows: arms.iter().map(|arm| row(arm, shows, is_mixed)).collect(),
+        rows: arms.iter().map(|arm| row(arm, shows, &parts)).collect(),
     }
 }
 
-fn row(arm: &ArmReport, shows: Shows, is_mixed: bool) -> Vec<String> {
+fn row(arm: &ArmReport, shows: Shows, parts: &[&Part]) -> Vec<String> {
     let latency = |value: Option<u64>| value.map_or("unavailable".into(), |value| time(value as f64));
     let known = |value: Option<f64>| value.map_or("unavailable".into(), number);
     let mut cells = vec![arm.arm.label()];
@@ -110,9 +117,7 @@ fn row(arm: &ArmReport, shows: Shows, is_mixed: bool) -> Vec<String> {
         latency(arm.p99_ns),
         latency(arm.p99_9_ns),
     ]);
-    if is_mixed {
-        cells.extend([latency(arm.read_p99_ns), latency(arm.write_p99_ns)]);
-    }
+    cells.extend(parts.iter().map(|(_, p99_ns)| latency(p99_ns(arm))));
     cells.extend([
         known(arm.cores_used),
         known(arm.syscalls_per_io),

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::plan::{Arm, Check, Metric, Selection};
+use crate::plan::{Arm, Check, Metric, Requests, Selection};
 use crate::rows::{ArmResults, LeftOut, Results, Row};
 use iolane_measure::figures::FigureValue;
 use iolane_measure::telemetry::Sourced;
@@ -89,9 +89,8 @@ pub(super) fn at(values: &ByRepeat, repeats: &[u32]) -> Vec<f64> {
 fn unavailable(results: &ArmResults, metric: Metric) -> String {
     let reason = match metric {
         Metric::Iops | Metric::BytesPerS => "no time was measured",
-        Metric::MeanNs | Metric::LatencyNs(_) | Metric::ReadLatencyNs(_) | Metric::WriteLatencyNs(_) => {
-            "no latency was measured"
-        }
+        Metric::LatencyNs(Requests::Syncs, _) => "no sync was measured",
+        Metric::MeanNs | Metric::LatencyNs(..) => "no latency was measured",
         Metric::SubmitP50Ns => "submit latency was not measured",
         Metric::SyscallsPerIo => "system calls were not counted",
         Metric::ContextSwitchesPerIo => "context switches were not counted",

@@ -26,6 +26,7 @@ const SUPPORTED: &[(&str, &[&str])] = &[
     ("direct", &[]),
     ("directory", &[]),
     ("do_verify", &[]),
+    ("fdatasync", &[]),
     ("filename", &[]),
     ("filesize", &[]),
     ("fixedbufs", &[]),
@@ -108,7 +109,6 @@ const REFUSED: &[(&str, &str, &str, &str)] = &[
     ("trim_percentage", "0", "fio would discard blocks that it wrote", "leave it out"),
     ("verify_backlog", "0", "fio would read blocks back after that many writes", "leave it out"),
     ("zero_buffers", "0", "fio would write zeroes, which a drive may compress", "leave it out"),
-    ("fdatasync", "0", "fio would sync data without metadata", "use fsync"),
     ("iodepth_batch_complete_max", "0", "fio would reap at most that many completions at once", "leave it out"),
     (
         "iodepth_low",

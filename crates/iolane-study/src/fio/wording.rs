@@ -17,7 +17,7 @@ enum Value {
 }
 
 /// Options of `iolane run` with their name in a job file.
-const OPTIONS: [(&str, &str, Value); 20] = [
+const OPTIONS: [(&str, &str, Value); 21] = [
     ("--align", "blockalign", Value::Same),
     ("--arrivals", "rate_process", Value::Same),
     ("--batch", "iodepth_batch", Value::Same),
@@ -25,6 +25,7 @@ const OPTIONS: [(&str, &str, Value); 20] = [
     ("--cpus", "cpus_allowed", Value::Same),
     ("--depth", "iodepth", Value::Same),
     ("--direct", "direct", Value::Switch),
+    ("--fdatasync", "fdatasync", Value::Same),
     ("--fsync", "fsync", Value::Same),
     ("--offsets", "random_distribution", Value::Same),
     ("--path", "ioengine", Value::Other),

@@ -130,6 +130,7 @@ fn common_options(job: &JobSpec, threads: usize) -> Result<String, String> {
         depth,
         batch,
         fsync_every,
+        fdatasync_every,
         rate,
         arrivals,
         think_us,
@@ -184,8 +185,10 @@ fn common_options(job: &JobSpec, threads: usize) -> Result<String, String> {
     if let Some(batch) = batch {
         text.push_str(&format!("iodepth_batch={batch}\niodepth_batch_complete_min={batch}\n"));
     }
-    if let Some(every) = fsync_every {
-        text.push_str(&format!("fsync={every}\n"));
+    for (option, every) in [("fsync", fsync_every), ("fdatasync", fdatasync_every)] {
+        if let Some(every) = every {
+            text.push_str(&format!("{option}={every}\n"));
+        }
     }
     if let Some(think_us) = think_us {
         text.push_str(&format!("thinktime={think_us}us\n"));
@@ -420,7 +423,7 @@ mod tests {
             offsets in prop::sample::select(vec!["uniform", "zipf:1.2", "pareto:0.3", "zoned:50/5:30/15:20/80"]),
             skip in prop::sample::select(vec!["uniform", "skip:375m", "skip:-750m", "skip:750m/375m"]),
             (align, start) in (prop::sample::select(vec![None, Some(3000 << 10)]), prop::sample::select(vec![0, 6 << 20])),
-            is_poisson in any::<bool>(),
+            (is_poisson, data_only) in any::<(bool, bool)>(),
             pace in prop_oneof![Just((None, None)), (1u32..1_000_000).prop_map(|each| (Some(each), None)),
                 (1u64..100_000).prop_map(|us| (None, Some(us)))],
             (runtime_us, warmup_us) in (1u64..10_000_000_000, 0u64..10_000_000_000),
@@ -446,7 +449,8 @@ mod tests {
                 align,
                 depth,
                 batch: batch.map(|batch| batch.min(depth)).filter(|batch| *batch > 1),
-                fsync_every: fsync.filter(|_| access.writes()),
+                fsync_every: fsync.filter(|_| access.writes() && !data_only),
+                fdatasync_every: fsync.filter(|_| access.writes() && data_only),
                 rate,
                 arrivals: if rate.is_some() && is_poisson { Arrivals::Poisson } else { Arrivals::Even },
                 think_us,

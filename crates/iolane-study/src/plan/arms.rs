@@ -92,6 +92,7 @@ impl Group {
                 load.offsets = OffsetPattern::UNIFORM;
             }
             load.fsync_every = load.fsync_every.filter(|_| load.access.writes());
+            load.fdatasync_every = load.fdatasync_every.filter(|_| load.access.writes());
         }
         loads
     }

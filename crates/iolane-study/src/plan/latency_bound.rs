@@ -6,7 +6,7 @@ use std::str::FromStr;
 use iolane::units::parse_duration;
 use iolane::{Error, Result};
 
-use super::metric::Metric;
+use super::metric::{Metric, Requests};
 use super::percentile::Percentile;
 
 /// A percentile of latency and the longest that it may be. Printing and parsing are inverse.
@@ -20,7 +20,7 @@ pub struct LatencyBound {
 impl LatencyBound {
     /// The metric that it bounds.
     pub fn metric(self) -> Metric {
-        Metric::LatencyNs(self.percentile)
+        Metric::LatencyNs(Requests::All, self.percentile)
     }
 
     /// The longest latency, in nanoseconds.

@@ -16,12 +16,8 @@ pub enum Metric {
     BytesPerS,
     /// Mean latency in nanoseconds.
     MeanNs,
-    /// A percentile of latency in nanoseconds: `p99_ns`.
-    LatencyNs(Percentile),
-    /// The same of the reads alone: `read_p99_ns`.
-    ReadLatencyNs(Percentile),
-    /// The same of the writes alone: `write_p99_ns`.
-    WriteLatencyNs(Percentile),
+    /// A percentile of latency in nanoseconds: `p99_ns`, `read_p99_ns`.
+    LatencyNs(Requests, Percentile),
     /// Median time to submit a batch, in nanoseconds.
     SubmitP50Ns,
     SyscallsPerIo,
@@ -46,6 +42,23 @@ pub enum Metric {
     WattsAboveIdle,
 }
 
+/// The requests whose latency is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Requests {
+    /// Reads and writes together.
+    All,
+    /// The reads of a mix, or of a load that only reads.
+    Reads,
+    /// The writes of a mix, or of a load that only writes.
+    Writes,
+    /// fsync and fdatasync, which are not among [`All`](Self::All).
+    Syncs,
+}
+
+/// What percentiles of some requests are called in files.
+const PREFIXES: [(Requests, &str); 4] =
+    [(Requests::All, ""), (Requests::Reads, "read_"), (Requests::Writes, "write_"), (Requests::Syncs, "sync_")];
+
 /// The metrics but for percentiles, with their names in files.
 const NAMES: [(Metric, &str); 16] = [
     (Metric::Iops, "iops"),
@@ -68,14 +81,14 @@ const NAMES: [(Metric, &str); 16] = [
 
 impl Metric {
     /// The median latency.
-    pub const P50: Self = Self::LatencyNs(Percentile::P50);
+    pub const P50: Self = Self::LatencyNs(Requests::All, Percentile::P50);
     /// The 99th percentile of latency.
-    pub const P99: Self = Self::LatencyNs(Percentile::P99);
+    pub const P99: Self = Self::LatencyNs(Requests::All, Percentile::P99);
 
     /// The metrics with a column in tables of runs.
     pub fn in_tables() -> impl Iterator<Item = Self> {
-        let of_mixes = [Self::ReadLatencyNs(Percentile::P99), Self::WriteLatencyNs(Percentile::P99)];
-        let percentiles = [Self::P50, Self::P99].into_iter().chain(of_mixes);
+        let p99 = |(requests, _): (Requests, _)| Self::LatencyNs(requests, Percentile::P99);
+        let percentiles = [Self::P50].into_iter().chain(PREFIXES.map(p99));
         let (before, after) = NAMES.split_at(3);
         let named = |names: &'static [(Self, &str)]| names.iter().map(|(metric, _)| *metric);
         named(before).chain(percentiles).chain(named(after))
@@ -88,16 +101,17 @@ impl Metric {
 
     /// Whether it is a latency, of all requests or of some.
     pub fn is_latency(self) -> bool {
-        matches!(self, Self::MeanNs | Self::LatencyNs(_) | Self::ReadLatencyNs(_) | Self::WriteLatencyNs(_))
+        matches!(self, Self::MeanNs | Self::LatencyNs(..))
     }
 }
 
 impl fmt::Display for Metric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::LatencyNs(percentile) => write!(f, "{}_ns", percentile.name()),
-            Self::ReadLatencyNs(percentile) => write!(f, "read_{}_ns", percentile.name()),
-            Self::WriteLatencyNs(percentile) => write!(f, "write_{}_ns", percentile.name()),
+            Self::LatencyNs(requests, percentile) => {
+                let prefix = PREFIXES.iter().find(|(known, _)| known == requests).map_or("", |(_, prefix)| prefix);
+                write!(f, "{prefix}{}_ns", percentile.name())
+            }
             other => {
                 let found = NAMES.iter().find(|(metric, _)| metric == other);
                 f.write_str(found.map_or("", |(_, name)| name))
@@ -113,17 +127,14 @@ impl FromStr for Metric {
         if let Some((metric, _)) = NAMES.iter().find(|(_, name)| *name == text) {
             return Ok(*metric);
         }
-        let (of, rest): (fn(Percentile) -> Self, &str) = match (text.strip_prefix("read_"), text.strip_prefix("write_"))
-        {
-            (Some(rest), _) => (Self::ReadLatencyNs, rest),
-            (_, Some(rest)) => (Self::WriteLatencyNs, rest),
-            _ => (Self::LatencyNs, text),
+        let percentile = |(requests, prefix): &(Requests, &str)| {
+            let percentile = text.strip_prefix(prefix)?.strip_suffix("_ns")?;
+            Some(Self::LatencyNs(*requests, percentile.parse().ok()?))
         };
-        let percentile = rest.strip_suffix("_ns").and_then(|percentile| percentile.parse().ok());
-        percentile.map(of).ok_or_else(|| {
+        PREFIXES.iter().find_map(percentile).ok_or_else(|| {
             let names: Vec<&str> = NAMES.iter().map(|(_, name)| *name).collect();
             Error::usage(format!("metric `{text}`"), "no metric of that name").remedy(format!(
-                "use {}, or a percentile such as p99_9_ns, read_p99_ns or write_p99_ns",
+                "use {}, or a percentile such as p99_9_ns, read_p99_ns, write_p99_ns or sync_p99_ns",
                 names.join(", ")
             ))
         })
@@ -148,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_metric_is_printed_by_the_name_it_is_parsed_from() {
-        let more = ["p99_9_ns", "read_p50_ns", "write_p99_99_ns"].map(|name| name.parse::<Metric>().unwrap());
+        let more = ["p99_9_ns", "read_p50_ns", "sync_p99_99_ns"].map(|name| name.parse::<Metric>().unwrap());
         let mut names = Vec::new();
         for metric in Metric::in_tables().chain(more) {
             let name = metric.to_string();
@@ -156,7 +167,7 @@ mod tests {
             assert!(!name.is_empty() && !names.contains(&name), "{name}");
             names.push(name);
         }
-        assert_eq!(names.len(), NAMES.len() + 4 + 3);
+        assert_eq!(names.len(), NAMES.len() + 5 + 3);
     }
 
     #[test]

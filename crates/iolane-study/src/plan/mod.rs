@@ -26,7 +26,7 @@ pub use factor::{Factor, FactorValue};
 pub use figure::{AxisScale, Figure, PublishedPoint};
 pub use group::{Cores, Drives, Group, NamedPath};
 pub use latency_bound::LatencyBound;
-pub use metric::Metric;
+pub use metric::{Metric, Requests};
 pub use percentile::Percentile;
 pub use scale::{PerScale, Scale};
 pub use selection::{Condition, Selection};

@@ -35,6 +35,9 @@ pub struct ArmReport {
     /// Of a mix, the 99th percentile of the writes alone.
     #[serde(default)]
     pub write_p99_ns: Option<u64>,
+    /// With fsync or fdatasync, their 99th percentile.
+    #[serde(default)]
+    pub sync_p99_ns: Option<u64>,
     /// Median time to submit a batch, in nanoseconds.
     pub submit_p50_ns: Option<f64>,
     /// CPU seconds per second, kernel threads included.
@@ -150,6 +153,7 @@ impl ArmReport {
             p99_9_ns: quantile(0.999),
             read_p99_ns: reads.map(|reads| reads.value_at_quantile(0.99)),
             write_p99_ns: writes.map(|writes| writes.value_at_quantile(0.99)),
+            sync_p99_ns: results.latency_of_syncs().map(|syncs| syncs.value_at_quantile(0.99)),
             submit_p50_ns: middle(Metric::SubmitP50Ns),
             cores_used: middle(Metric::Cores),
             syscalls_per_io: middle(Metric::SyscallsPerIo),

@@ -94,6 +94,11 @@ const FIXED: &[FixedColumn] = &[
         cell: |row| count(row.arm.workload.fsync_every.map(u64::from)),
     },
     FixedColumn {
+        name: "fdatasync_every",
+        kind: Kind::OptionalNumber,
+        cell: |row| count(row.arm.workload.fdatasync_every.map(u64::from)),
+    },
+    FixedColumn {
         name: "rate",
         kind: Kind::OptionalReal,
         cell: |row| Cell::Real(row.arm.workload.rate.map(Rate::per_s)),
@@ -132,6 +137,8 @@ const FIXED: &[FixedColumn] = &[
         kind: Kind::Numbers,
         cell: |row| halves(&row.writes, |(_, count)| count),
     },
+    FixedColumn { name: "sync_latency_ns", kind: Kind::Numbers, cell: |row| halves(&row.syncs, |(value, _)| value) },
+    FixedColumn { name: "sync_latency_count", kind: Kind::Numbers, cell: |row| halves(&row.syncs, |(_, count)| count) },
     FixedColumn { name: "submit_ns", kind: Kind::Numbers, cell: |row| halves(&row.submit, |(value, _)| value) },
     FixedColumn { name: "submit_count", kind: Kind::Numbers, cell: |row| halves(&row.submit, |(_, count)| count) },
     FixedColumn {
@@ -267,6 +274,7 @@ impl<'a> Fields<'a> {
             mean_ns: self.optional_real("mean_ns")?,
             latency: self.histogram("latency_ns", "latency_count")?,
             writes: self.histogram("write_latency_ns", "write_latency_count")?,
+            syncs: self.histogram("sync_latency_ns", "sync_latency_count")?,
             submit: self.histogram("submit_ns", "submit_count")?,
             threads: self.threads()?,
             rates: self.reals("rates")?,
@@ -286,6 +294,7 @@ impl<'a> Fields<'a> {
             depth: self.count("depth")?,
             batch: self.optional_count("batch")?,
             fsync_every: self.optional_count("fsync_every")?,
+            fdatasync_every: self.optional_count("fdatasync_every")?,
             rate: match self.optional_real("rate")? {
                 Some(per_s) => Some(Rate::new(per_s).map_err(|error| format!("column rate: {error}"))?),
                 None => None,

@@ -41,6 +41,11 @@ impl ArmResults {
         (!reads.is_empty() && !writes.is_empty()).then_some((reads, writes))
     }
 
+    /// The same of the syncs; `None` if there were none.
+    pub fn latency_of_syncs(&self) -> Option<Histogram<u64>> {
+        Some(self.gathered(|row| row.syncs.clone())).filter(|syncs| !syncs.is_empty())
+    }
+
     fn gathered(&self, of: impl Fn(&Row) -> Histogram<u64>) -> Histogram<u64> {
         let mut all = iolane_measure::latencies::new_histogram();
         for row in &self.rows {

@@ -5,7 +5,7 @@ use iolane_measure::figures::RunFigure;
 
 use super::gathered::is_rate_kept;
 use super::row::Row;
-use crate::plan::{LatencyBound, Metric};
+use crate::plan::{LatencyBound, Metric, Requests};
 use crate::search::Trial;
 
 impl Row {
@@ -22,9 +22,12 @@ impl Row {
             Metric::Iops => per_s(self.ios as f64),
             Metric::BytesPerS => per_s(self.bytes as f64),
             Metric::MeanNs => self.mean_ns,
-            Metric::LatencyNs(percentile) => quantile(&self.latency, percentile.share()),
-            Metric::ReadLatencyNs(percentile) => quantile(&self.latency_of_reads(), percentile.share()),
-            Metric::WriteLatencyNs(percentile) => quantile(&self.latency_of_writes(), percentile.share()),
+            Metric::LatencyNs(requests, percentile) => match requests {
+                Requests::All => quantile(&self.latency, percentile.share()),
+                Requests::Reads => quantile(&self.latency_of_reads(), percentile.share()),
+                Requests::Writes => quantile(&self.latency_of_writes(), percentile.share()),
+                Requests::Syncs => quantile(&self.syncs, percentile.share()),
+            },
             Metric::SubmitP50Ns => quantile(&self.submit, 0.5),
             Metric::SyscallsPerIo => figure(RunFigure::SyscallsPerIo),
             Metric::ContextSwitchesPerIo => per_io(figure(RunFigure::ContextSwitches)?),
@@ -74,7 +77,7 @@ impl Row {
     pub fn figure_of(metric: Metric) -> Option<RunFigure> {
         match metric {
             Metric::Iops | Metric::BytesPerS | Metric::SubmitP50Ns => None,
-            Metric::MeanNs | Metric::LatencyNs(_) | Metric::ReadLatencyNs(_) | Metric::WriteLatencyNs(_) => None,
+            Metric::MeanNs | Metric::LatencyNs(..) => None,
             Metric::SyscallsPerIo => Some(RunFigure::SyscallsPerIo),
             Metric::ContextSwitchesPerIo => Some(RunFigure::ContextSwitches),
             Metric::InterruptsPerIo => Some(RunFigure::DeviceInterrupts),

@@ -222,6 +222,7 @@ mod tests {
             depth: 16,
             batch: Some(4),
             fsync_every: Some(8),
+            fdatasync_every: Some(9),
             rate: Some("2.5k".parse().unwrap()),
             arrivals: Arrivals::Poisson,
             think_us: Some(50),
@@ -259,6 +260,7 @@ mod tests {
         full.latency.record_n(1500, 7).unwrap();
         full.latency.record(3_000_000_000).unwrap();
         full.writes.record_n(1500, 2).unwrap();
+        full.syncs.record_n(90_000, 3).unwrap();
         full.submit.record(20).unwrap();
         full.warnings = vec![
             Warning::note("one, with a \"quote\""),

@@ -49,6 +49,9 @@ pub struct Row {
     /// Of a mix of reads and writes, the latencies of the writes, which are among those above too; empty otherwise.
     #[serde(with = "histogram", default = "new_histogram")]
     pub writes: Histogram<u64>,
+    /// Latencies of fsync and fdatasync, which are not among those above; empty without them.
+    #[serde(with = "histogram", default = "new_histogram")]
+    pub syncs: Histogram<u64>,
     /// Time to submit a batch, in nanoseconds, from a slice before the measured phase.
     #[serde(with = "histogram")]
     pub submit: Histogram<u64>,
@@ -81,6 +84,7 @@ impl Row {
             mean_ns: None,
             latency: new_histogram(),
             writes: new_histogram(),
+            syncs: new_histogram(),
             submit: new_histogram(),
             threads: Vec::new(),
             rates: Vec::new(),
@@ -123,6 +127,7 @@ impl Row {
             mean_ns: (!tally.latency.is_empty()).then(|| tally.latency.mean()),
             latency: tally.latency.clone(),
             writes: tally.writes.clone(),
+            syncs: tally.syncs.clone(),
             submit: outcome.submit.clone(),
             threads: telemetry.threads,
             rates: outcome.rates.clone(),

@@ -21,7 +21,7 @@ pub struct ResultRecord {
     pub short: u64,
     /// With --verify: reads whose data was compared with what was written, and matched.
     pub verified: Option<u64>,
-    /// Completed fsync requests.
+    /// Completed fsync and fdatasync requests.
     pub syncs: u64,
     /// With a rate: requests that were due and never started.
     pub late: u64,
@@ -41,6 +41,8 @@ pub struct ResultRecord {
     pub read_latency_ns: Option<LatencyRecord>,
     /// Of a mix, the same of the writes alone.
     pub write_latency_ns: Option<LatencyRecord>,
+    /// With --fsync or --fdatasync, the same of the syncs, which are not among the others.
+    pub sync_latency_ns: Option<LatencyRecord>,
     /// Time to submit a batch.
     pub submit_ns: SubmitRecord,
     /// CPU time.
@@ -107,7 +109,7 @@ impl ResultRecord {
             errors: sum(|outcome| outcome.tally.errors),
             short: sum(|outcome| outcome.tally.short),
             verified: plan.workload.verify.then(|| sum(|outcome| outcome.tally.verified)),
-            syncs: sum(|outcome| outcome.tally.syncs),
+            syncs: sum(|outcome| outcome.tally.syncs.len()),
             late: sum(|outcome| outcome.tally.late),
             iops: value,
             iops_interval: (outcomes.len() > 1).then_some([low, high]),
@@ -117,6 +119,7 @@ impl ResultRecord {
             latency_ns: LatencyRecord::new(&results.latency()),
             read_latency_ns: reads.as_ref().map(LatencyRecord::new),
             write_latency_ns: writes.as_ref().map(LatencyRecord::new),
+            sync_latency_ns: results.latency_of_syncs().as_ref().map(LatencyRecord::new),
             submit_ns: SubmitRecord::new(results),
             cpu: CpuRecord::new(outcomes, results),
             syscalls_per_io: mean(Metric::SyscallsPerIo),

@@ -56,7 +56,12 @@ fn figures(record: &RunRecord) -> Vec<(&'static str, String)> {
         ("bandwidth", bytes_per_s(result.bytes_per_s)),
         ("latency", latency(&result.latency_ns)),
     ];
-    for (name, of) in [("of reads", &result.read_latency_ns), ("of writes", &result.write_latency_ns)] {
+    let parts = [
+        ("of reads", &result.read_latency_ns),
+        ("of writes", &result.write_latency_ns),
+        ("of syncs", &result.sync_latency_ns),
+    ];
+    for (name, of) in parts {
         lines.extend(of.as_ref().map(|of| (name, latency(of))));
     }
     if record.telemetry.is_of_open_loop() {

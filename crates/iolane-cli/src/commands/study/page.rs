@@ -216,9 +216,7 @@ fn shown(metric: Metric, value: f64) -> String {
     match metric {
         Metric::BytesPerS
         | Metric::MeanNs
-        | Metric::LatencyNs(_)
-        | Metric::ReadLatencyNs(_)
-        | Metric::WriteLatencyNs(_)
+        | Metric::LatencyNs(..)
         | Metric::SubmitP50Ns
         | Metric::CacheMissRate
         | Metric::Watts => format::quantity(metric, value),

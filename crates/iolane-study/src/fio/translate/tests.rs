@@ -187,6 +187,8 @@ fn sizes_mixes_rates_and_patterns_are_workloads() {
     assert_eq!(offsets("zonemode=strided\nzonesize=1m"), "uniform");
     assert_eq!((one("blockalign=8k").workload.align, one("ba=4k").workload.align), (Some(8192), None));
     assert_eq!(one("offset=1g").workload.start, 1 << 30);
+    let syncs = one("rw=write\nfdatasync=1").workload;
+    assert_eq!((syncs.fsync_every, syncs.fdatasync_every), (None, Some(1)));
     let batched = "ioengine=libaio\niodepth=16\niodepth_batch_submit=8\niodepth_batch_complete=8";
     assert_eq!(one(batched).workload.batch, Some(8));
 }
@@ -275,6 +277,7 @@ fn unsupported_options_are_refused_by_line_with_a_remedy() {
             ][..],
         ),
         ("offset_increment=1g", &["line 3: `offset_increment=1g`: fio would start", "; leave it out", "--lenient"]),
+        ("rw=write\nfsync=1\nfdatasync=2", &["line 1: job [a]: fsync=1 with fdatasync=2", "needs one of them"]),
         ("offset=5%", &["line 3: `offset=5%`", "in bytes"]),
         ("rw=randread:8", &["line 3: `rw=randread:8`", "a new offset for each random request"]),
         ("rw=read:-8k\nzonemode=strided\nzonesize=1m\nzoneskip=1m", &["line 4: `zonemode=strided`", "rw skips bytes"]),
@@ -284,7 +287,7 @@ fn unsupported_options_are_refused_by_line_with_a_remedy() {
         ("zonemode=strided", &["line 3: `zonemode=strided`", "needs zonesize"]),
         ("rw=randread\nzonemode=strided", &["line 4: `zonemode=strided`", "sequential access only"]),
         ("zonemode=strided\nzonesize=2m\nzonerange=1m", &["line 5: `zonerange=1m`", "not smaller than zonesize"]),
-        ("rw=randread\nrandom_distribution=zoned:90/10", &["line 4", "the accesses add up to 90 %"]),
+        ("rw=randread\nrandom_distribution=zoned:90/90:20/10", &["line 4", "exceed"]),
         ("rw=randread\nrandom_distribution=zoned:50/50:50/,1/1", &["line 4", "the same zones for reads and writes"]),
         ("rw=randread\nrandom_distribution=zoned:/1:/1:/98", &["line 4", "cannot be spread equally"]),
         ("bs", &["line 3: `bs`: it needs a value"]),

@@ -34,6 +34,7 @@ pub(super) fn translate(
         rate: None,
         think_us,
         fsync_every: options.count_or_none("fsync")?.filter(|_| access.writes()),
+        fdatasync_every: options.count_or_none("fdatasync")?.filter(|_| access.writes()),
         verify: verify(options, access, notes)?,
         start: options.parsed("offset", |text| offset(text, options))?.unwrap_or(0),
         seed: options.parsed("randseed", seed)?.unwrap_or(Workload::default().seed),
