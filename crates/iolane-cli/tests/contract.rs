@@ -416,6 +416,17 @@ fn what_the_schemas_share_they_say_alike() {
     }
 }
 
+/// runs.json stands alone, so that a validator needs no other file.
+#[test]
+fn the_schema_of_several_jobs_holds_that_of_one() {
+    let (runs, run) = (schema("runs"), schema("run"));
+    let mut expected = run["$defs"].as_object().unwrap().clone();
+    let parts = run.as_object().unwrap().iter().filter(|(name, _)| !matches!(&***name, "$schema" | "$defs"));
+    expected.insert("run".into(), parts.map(|(name, part)| (name.clone(), part.clone())).collect());
+    assert_eq!(runs["$defs"].as_object(), Some(&expected));
+    assert_eq!(runs["properties"]["jobs"]["items"]["$ref"], "#/$defs/run");
+}
+
 #[test]
 fn the_schemas_are_themselves_valid_and_refuse_what_is_not_so() {
     for name in ["run", "runs", "probe", "study", "plan", "nvme"] {

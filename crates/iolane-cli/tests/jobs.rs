@@ -51,12 +51,8 @@ fn jobs_run_side_by_side_until_a_stonewall_and_each_has_a_record() {
     let file = "[global]\nsize=1m\ndirect=1\nthread\n[a]\nrw=randread\nnorandommap\nruntime=200ms\ntime_based\n[b]\nrw=write\n\
                 numjobs=2\ngroup_reporting\n[c]\nstonewall\nrw=randrw\nverify=crc32c\nthinktime=100us\nramp_time=10ms\n";
     let document = run(&folder, file, &["--json", "-"]).done().json();
-    let mut runs = schema("runs");
-    // Each job's record is checked on its own.
-    runs["properties"]["jobs"].as_object_mut().unwrap().remove("items");
-    assert!(jsonschema::draft202012::new(&runs).unwrap().is_valid(&document), "{document:#}");
+    assert_valid("runs", &document);
     let jobs = document["jobs"].as_array().unwrap();
-    jobs.iter().for_each(|job| assert_valid("run", job));
     assert_eq!(jobs.iter().map(|job| job["job"].as_str().unwrap()).collect::<Vec<_>>(), ["a", "b", "c"]);
     let beside = |other: &str| format!("it ran at the same time as [{other}]: CPU time");
     assert!(warnings(&jobs[0]).contains(&beside("b")) && warnings(&jobs[1]).contains(&beside("a")), "{document:#}");

@@ -175,6 +175,12 @@
     return element("div", { class: "tip" }, ...(heading ? [element("p", {}, heading)] : []), element("table", {}, body));
   };
 
+  /** A name of more letters than fit in a line, broken after a comma. */
+  const inTwoLines = (name, fitting) => {
+    const end = name.length > fitting ? name.lastIndexOf(",", fitting) + 1 : 0;
+    return end ? `${name.slice(0, end)}\n${name.slice(end)}` : name;
+  };
+
   const optionsOf = (chart, hidden) => {
     const colors = inks();
     const visible = chart.lines.filter((_, at) => !hidden.has(at));
@@ -182,9 +188,10 @@
     const isBars = chart.kind === "bars";
     const values = visible.flatMap((line) => [...line.points.flatMap(([, y, low, high]) => [y, low ?? y, high ?? y]), ...line.published.map(([, y]) => y)]);
     const across = { ...valueAxis(chart.y, values, colors), nameGap: 26 };
+    const nameWidth = Math.min(190, innerWidth * 0.34);
     const names = {
       type: "category", data: chart.x.names, inverse: true, axisTick: { show: false }, axisLine: { lineStyle: { color: colors.rule } },
-      axisLabel: { color: colors.ink, fontFamily: colors.font, fontSize: 11.5, width: Math.min(190, innerWidth * 0.34), overflow: "truncate", interval: 0 },
+      axisLabel: { color: colors.ink, fontFamily: colors.font, fontSize: 11.5, lineHeight: 12, width: nameWidth, overflow: "truncate", interval: 0, formatter: (name) => inTwoLines(name, nameWidth / 6.5) },
     };
     const hasOwnPlaces = chart.section === "figures" ? !chart.x.ticks.length : chart.x.unit === "seconds" && visible.some((line) => line.points[0]?.[4]);
     return {
