@@ -16,6 +16,8 @@ use iolane::{Error, Result};
 /// | `pareto:0.2` | random: a share h = 0.2 of the blocks takes 1 - h of the accesses, and so on within it (fio's `pareto`) |
 /// | `hot:90/10` | random: 90 % of the accesses go to 10 % of the blocks, the others to the rest, each evenly |
 /// | `zoned:50/5:30/15:20/80` | random: 50 % of the accesses go to the first 5 % of the region, 30 % to the next 15 %, 20 % to the rest (fio's `zoned`) |
+/// | `sequence:2:0:1` | random: the blocks 2, 0 and 1 of the region in this order, over and over (fio's `sequence:2,0,1`) |
+/// | `sequence:2:0:1/3` | random: the same, 3 blocks further on after each round (fio's `random_sequence_stride=1`) |
 /// | `skip:64k` | sequential: skip 64 KiB after each block (fio's `rw=read:64k`) |
 /// | `skip:-8k` | sequential: go back 8 KiB after each block; with blocks of 4 KiB, from the end to the start |
 /// | `skip:2g/256m` | sequential: skip 2 GiB after every 256 MiB (fio's `zonemode=strided`) |
@@ -41,6 +43,7 @@ pub(super) enum Distribution {
     Pareto { h: f64 },
     Hot { access_percent: u8, space_percent: u8 },
     Zoned(Zones),
+    Sequence(Sequence),
     Skip(Skip),
 }
 
@@ -55,6 +58,22 @@ impl Zones {
     /// Percentages of the accesses and of the space of each zone, in their order.
     pub(super) fn shares(&self) -> &[(u8, u8)] {
         &self.zones[..self.count.into()]
+    }
+}
+
+/// Blocks in an order of their own.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Sequence {
+    count: u8,
+    blocks: [u32; OffsetPattern::SEQUENCE_MAX],
+    /// Blocks that each round is further on than the one before.
+    pub(super) advance: u32,
+}
+
+impl Sequence {
+    /// Numbers of the blocks, in their order.
+    pub(super) fn blocks(&self) -> &[u32] {
+        &self.blocks[..self.count.into()]
     }
 }
 
@@ -155,6 +174,24 @@ impl OffsetPattern {
         }
     }
 
+    /// The longest [`sequence`](Self::sequence).
+    pub const SEQUENCE_MAX: usize = 16;
+
+    /// These blocks of the region, by number, in this order, over and over; each round is `advance` blocks further on than the
+    /// one before.
+    ///
+    /// # Errors
+    /// `Usage` if there is no block, or more than [`SEQUENCE_MAX`](Self::SEQUENCE_MAX).
+    pub fn sequence(numbers: &[u32], advance: u32) -> Result<Self> {
+        if !(1..=Self::SEQUENCE_MAX).contains(&numbers.len()) {
+            let cause = format!("it has between 1 and {} blocks", Self::SEQUENCE_MAX);
+            return Err(refused(&sequence_text(numbers, advance), &cause));
+        }
+        let mut blocks = [0; Self::SEQUENCE_MAX];
+        blocks[..numbers.len()].copy_from_slice(numbers);
+        Ok(Self(Distribution::Sequence(Sequence { count: numbers.len() as u8, blocks, advance })))
+    }
+
     /// Sequential access that skips `bytes`, backwards if negative, after each block, or after `every` bytes.
     ///
     /// # Errors
@@ -190,6 +227,14 @@ impl OffsetPattern {
         }
     }
 
+    /// The numbers of the blocks, and how far each round is further on, if it is a [`sequence`](Self::sequence).
+    pub fn ordered(&self) -> Option<(&[u32], u32)> {
+        match &self.0 {
+            Distribution::Sequence(sequence) => Some((sequence.blocks(), sequence.advance)),
+            _ => None,
+        }
+    }
+
     /// Whether hot blocks are scattered over the region in two classes ([`hot`](Self::hot)).
     pub fn is_hot(self) -> bool {
         matches!(self.0, Distribution::Hot { .. })
@@ -213,6 +258,12 @@ fn refused(text: &str, cause: &str) -> Error {
 fn zones_text(shares: &[(u8, u8)]) -> String {
     let zones: Vec<String> = shares.iter().map(|(access, space)| format!("{access}/{space}")).collect();
     format!("zoned:{}", zones.join(":"))
+}
+
+fn sequence_text(blocks: &[u32], advance: u32) -> String {
+    let blocks: Vec<String> = blocks.iter().map(u32::to_string).collect();
+    let advance = if advance > 0 { format!("/{advance}") } else { String::new() };
+    format!("sequence:{}{advance}", blocks.join(":"))
 }
 
 impl fmt::Display for Skip {
@@ -248,6 +299,13 @@ impl FromStr for OffsetPattern {
                 let shares: Option<Vec<(u8, u8)>> = zones.split(':').map(share).collect();
                 Self::zoned(&shares.ok_or_else(|| refused(text, "a zone is two percentages, ACCESS/SPACE"))?)
             }
+            Some(("sequence", sequence)) => {
+                let (blocks, advance) = sequence.split_once('/').unwrap_or((sequence, "0"));
+                let number = |text: &str| text.parse::<u32>().ok();
+                let blocks: Option<Vec<u32>> = blocks.split(':').map(number).collect();
+                let numbers = blocks.zip(number(advance)).ok_or_else(|| refused(text, "not numbers of blocks"))?;
+                Self::sequence(&numbers.0, numbers.1)
+            }
             Some(("skip", skip)) => {
                 let bytes = |bytes: &str| bytes.parse::<Bytes>().map_err(|error| refused(text, error.cause()));
                 let (skipped, every) = skip.split_once('/').map_or((skip, None), |(skip, every)| (skip, Some(every)));
@@ -269,6 +327,7 @@ impl fmt::Display for OffsetPattern {
             Distribution::Pareto { h } => write!(f, "pareto:{h}"),
             Distribution::Hot { access_percent, space_percent } => write!(f, "hot:{access_percent}/{space_percent}"),
             Distribution::Zoned(zones) => f.write_str(&zones_text(zones.shares())),
+            Distribution::Sequence(sequence) => f.write_str(&sequence_text(sequence.blocks(), sequence.advance)),
             Distribution::Skip(skip) => skip.fmt(f),
         }
     }

@@ -10,7 +10,7 @@ use super::offset_pattern::{Distribution, OffsetPattern};
 use super::random::{random_stream, scale};
 use super::region::{Fit, Grid, Region, ThreadShare};
 use super::skew::{Skew, ZoneDraw};
-use super::walk::{SkippingWalk, Walk};
+use super::walk::{SequenceWalk, SkippingWalk, Walk};
 
 /// Yields the offset of each request in turn. The same arguments yield the same offsets, on every machine for `uniform` and
 /// `hot` (the others use the C library's `pow`).
@@ -36,6 +36,7 @@ enum Order {
     Skipping(SkippingWalk),
     Skewed(Skew),
     Zoned(ZoneDraw),
+    Sequence(SequenceWalk),
 }
 
 impl OffsetGenerator {
@@ -65,6 +66,7 @@ impl OffsetGenerator {
             _ if !access.is_random() => Order::Sequential(Walk::new(&grid, region.block_bytes_max, thread)),
             Distribution::Uniform => Order::Uniform,
             Distribution::Zoned(zones) => Order::Zoned(ZoneDraw::new(&zones, units)),
+            Distribution::Sequence(sequence) => Order::Sequence(SequenceWalk::new(sequence)),
             kind => Order::Skewed(Skew::new(kind, units, seed)),
         };
         let fit = grid.fit(region.block_bytes_max);
@@ -87,6 +89,7 @@ impl OffsetGenerator {
             // The first byte decides whether a block is hot, regardless of its size; the last blocks are moved down to fit.
             Order::Skewed(skew) => skew.next(&mut self.random).min(last),
             Order::Zoned(zones) => zones.next(&mut self.random).min(last),
+            Order::Sequence(walk) => walk.next(self.fit.positions),
         };
         self.grid.first + place * self.grid.align_bytes.get()
     }

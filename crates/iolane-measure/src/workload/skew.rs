@@ -33,7 +33,9 @@ impl Skew {
             Distribution::Zipf { theta } => Rank::Zipf(zipf(units, theta)),
             Distribution::Pareto { h } => Rank::Pareto { power: h.ln() / (-h).ln_1p() },
             // Drawn without ranks; this exponent would yield uniform offsets.
-            Distribution::Uniform | Distribution::Zoned(_) | Distribution::Skip(_) => Rank::Pareto { power: 1.0 },
+            Distribution::Uniform | Distribution::Zoned(_) | Distribution::Sequence(_) | Distribution::Skip(_) => {
+                Rank::Pareto { power: 1.0 }
+            }
         };
         Self { rank, scramble: Scramble::new(units, seed) }
     }

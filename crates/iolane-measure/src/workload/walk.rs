@@ -1,6 +1,6 @@
-//! Sequential access: one block after another, or with bytes left out between them. `offsets` calls it once per request.
+//! Access in a fixed order: one block after another, with bytes left out between them, or by the numbers of the blocks. `offsets` calls it once per request.
 
-use super::offset_pattern::Skip;
+use super::offset_pattern::{Sequence, Skip};
 use super::region::{Fit, Grid, ThreadShare};
 
 /// Sequential access, in bytes from the start of the grid.
@@ -68,5 +68,34 @@ impl SkippingWalk {
         };
         self.next = (at + fit.stride_bytes).checked_add_signed(skipped).filter(|at| *at >= low);
         at
+    }
+}
+
+/// Blocks by their numbers, over and over.
+#[derive(Debug, Clone)]
+pub(super) struct SequenceWalk {
+    sequence: Sequence,
+    /// The block from which the numbers of this round count.
+    base: u64,
+    /// Place in the sequence of the next block.
+    next: usize,
+}
+
+impl SequenceWalk {
+    pub(super) fn new(sequence: Sequence) -> Self {
+        Self { sequence, base: 0, next: 0 }
+    }
+
+    /// The next block's place among `positions`. Blocks beyond the end count from the start.
+    #[inline(never)]
+    pub(super) fn next(&mut self, positions: u64) -> u64 {
+        let blocks = self.sequence.blocks();
+        if self.next == blocks.len() {
+            self.next = 0;
+            self.base = (self.base + u64::from(self.sequence.advance)) % positions;
+        }
+        let place = self.base + u64::from(blocks[self.next]);
+        self.next += 1;
+        place % positions
     }
 }

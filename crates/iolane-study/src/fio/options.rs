@@ -49,6 +49,7 @@ const SUPPORTED: &[(&str, &[&str])] = &[
     ("offset", &["fileoffset"]),
     ("ramp_time", &[]),
     ("random_distribution", &[]),
+    ("random_sequence_stride", &[]),
     ("randseed", &[]),
     ("rate", &[]),
     ("rate_iops", &[]),

@@ -208,6 +208,18 @@ fn skip_after_block(offsets: OffsetPattern) -> String {
     }
 }
 
+/// The option of a distribution of random offsets.
+fn distribution(offsets: OffsetPattern) -> Result<String, String> {
+    let Some((blocks, advance)) = offsets.ordered() else { return Ok(format!("random_distribution={offsets}\n")) };
+    let blocks: Vec<String> = blocks.iter().map(u32::to_string).collect();
+    let stride = match advance {
+        0 => "",
+        _ if advance as usize == blocks.len() => "random_sequence_stride=1\n",
+        _ => return Err(format!("fio moves a sequence on by its length; this one moves on by {advance} blocks")),
+    };
+    Ok(format!("random_distribution=sequence:{}\n{stride}", blocks.join(",")))
+}
+
 /// The options of a pattern of offsets.
 fn spread(offsets: OffsetPattern) -> Result<String, String> {
     match offsets.skipped() {
@@ -215,7 +227,7 @@ fn spread(offsets: OffsetPattern) -> Result<String, String> {
         None if offsets.is_hot() => {
             Err("fio has no hot blocks that are scattered; zoned:90/10:10/90 has the first ones hot".into())
         }
-        None => Ok(format!("random_distribution={offsets}\n")),
+        None => distribution(offsets),
         Some((_, None)) => Ok(String::new()),
         Some((bytes, Some(every))) => {
             let (size, skip) = (Bytes(every), Bytes(bytes.unsigned_abs()));
@@ -420,7 +432,8 @@ mod tests {
             target in prop::option::of("[a-zA-Z0-9_./:=,][a-zA-Z0-9_./: =,\\[\\]-]{0,20}[a-z]"),
             size in (1u64 << 30)..(1 << 50),
             (read_percent, batch, fsync) in (0u8..=100, prop::option::of(2u32..5000), prop::option::of(1u32..1000)),
-            offsets in prop::sample::select(vec!["uniform", "zipf:1.2", "pareto:0.3", "zoned:50/5:30/15:20/80"]),
+            offsets in prop::sample::select(vec!["uniform", "zipf:1.2", "pareto:0.3", "zoned:50/5:30/15:20/80", "sequence:2:0:1",
+                "sequence:2:0:1/3"]),
             skip in prop::sample::select(vec!["uniform", "skip:375m", "skip:-750m", "skip:750m/375m"]),
             (align, start) in (prop::sample::select(vec![None, Some(3000 << 10)]), prop::sample::select(vec![0, 6 << 20])),
             (is_poisson, data_only) in any::<(bool, bool)>(),

@@ -215,6 +215,11 @@ fn texts_that_are_no_pattern_are_refused_and_named() {
         "zoned:60/50:50/50",
         "zoned:50/60:50/50",
         "zoned:12/12:11/11:11/11:11/11:11/11:11/11:11/11:11/11:11/11",
+        "sequence:",
+        "sequence:1,2",
+        "sequence:1:x",
+        "sequence:1/",
+        "sequence:0:1:2:3:4:5:6:7:8:9:10:11:12:13:14:15:16",
         "skip:",
         "skip:0",
         "skip:-0",
@@ -240,6 +245,8 @@ fn any_pattern() -> impl Strategy<Value = OffsetPattern> {
         (0u8..=100, 1u8..100).prop_map(|(access, space)| {
             OffsetPattern::zoned(&[(access, space), (100 - access, 100 - space)]).unwrap()
         }),
+        (prop::collection::vec(any::<u32>(), 1..=16), any::<u32>())
+            .prop_map(|(blocks, advance)| OffsetPattern::sequence(&blocks, advance).unwrap()),
     ]
 }
 
@@ -274,6 +281,17 @@ fn sequential_access_leaves_out_what_is_skipped_and_starts_over_at_the_end() {
 fn a_skip_back_over_two_blocks_reads_all_blocks_from_the_end_to_the_start() {
     assert_eq!(walked("skip:-8k", 4, 6, ThreadShare::ALONE), [3, 2, 1, 0, 3, 2]);
     assert_eq!(walked("skip:-12k", 6, 4, ThreadShare::ALONE), [5, 3, 1, 5]);
+}
+
+#[test]
+fn a_sequence_of_blocks_is_repeated_or_moves_on() {
+    let drawn = |pattern: &str| {
+        let mut offsets = generator(pattern, region(12 * 4096, 4096), 1);
+        [(); 7].map(|()| offsets.next(4096) / 4096)
+    };
+    assert_eq!(drawn("sequence:2:0:1"), [2, 0, 1, 2, 0, 1, 2]);
+    assert_eq!(drawn("sequence:2:0:1/3"), [2, 0, 1, 5, 3, 4, 8]);
+    assert_eq!(drawn("sequence:11/2"), [11, 1, 3, 5, 7, 9, 11]);
 }
 
 #[test]
@@ -313,7 +331,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_the_pattern_parser_panic(text in "(uniform|zipf|pareto|hot|zoned|skip)?:?(\\PC|[0-9./e-]){0,12}") {
+    fn no_text_makes_the_pattern_parser_panic(text in "(uniform|zipf|pareto|hot|zoned|sequence|skip)?:?(\\PC|[0-9./e-]){0,12}") {
         let _ = text.parse::<OffsetPattern>();
     }
 

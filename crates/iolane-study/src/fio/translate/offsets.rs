@@ -13,7 +13,9 @@ pub(super) fn translate(options: &Options<'_>, access: Access, notes: &mut Vec<S
         // fio draws a new offset only after that many requests.
         return match modifier.map(str::trim) {
             None | Some("" | "1") => {
-                Ok(options.parsed("random_distribution", parse_distribution)?.unwrap_or(OffsetPattern::UNIFORM))
+                let moves_on = options.flag("random_sequence_stride")? == Some(true);
+                let pattern = options.parsed("random_distribution", |text| parse_distribution(text, moves_on))?;
+                Ok(pattern.unwrap_or(OffsetPattern::UNIFORM))
             }
             Some(_) => {
                 let cause = "iolane draws a new offset for each random request";
@@ -70,7 +72,8 @@ fn zones(options: &Options<'_>, access: Access) -> Result<Option<OffsetPattern>>
     }
 }
 
-fn parse_distribution(text: &str) -> Result<OffsetPattern, String> {
+/// `moves_on` is fio's random_sequence_stride.
+fn parse_distribution(text: &str, moves_on: bool) -> Result<OffsetPattern, String> {
     let (name, value) = text.split_once(':').map_or((text, None), |(name, value)| (name, Some(value)));
     // fio's defaults (FIO_DEF_ZIPF and FIO_DEF_PARETO in its options.c).
     let value = match (name, value) {
@@ -78,11 +81,20 @@ fn parse_distribution(text: &str) -> Result<OffsetPattern, String> {
         ("zipf", value) => value.unwrap_or("1.1"),
         ("pareto", value) => value.unwrap_or("0.2"),
         ("zoned", Some(zones)) => return parse_zones(zones),
-        _ => return Err("expected random, zipf, pareto or zoned".into()),
+        ("sequence", Some(blocks)) => return parse_sequence(blocks, moves_on),
+        _ => return Err("expected random, zipf, pareto, zoned or sequence".into()),
     };
     let number = value.parse::<f64>().map_err(|_| format!("`{value}` is not a number"))?;
     let pattern = if name == "zipf" { OffsetPattern::zipf(number) } else { OffsetPattern::pareto(number) };
     pattern.map_err(|error| error.cause().to_owned())
+}
+
+/// The numbers of blocks; fio moves on by as many blocks as there are.
+fn parse_sequence(text: &str, moves_on: bool) -> Result<OffsetPattern, String> {
+    let number = |block: &str| block.parse::<u32>().map_err(|_| format!("`{block}` is not the number of a block"));
+    let blocks = text.split(',').map(number).collect::<Result<Vec<u32>, String>>()?;
+    let advance = if moves_on { blocks.len() as u32 } else { 0 };
+    OffsetPattern::sequence(&blocks, advance).map_err(|error| error.cause().to_owned())
 }
 
 /// fio's zones, ACCESS/SPACE in percent; those without a percentage share what is left equally.

@@ -179,6 +179,9 @@ fn sizes_mixes_rates_and_patterns_are_workloads() {
     let offsets = |lines: &str| one(lines).workload.offsets.to_string();
     assert_eq!(offsets("rw=randread\nrandom_distribution=zoned:50/5:30/15:20/"), "zoned:50/5:30/15:20/80");
     assert_eq!(offsets("rw=randread\nrandom_distribution=zoned:/10:/20:40/"), "zoned:30/10:30/20:40/70");
+    let sequence = "rw=randread\nrandom_distribution=sequence:2,0,1";
+    assert_eq!(offsets(sequence), "sequence:2:0:1");
+    assert_eq!(offsets(&format!("{sequence}\nrandom_sequence_stride=1")), "sequence:2:0:1/3");
     assert_eq!((offsets("rw=read:-8k"), offsets("rw=write:112k\nbs=16k")), ("skip:-8k".into(), "skip:112k".into()));
     assert_eq!((offsets("rw=read:0"), offsets("rw=randread:1")), ("uniform".into(), "uniform".into()));
     let zones = "zonemode=strided\nzonesize=256m\nzoneskip=2g";
@@ -333,7 +336,7 @@ fn unsupported_options_are_refused_by_line_with_a_remedy() {
         ("hugepage-size=4m", &["line 3: `hugepage-size=4m`: fio would use pages of that size"]),
         ("wait_for=b", &["line 3: `wait_for=b`", "no job of that name"]),
         ("rw=rw\nrate_iops=1,x", &["line 4: `rate_iops=1,x`", "not a whole number"]),
-        ("rw=randread\nrandom_distribution=normal:10", &["line 4", "expected random, zipf, pareto or zoned"]),
+        ("rw=randread\nrandom_distribution=normal:10", &["line 4", "expected random, zipf, pareto, zoned or sequence"]),
         ("verify=md5", &["line 3: `verify=md5`", "use rw=rw or rw=randrw"]),
         ("rw=write\nverify=md5", &["line 4: `verify=md5`", "fio reads everything back"]),
         ("filename=a:b", &["line 3: `filename=a:b`: 2 targets", "numjobs=2"]),
