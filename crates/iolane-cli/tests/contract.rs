@@ -299,6 +299,24 @@ fn verify_passes_on_a_scratch_file_and_on_a_file_it_writes_itself() {
 }
 
 #[test]
+fn verify_reads_back_what_was_written_and_a_later_run_verifies_it() {
+    let folder = Folder::new();
+    let bytes = 64 * 4096;
+    folder.file("file", bytes);
+    let mine = ["--target", "file", "--allow-writes", "file", "--verify", "--seed", "9"];
+    // The two short phases alone write the file more than once.
+    let written = run_on_targets(&folder, &[&mine[..], &["--rw", "write", "--depth", "4"]].concat());
+    assert_eq!(written["result"]["verified"], 64);
+    let read = run_on_targets(&folder, &["--target", "file", "--verify", "--seed", "9", "--rw", "read"]);
+    assert_eq!(read["result"]["verified"], read["result"]["ios"]);
+    let page = iolane(&folder, ["run", "--verify", "--rw", "randwrite"].iter().chain(&SHORT)).done().stdout;
+    assert!(
+        page.contains(" blocks read back after the load and checked against what was written, no mismatch"),
+        "{page}"
+    );
+}
+
+#[test]
 fn verify_shows_what_should_have_been_read_and_what_was() {
     let folder = Folder::new();
     let file = folder.file("file", 64 * 4096);

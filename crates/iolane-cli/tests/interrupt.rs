@@ -20,18 +20,19 @@ fn start(folder: &Folder, arguments: &[&str]) -> Child {
     command(folder, arguments).spawn().unwrap()
 }
 
-/// Waits until a run's threads have made many reads: there is no warm-up, so these are measured.
+/// Waits until a run's threads have made many reads or writes, by their name in proc_pid_io(5): there is no warm-up, so these
+/// are measured.
 #[track_caller]
-fn wait_until_measuring(child: &Child) {
+fn wait_until_measuring(child: &Child, calls: &str) {
     wait_until("it measures", || measuring_threads(pid(child)) > 0);
     let io = format!("/proc/{}/io", child.id());
-    let reads = || {
+    let count = || {
         let text = fs::read_to_string(&io).unwrap_or_default();
-        let count = text.lines().find_map(|line| line.strip_prefix("syscr: ")).unwrap_or("0");
+        let count = text.lines().find_map(|line| line.strip_prefix(calls)).unwrap_or("0");
         count.parse::<u64>().unwrap()
     };
-    let before = reads();
-    wait_until("it has read", || reads() > before + 20_000);
+    let before = count();
+    wait_until("it has read or written", || count() > before + 20_000);
 }
 
 fn interrupt(child: &Child) {
@@ -42,7 +43,7 @@ fn interrupt(child: &Child) {
 fn an_interrupted_run_keeps_what_it_measured_and_says_so() {
     let folder = Folder::new();
     let child = start(&folder, &[&LONG[..], &["--json", "record.json"]].concat());
-    wait_until_measuring(&child);
+    wait_until_measuring(&child, "syscr: ");
     assert_eq!(folder.names(), [""; 0], "the scratch file has no name");
     interrupt(&child);
     let ended = finish(child);
@@ -62,7 +63,7 @@ fn an_interrupted_run_keeps_what_it_measured_and_says_so() {
 fn an_interrupted_run_with_json_on_standard_output_says_so_beside_it() {
     let folder = Folder::new();
     let child = start(&folder, &[&LONG[..], &["--json", "-"]].concat());
-    wait_until_measuring(&child);
+    wait_until_measuring(&child, "syscr: ");
     interrupt(&child);
     let ended = finish(child);
     assert_eq!(ended.code, Some(1), "{ended:#?}");
@@ -74,7 +75,7 @@ fn an_interrupted_run_with_json_on_standard_output_says_so_beside_it() {
 fn a_run_that_is_asked_to_terminate_ends_as_one_that_is_interrupted() {
     let folder = Folder::new();
     let child = start(&folder, &LONG);
-    wait_until_measuring(&child);
+    wait_until_measuring(&child, "syscr: ");
     kill_process(pid(&child), Signal::TERM).unwrap();
     let ended = finish(child);
     assert_eq!(ended.code, Some(1), "{ended:#?}");
@@ -85,7 +86,7 @@ fn a_run_that_is_asked_to_terminate_ends_as_one_that_is_interrupted() {
 fn a_run_of_several_repeats_ends_at_the_first_interrupt() {
     let folder = Folder::new();
     let child = start(&folder, &[&LONG[..], &["--repeat", "100", "--json", "-"]].concat());
-    wait_until_measuring(&child);
+    wait_until_measuring(&child, "syscr: ");
     interrupt(&child);
     assert_eq!(finish(child).json()["workload"]["repeats"], 1);
 }
@@ -171,6 +172,19 @@ fn a_killed_run_that_writes_leaves_its_target_usable() {
     finish(child);
     iolane(&folder, [&write[..], &["--runtime", "100ms", "--verify"]].concat()).done();
     assert_eq!(folder.names(), ["file"]);
+}
+
+#[test]
+fn a_verified_run_that_is_interrupted_says_what_it_did_not_read_back() {
+    let folder = Folder::new();
+    let child = start(&folder, &[&LONG[..], &["--verify", "--rw", "randwrite"]].concat());
+    wait_until_measuring(&child, "syscw: ");
+    interrupt(&child);
+    let ended = finish(child);
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    let whole: String = ended.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(whole.contains("blocks were written and not read back"), "{ended:#?}");
+    assert!(whole.contains("verified 0 blocks read back"), "{ended:#?}");
 }
 
 #[test]

@@ -7,9 +7,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
 
-use common::{
-    Ended, Folder, ODD_BYTES, assert_valid, command, finish, iolane, measuring_threads, pid, schema, wait_until,
-};
+use common::{Ended, Folder, ODD_BYTES, assert_valid, command, finish, iolane, measuring_threads, pid, wait_until};
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
@@ -60,6 +58,26 @@ fn jobs_run_side_by_side_until_a_stonewall_and_each_has_a_record() {
     assert_eq!((&jobs[1]["result"]["ios"], &jobs[1]["targets"].as_array().unwrap().len()), (&512.into(), &2));
     assert_eq!((&jobs[2]["workload"]["think_us"], &jobs[2]["result"]["ios"]), (&100.into(), &256.into()));
     assert!(warnings(&jobs[2]).contains("not fio's verify=crc32c"), "{document:#}");
+}
+
+#[test]
+fn verified_writes_are_read_back_and_a_scan_verifies_them_in_a_job_of_its_own() {
+    let folder = Folder::new();
+    folder.file("disk", 4 << 20);
+    let file = "[global]\nthread\nbs=64k\nverify=meta\nverify_pattern=0xaa555aa5\nfilename=disk\n[write]\nrw=write\n\
+                fill_device=1\ndo_verify=0\n[scan]\nstonewall\nrw=read\n[random]\nstonewall\nrw=randwrite\nnorandommap\n\
+                size=1m\n";
+    let document = run(&folder, file, &["--allow-writes", "disk", "--json", "-"]).done().json();
+    let jobs = document["jobs"].as_array().unwrap();
+    jobs.iter().for_each(|job| assert_valid("run", job));
+    let counts = jobs.iter().map(|job| (job["result"]["ios"].as_u64(), job["result"]["verified"].as_u64()));
+    let expected = [(Some(64), None), (Some(64), Some(64)), (Some(16), jobs[2]["result"]["verified"].as_u64())];
+    assert_eq!(counts.collect::<Vec<_>>(), expected);
+    assert!((1..=16).contains(&expected[2].1.unwrap()), "{document:#}");
+    assert!(warnings(&jobs[0]).contains("reads nothing back with do_verify=0"), "{document:#}");
+    let other = run(&folder, "[scan]\nrw=read\nbs=64k\nverify=meta\nrandseed=5\nfilename=disk\n", &[]);
+    assert_eq!(other.code, Some(1), "{other:#?}");
+    assert!(other.stderr.contains("seed differs: expected 5, found 1"), "{other:#?}");
 }
 
 #[test]
@@ -133,7 +151,7 @@ fn what_cannot_be_had_is_named_with_its_place_before_anything_is_measured() {
             2,
             &["job.fio line 6: `turbo=9`: this option is not supported", "remove it"][..],
         ),
-        ("[a]\nfilename=missing\n", 3, &["target missing", "leave filename out"]),
+        ("[a]\nfilename=missing\n", 3, &["target missing", "make the file first (truncate", "leave filename out"]),
         ("[a]\nfilename=good\nsize=64m\n", 2, &["job [a]: size=64m", "good has"]),
         ("[a]\nfilename=good\ndirect=1\nbs=1000\n", 2, &["job [a]: bs=1000 on good"]),
         ("[a]\nfilename=good:good\nnumjobs=2\n", 2, &["target good", "the same"]),

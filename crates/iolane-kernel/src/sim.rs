@@ -1,7 +1,8 @@
-//! `sim`: a device in memory that completes requests in virtual time, with latencies, short transfers, errors and reordering
-//! drawn from a seed. Tests use it for behaviour that no real device shows on demand. It makes no system call.
+//! `sim`: a device in memory that completes requests in virtual time, with latencies, short transfers, errors,
+//! reordering and damaged writes drawn from a seed. Tests use it for behaviour that no real device shows on demand. It makes no system call.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,6 +35,12 @@ pub struct SimSettings {
     pub short: f64,
     /// The share of requests that fail with EIO (`error=0.001`).
     pub error: f64,
+    /// The share of writes that are acknowledged and not carried out (`lost=0.001`).
+    pub lost: f64,
+    /// The share of writes that are acknowledged and carried out for their first half only (`torn=0.001`).
+    pub torn: f64,
+    /// The share of writes that are acknowledged and stored with a byte that differs (`altered=0.001`).
+    pub altered: f64,
     /// The device stalls once per this many requests, for `stall_ns`; 0 for never (`stall-every=1000`).
     pub stall_every: u64,
     /// The length of a stall in nanoseconds (`stall=100ms`).
@@ -42,7 +49,18 @@ pub struct SimSettings {
 
 impl Default for SimSettings {
     fn default() -> Self {
-        Self { seed: 1, latency_ns: 80_000, jitter_ns: 40_000, short: 0.0, error: 0.0, stall_every: 0, stall_ns: 0 }
+        Self {
+            seed: 1,
+            latency_ns: 80_000,
+            jitter_ns: 40_000,
+            short: 0.0,
+            error: 0.0,
+            lost: 0.0,
+            torn: 0.0,
+            altered: 0.0,
+            stall_every: 0,
+            stall_ns: 0,
+        }
     }
 }
 
@@ -54,7 +72,8 @@ impl FromStr for SimSettings {
         for part in text.split(',').filter(|part| !part.is_empty()) {
             let bad = |cause: &str| {
                 Error::usage(format!("sim setting `{part}`"), cause).remedy(
-                    "write seed=N, latency=80us, jitter=40us, short=0.01, error=0.001, stall-every=N or stall=100ms",
+                    "write seed=N, latency=80us, jitter=40us, short=0.01, error=0.001, lost=0.001, torn=0.001, \
+                     altered=0.001, stall-every=N or stall=100ms",
                 )
             };
             let (name, value) = part.split_once('=').ok_or_else(|| bad("it is not NAME=VALUE"))?;
@@ -73,6 +92,9 @@ impl FromStr for SimSettings {
                 "jitter" => settings.jitter_ns = time_ns()?,
                 "short" => settings.short = share()?,
                 "error" => settings.error = share()?,
+                "lost" => settings.lost = share()?,
+                "torn" => settings.torn = share()?,
+                "altered" => settings.altered = share()?,
                 "stall-every" => settings.stall_every = number()?,
                 "stall" => settings.stall_ns = time_ns()?,
                 _ => return Err(bad("no such setting")),
@@ -210,6 +232,7 @@ impl SimQueue {
     fn carry_out(&mut self, mut request: Request) -> Result<Completion> {
         let short = self.draw(self.settings.short);
         let fails = self.draw(self.settings.error);
+        let damage = self.draw_damage();
         let cut = self.random.next_u64();
         if fails {
             return Ok(request.complete(Err(IoError::from_errno(libc::EIO))));
@@ -217,13 +240,46 @@ impl SimQueue {
         let writable = self.target.writable();
         let device = self.device()?;
         let mut data = device.data.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = damage.map(|damage| {
+            let range = written_range(&data, &request);
+            (damage, range.clone(), data[range].to_vec())
+        });
         let result = transfer(&mut data, &mut request, writable, |bytes| match (short, bytes / BLOCK_BYTES) {
             (true, blocks @ 2..) => (1 + cut % (blocks - 1)) * BLOCK_BYTES,
             _ => bytes,
         });
+        if let Some((damage, range, before)) = before {
+            let stored = &mut data[range];
+            let half = stored.len() / 2;
+            match damage {
+                Damage::Lost => stored.copy_from_slice(&before),
+                Damage::Torn => stored[half..].copy_from_slice(&before[half..]),
+                Damage::Altered => stored.iter_mut().skip(half).take(1).for_each(|byte| *byte ^= 1),
+            }
+        }
         drop(data);
         Ok(request.complete(result))
     }
+
+    fn draw_damage(&mut self) -> Option<Damage> {
+        let SimSettings { lost, torn, altered, .. } = self.settings;
+        let shares = [(lost, Damage::Lost), (torn, Damage::Torn), (altered, Damage::Altered)];
+        shares.into_iter().find(|(share, _)| self.draw(*share)).map(|(_, damage)| damage)
+    }
+}
+
+/// What the device does to a write that it acknowledges.
+enum Damage {
+    Lost,
+    Torn,
+    Altered,
+}
+
+/// Where a request writes; empty for any other request.
+fn written_range(data: &[u8], request: &Request) -> Range<usize> {
+    let Operation::Write(buffer) = &request.operation else { return 0..0 };
+    let end = data.len() as u64;
+    request.offset.min(end) as usize..request.offset.saturating_add(buffer.len() as u64).min(end) as usize
 }
 
 /// Moves the data of a request; `moved` maps the bytes available to those that really move.
@@ -371,6 +427,27 @@ mod tests {
         let failed = ends.iter().filter(|(_, result)| result.is_err()).count();
         let short = ends.iter().filter(|(_, result)| matches!(result, Ok(1..4096))).count();
         assert!((40..90).contains(&failed) && (60..140).contains(&short), "{failed} failed, {short} short");
+    }
+
+    #[test]
+    fn a_damaged_write_is_acknowledged_like_any_other() {
+        let stored = |settings: &str| {
+            let target = Target::options().write(true).open(format!("sim:1m,{settings}")).unwrap();
+            let pool = Pool::new(1, 4096, Pages::Base).unwrap();
+            let mut queue = Sim.open(&IoPath::new("sim"), &target, &QueueConfig::new(1)).unwrap();
+            let mut buffer = pool.take().unwrap();
+            buffer.fill(0xa5);
+            let mut completions = Vec::new();
+            queue.submit(&mut [Request::write(0, 4096, buffer)].into());
+            queue.drain(&mut completions).unwrap();
+            assert_eq!(completions[0].result, Ok(4096));
+            queue.submit(&mut [Request::read(0, 4096, completions.remove(0).buffer.unwrap())].into());
+            queue.drain(&mut completions).unwrap();
+            let buffer = completions.remove(0).buffer.unwrap();
+            [&buffer[..2048], &buffer[2048..]].map(|half| half.iter().filter(|byte| **byte == 0xa5).count())
+        };
+        let stored = ["jitter=0", "lost=1", "torn=1", "altered=1"].map(stored);
+        assert_eq!(stored, [[2048, 2048], [0, 0], [2048, 0], [2048, 2047]]);
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! The loop that keeps one queue busy: it generates requests, submits them, reaps completions and records latencies.
 //! Each thread of a run has one engine and decides when its phases begin. No phase allocates.
 
+mod read_back;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,11 +12,13 @@ use hdrhistogram::Histogram;
 use iolane::{Buffer, Completion, Error, IoError, Operations, Pool, Queue, Request, Result};
 
 use crate::clock::Clock;
-use crate::content::{ContentMap, Expected};
+use crate::content::Verifier;
 use crate::latencies::{LatencyCounts, new_histogram};
 use crate::pace::{Pace, Schedule};
 use crate::progress::ThreadCounters;
 use crate::workload::{PlannedRequest, RequestGenerator, Workload};
+
+pub(crate) use read_back::ReadBack;
 
 /// What one phase of one engine did; merged, of all engines of a run.
 #[derive(Debug, Clone)]
@@ -145,8 +149,8 @@ pub(crate) struct Engine<C> {
     think_ns: Option<u64>,
     /// Bytes that the phase may still request.
     bytes_left: u64,
-    /// With --verify: the expected content of each block, shared by all engines on a target.
-    content_map: Option<Arc<ContentMap>>,
+    /// With --verify: the expected content of each block.
+    verifier: Option<Verifier>,
     /// Unused tags, with their buffers.
     free: Vec<(u32, Buffer)>,
     depth: usize,
@@ -200,7 +204,7 @@ impl<C: Clock> Engine<C> {
         clock: C,
         workload: &Workload,
         generator: RequestGenerator,
-        content_map: Option<Arc<ContentMap>>,
+        verifier: Option<Verifier>,
         pool: &Pool,
         pace: Option<Pace>,
     ) -> Result<Self> {
@@ -225,8 +229,8 @@ impl<C: Clock> Engine<C> {
                 && SyncEvery::of(workload).is_none()
                 && workload.think_us.is_none()
                 && workload.bytes_max.is_none()
-                && content_map.is_none(),
-            content_map,
+                && verifier.is_none(),
+            verifier,
             free,
             depth,
             in_flight: vec![InFlight { start_ns: 0, handed_ns: 0, request: nothing }; depth].into(),
@@ -431,8 +435,8 @@ impl<C: Clock> Engine<C> {
             return false;
         };
         let mut buffer = sized(buffer, planned);
-        if let Some(content_map) = &self.content_map
-            && !claim(content_map, planned, &mut buffer)
+        if let Some(verifier) = &self.verifier
+            && !verifier.begin(planned, &mut buffer)
         {
             self.held_back = Some(planned);
             self.free.push((tag, buffer));
@@ -482,8 +486,8 @@ impl<C: Clock> Engine<C> {
                     note_error(begun.request, error, tally);
                 }
             }
-            if let Some(content_map) = &self.content_map {
-                tally.verified += u64::from(release(content_map, begun.request, result, &buffer)?);
+            if let Some(verifier) = &self.verifier {
+                tally.verified += u64::from(verifier.end(begun.request, result, &buffer)?);
             }
             if again {
                 let planned = self.generator.next_request();
@@ -539,40 +543,6 @@ fn sized(mut buffer: Buffer, planned: PlannedRequest) -> Buffer {
 fn describe(request: PlannedRequest, error: IoError) -> String {
     let what = if request.is_read { "read" } else { "write" };
     format!("{what} of {} bytes at offset {}: {error}", request.block_bytes, request.offset)
-}
-
-/// Claims the blocks of a request and fills the buffer of a write. Returns false if one of the blocks is in use.
-fn claim(content_map: &ContentMap, planned: PlannedRequest, buffer: &mut Buffer) -> bool {
-    let bytes = u64::from(planned.block_bytes);
-    if planned.is_read {
-        return content_map.try_begin_read(planned.offset, bytes);
-    }
-    match content_map.try_begin_write(planned.offset, bytes) {
-        None => false,
-        Some(generation) => {
-            content_map.fill(buffer, planned.offset, generation);
-            true
-        }
-    }
-}
-
-/// Checks what was read or records what was written, and releases the blocks. Returns whether content was compared.
-fn release(
-    content_map: &ContentMap,
-    request: PlannedRequest,
-    result: Result<u32, IoError>,
-    buffer: &Buffer,
-) -> Result<bool> {
-    let PlannedRequest { is_read, offset, block_bytes } = request;
-    let whole = result == Ok(block_bytes);
-    if !is_read {
-        content_map.end_write(offset, block_bytes.into(), whole);
-        return Ok(false);
-    }
-    let known = whole && content_map.expected(offset) != Expected::Unwritten;
-    let checked = if whole { content_map.check(buffer, offset) } else { Ok(()) };
-    content_map.end_read(offset, block_bytes.into());
-    checked.map(|()| known).map_err(|mismatch| Error::failed("verify", mismatch.to_string()))
 }
 
 impl SyncEvery {

@@ -25,7 +25,7 @@ const CHUNK_BYTES: usize = 1 << 20;
 
 impl Scratch {
     /// Makes a scratch file of `bytes` bytes in `folder` and fills it with content that `--verify` recognises (generation 0
-    /// of run `seed`). Calls `progress` with the bytes written so far.
+    /// of `seed`). Calls `progress` with the bytes written so far.
     ///
     /// # Errors
     /// `Exhausted` if the disk is full, `Unavailable` if the folder cannot be written, `Failed` if `stop` was set.
@@ -66,7 +66,7 @@ impl Scratch {
                 return Err(Error::failed(&what, "interrupted"));
             }
             chunk.set_len((bytes - written).min(CHUNK_BYTES as u64) as usize)?;
-            content::fill(&mut chunk, written, content::PREFILL, seed);
+            content::fill(&mut chunk, written, content::PREFILL, content::Origin::prefill(seed));
             written += rustix::io::retry_on_intr(|| rustix::io::pwrite(&fd, &chunk, written)).map_err(failed)? as u64;
             progress(written);
         }

@@ -55,7 +55,8 @@ pub(crate) struct SurveyArguments {
     /// Threads, each with a queue of its own [default: one per target]
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub(super) threads: Vec<usize>,
-    /// Write blocks that encode their own offset, and check every read; a mismatch ends the run
+    /// Write blocks that encode their own offset, and check every read; a mismatch ends the run. A load that only writes is
+    /// read back after it; one that only reads a target checks what an earlier run with the same --seed and --bs wrote
     #[arg(long)]
     pub(super) verify: bool,
 }

@@ -46,7 +46,8 @@ pub(crate) struct WorkloadArguments {
     /// Call fdatasync after every N writes
     #[arg(long, value_name = "N", conflicts_with = "fsync")]
     fdatasync: Option<u32>,
-    /// Write blocks that encode their own offset, and check every read; a mismatch ends the run
+    /// Write blocks that encode their own offset, and check every read; a mismatch ends the run. A load that only writes is
+    /// read back after it; one that only reads a target checks what an earlier run with the same --seed and --bs wrote
     #[arg(long)]
     verify: bool,
     /// Seed of all random choices

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use iolane::units::Bytes;
 use iolane::{Error, Result};
 
-use super::header::Expected;
+use super::header::{Expected, Origin};
 use super::mismatch::Mismatch;
 use super::units::{PREFILL, UNIT_BYTES_MIN, check, fill};
 
@@ -16,8 +16,8 @@ use super::units::{PREFILL, UNIT_BYTES_MIN, check, fill};
 /// read is shared with other readers only. So the expected content of a read is known exactly.
 ///
 /// Generations count to 4 194 303 and continue with 1: a lost write is missed only if the old content is exactly that many
-/// writes old. Content of an earlier run with the same run id can be mistaken for this run's if a write is lost; a run
-/// that writes therefore prepares the target first, or takes a run id of its own.
+/// writes old. Content of an earlier run of the same origin can be mistaken for this run's if a write is lost; a run
+/// that writes therefore prepares the target first, or takes a run number of its own.
 ///
 /// A range is `offset` and `bytes` on the target. Every method that takes one panics if it is empty, reaches outside the
 /// region, or is not made of whole blocks of the smallest size.
@@ -26,7 +26,7 @@ pub struct ContentMap {
     /// The first multiple of `unit_bytes` in the region.
     start: u64,
     unit_bytes: u32,
-    run: u64,
+    origin: Origin,
     entries: Box<[AtomicU32]>,
 }
 
@@ -42,24 +42,24 @@ impl ContentMap {
     /// The most memory a map may take, in bytes: enough for 1 TiB in blocks of 4 KiB.
     pub const MEMORY_BYTES_MAX: u64 = 1 << 30;
 
-    /// A map of `bytes` of a target from `start`, all of it holding generation [`PREFILL`] of the run `run`.
+    /// A map of `bytes` of a target from `start`, all of it [prepared](Origin::prefill) with generation [`PREFILL`] of a seed.
     ///
     /// # Errors
     /// `Usage` if a unit is shorter than [`UNIT_BYTES_MIN`] or the region holds none; `Exhausted` if the map would
     /// be larger than [`MEMORY_BYTES_MAX`](Self::MEMORY_BYTES_MAX) or memory runs out.
-    pub fn prefilled(start: u64, bytes: u64, unit_bytes: u32, run: u64) -> Result<Self> {
-        Self::new(start, bytes, unit_bytes, run, PREFILL as u32)
+    pub fn prefilled(start: u64, bytes: u64, unit_bytes: u32, seed: u64) -> Result<Self> {
+        Self::new(start, bytes, unit_bytes, Origin::prefill(seed), PREFILL as u32)
     }
 
     /// A map of `bytes` of a target from `start` whose content is unknown; a block is checked once it has been written.
     ///
     /// # Errors
     /// As [`prefilled`](Self::prefilled).
-    pub fn unwritten(start: u64, bytes: u64, unit_bytes: u32, run: u64) -> Result<Self> {
-        Self::new(start, bytes, unit_bytes, run, UNKNOWN)
+    pub fn unwritten(start: u64, bytes: u64, unit_bytes: u32, origin: Origin) -> Result<Self> {
+        Self::new(start, bytes, unit_bytes, origin, UNKNOWN)
     }
 
-    fn new(start: u64, bytes: u64, unit_bytes: u32, run: u64, entry: u32) -> Result<Self> {
+    fn new(start: u64, bytes: u64, unit_bytes: u32, origin: Origin, entry: u32) -> Result<Self> {
         let what = || format!("--verify of {} in blocks of {}", Bytes(bytes), Bytes(unit_bytes.into()));
         if (unit_bytes as usize) < UNIT_BYTES_MIN {
             return Err(Error::usage(what(), format!("a block needs at least {UNIT_BYTES_MIN} bytes for its header")));
@@ -85,7 +85,7 @@ impl ContentMap {
             return too_large(format!("no memory for the map of expected content, {memory_bytes} bytes"));
         }
         entries.extend((0..units).map(|_| AtomicU32::new(entry)));
-        Ok(Self { start: first.unwrap_or(start), unit_bytes, run, entries: entries.into() })
+        Ok(Self { start: first.unwrap_or(start), unit_bytes, origin, entries: entries.into() })
     }
 
     /// Claims a range for a write and returns its generation; `None` if a part of it is being read or written.
@@ -135,7 +135,7 @@ impl ContentMap {
         let _ = self.entries(offset, buffer.len() as u64);
         let offsets = (offset..).step_by(self.unit_bytes as usize);
         for (block, at) in buffer.chunks_exact_mut(self.unit_bytes as usize).zip(offsets) {
-            fill(block, at, generation, self.run);
+            fill(block, at, generation, self.origin);
         }
     }
 
@@ -147,7 +147,7 @@ impl ContentMap {
         let entries = self.entries(offset, buffer.len() as u64);
         let offsets = (offset..).step_by(self.unit_bytes as usize);
         for ((block, at), entry) in buffer.chunks_exact(self.unit_bytes as usize).zip(offsets).zip(entries) {
-            check(block, at, expected(entry), self.run)?;
+            check(block, at, expected(entry), self.origin)?;
         }
         Ok(())
     }
@@ -155,6 +155,16 @@ impl ContentMap {
     /// The expected content of the block that begins at `offset`.
     pub fn expected(&self, offset: u64) -> Expected<'static> {
         expected(&self.entries(offset, self.unit_bytes.into())[0])
+    }
+
+    /// The offsets of the blocks whose content is known, in part `part` of `parts` of the region, which together are all of
+    /// it.
+    pub fn known_blocks(&self, part: u32, parts: u32) -> impl Iterator<Item = u64> + '_ {
+        assert!(part < parts, "part {part} of {parts}");
+        let begin = |part: u32| (self.entries.len() as u128 * u128::from(part) / u128::from(parts)) as usize;
+        let entries = self.entries.iter().enumerate().take(begin(part + 1)).skip(begin(part));
+        let known = entries.filter(|(_, entry)| expected(entry) != Expected::Unwritten);
+        known.map(|(index, _)| self.start + index as u64 * u64::from(self.unit_bytes))
     }
 
     /// The size of the blocks that have an entry, in bytes.
@@ -209,10 +219,11 @@ mod tests {
     use super::super::mismatch::Cause;
     use super::*;
 
-    const RUN: u64 = 77;
+    const SEED: u64 = 7;
+    const ORIGIN: Origin = Origin { seed: SEED, run: 77 };
 
     fn content_map(units: u64) -> ContentMap {
-        ContentMap::prefilled(0, units * 4096, 4096, RUN).unwrap()
+        ContentMap::prefilled(0, units * 4096, 4096, SEED).unwrap()
     }
 
     #[test]
@@ -277,7 +288,7 @@ mod tests {
 
     #[test]
     fn an_unwritten_target_is_checked_only_where_it_was_written() {
-        let map = ContentMap::unwritten(0, 8192, 4096, RUN).unwrap();
+        let map = ContentMap::unwritten(0, 8192, 4096, ORIGIN).unwrap();
         assert_eq!(map.check(&[9; 8192], 0), Ok(()));
         let generation = map.try_begin_write(4096, 4096).unwrap();
         map.end_write(4096, 4096, true);
@@ -288,17 +299,31 @@ mod tests {
     }
 
     #[test]
-    fn what_one_run_prefilled_is_recognised_by_another_with_the_same_id() {
+    fn what_one_run_prefilled_is_recognised_by_another_with_the_same_seed() {
         let mut target = vec![0; 10 * 4096];
         content_map(10).fill(&mut target, 0, PREFILL);
         assert_eq!(content_map(10).check(&target, 0), Ok(()));
-        let other = ContentMap::prefilled(0, 10 * 4096, 4096, RUN + 1).unwrap();
+        let other = ContentMap::prefilled(0, 10 * 4096, 4096, SEED + 1).unwrap();
         assert_eq!(other.check(&target, 0).unwrap_err().cause, Cause::OtherRun);
     }
 
     #[test]
+    fn the_parts_of_a_map_have_each_known_block_once() {
+        let map = ContentMap::unwritten(4096, 11 * 4096, 4096, ORIGIN).unwrap();
+        for (unit, ok) in [(1, true), (4, true), (5, false), (11, true)] {
+            map.try_begin_write(unit * 4096, 4096).unwrap();
+            map.end_write(unit * 4096, 4096, ok);
+        }
+        map.try_begin_write(7 * 4096, 4096).unwrap();
+        for parts in [1, 2, 3, 20] {
+            let known: Vec<u64> = (0..parts).flat_map(|part| map.known_blocks(part, parts)).collect();
+            assert_eq!(known, [4096, 4 * 4096, 11 * 4096], "{parts}");
+        }
+    }
+
+    #[test]
     fn blocks_of_odd_size_can_be_read_together_and_apart() {
-        let map = ContentMap::prefilled(0, 10_000, 1000, RUN).unwrap();
+        let map = ContentMap::prefilled(0, 10_000, 1000, SEED).unwrap();
         let mut buffer = vec![0; 3000];
         let generation = map.try_begin_write(1000, 3000).unwrap();
         map.fill(&mut buffer, 1000, generation);
@@ -320,7 +345,7 @@ mod tests {
 
     #[test]
     fn a_map_covers_the_whole_blocks_of_its_region() {
-        let map = ContentMap::prefilled(1000, 20_000, 4096, RUN).unwrap();
+        let map = ContentMap::prefilled(1000, 20_000, 4096, SEED).unwrap();
         assert_eq!(map.region(), (4096, 4 * 4096));
         assert_eq!(map.try_begin_write(4 * 4096, 4096), Some(1));
     }
@@ -336,12 +361,12 @@ mod tests {
 
     #[test]
     fn a_map_that_would_be_too_large_is_refused_with_its_limit() {
-        let error = ContentMap::prefilled(0, 2 << 40, 4096, RUN).unwrap_err();
+        let error = ContentMap::prefilled(0, 2 << 40, 4096, SEED).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Exhausted);
         assert!(error.to_string().contains("2147483648 bytes; the limit is 1g"), "{error}");
-        assert!(ContentMap::prefilled(0, 4096, 63, RUN).is_err());
-        assert!(ContentMap::prefilled(1, 4096, 4096, RUN).is_err());
-        assert!(ContentMap::prefilled(u64::MAX, 4096, 4096, RUN).is_err());
+        assert!(ContentMap::prefilled(0, 4096, 63, SEED).is_err());
+        assert!(ContentMap::prefilled(1, 4096, 4096, SEED).is_err());
+        assert!(ContentMap::prefilled(u64::MAX, 4096, 4096, SEED).is_err());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::header::{Expected, Field, Header, MAGIC, checksum};
+use super::header::{Expected, Field, Header, MAGIC, Origin, checksum};
 
 /// What most likely happened to a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +26,44 @@ pub enum Cause {
     TornWrite,
     /// It belongs to a write that was not acknowledged, or that is not in the map.
     UnknownWrite,
+    /// No earlier run with this seed wrote a block here.
+    NeverWritten,
+    /// An earlier run with another seed wrote it.
+    OtherSeed,
+    /// It belongs to another write of an earlier run than the start of the block.
+    SeveralWrites,
+}
+
+impl Cause {
+    /// What happened to what this run wrote.
+    pub(super) fn in_this_run(field: Field, unit: &[u8], expected: Expected<'_>, others_are_right: bool) -> Self {
+        let found = Header::read(unit);
+        match field {
+            Field::Magic if unit.iter().all(|byte| *byte == 0) => Self::Zeroes,
+            Field::Magic => Self::Foreign,
+            Field::UnitBytes => Self::OtherBlockSize,
+            Field::Checksum => Self::Corrupt,
+            Field::Seed | Field::Run => Self::OtherRun,
+            Field::Offset => Self::Misdirected,
+            Field::Generation if expected.generations().iter().all(|generation| *generation < found.generation) => {
+                Self::UnknownWrite
+            }
+            Field::Generation if others_are_right => Self::TornWrite,
+            Field::Generation => Self::LostWrite,
+        }
+    }
+
+    /// What happened to what an earlier run should have written.
+    pub(super) fn of_earlier_run(field: Field) -> Self {
+        match field {
+            Field::Magic => Self::NeverWritten,
+            Field::UnitBytes => Self::OtherBlockSize,
+            Field::Checksum => Self::Corrupt,
+            Field::Seed => Self::OtherSeed,
+            Field::Offset => Self::Misdirected,
+            Field::Run | Field::Generation => Self::SeveralWrites,
+        }
+    }
 }
 
 impl fmt::Display for Cause {
@@ -42,8 +80,19 @@ impl fmt::Display for Cause {
             Self::UnknownWrite => {
                 "a write that was not acknowledged: the content is newer than the last acknowledged write"
             }
+            Self::NeverWritten => "iolane never wrote here, or with another --seed or --bs",
+            Self::OtherSeed => "iolane wrote here with another --seed",
+            Self::SeveralWrites => "a torn write, or content written with a smaller --bs: parts are of another write",
         })
     }
+}
+
+/// What a unit should hold besides its offset.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    pub(super) seed: u64,
+    /// The generations of a run and the run; `None` for any write.
+    pub(super) write: Option<(Expected<'a>, u64)>,
 }
 
 /// A unit that does not hold what was written there; printed as one line.
@@ -55,8 +104,9 @@ pub struct Mismatch {
     pub field: Field,
     /// What most likely happened.
     pub cause: Cause,
-    expected_generations: Vec<u64>,
-    expected_run: u64,
+    expected_seed: u64,
+    /// The generations and the run; `None` for any write.
+    expected_write: Option<(Vec<u64>, u64)>,
     found: Header,
     unit_bytes: usize,
     /// Checksum of the bytes as read.
@@ -67,50 +117,37 @@ impl std::error::Error for Mismatch {}
 
 impl Mismatch {
     #[cold]
-    pub(super) fn new(
-        offset: u64,
-        unit: &[u8],
-        field: Field,
-        expected: Expected<'_>,
-        run: u64,
-        others_are_right: bool,
-    ) -> Self {
-        let found = Header::read(unit);
-        let generations = expected.generations();
-        let cause = match field {
-            Field::Magic if unit.iter().all(|byte| *byte == 0) => Cause::Zeroes,
-            Field::Magic => Cause::Foreign,
-            Field::UnitBytes => Cause::OtherBlockSize,
-            Field::Checksum => Cause::Corrupt,
-            Field::Run => Cause::OtherRun,
-            Field::Offset => Cause::Misdirected,
-            Field::Generation if generations.iter().all(|generation| *generation < found.generation) => {
-                Cause::UnknownWrite
-            }
-            Field::Generation if others_are_right => Cause::TornWrite,
-            Field::Generation => Cause::LostWrite,
-        };
+    pub(super) fn new(offset: u64, unit: &[u8], field: Field, wanted: Wanted<'_>, cause: Cause) -> Self {
         Self {
             offset,
             field,
             cause,
-            expected_generations: generations.to_vec(),
-            expected_run: run,
-            found,
+            expected_seed: wanted.seed,
+            expected_write: wanted.write.map(|(expected, run)| (expected.generations().to_vec(), run)),
+            found: Header::read(unit),
             unit_bytes: unit.len(),
             checksum: checksum(unit),
         }
     }
 
     fn expected_generation(&self) -> String {
-        self.expected_generations.iter().map(u64::to_string).collect::<Vec<_>>().join(" or ")
+        let generations = self.expected_write.iter().flat_map(|(generations, _)| generations);
+        generations.map(u64::to_string).collect::<Vec<_>>().join(" or ")
+    }
+
+    /// What the unit should hold besides its offset.
+    fn expected(&self) -> String {
+        match &self.expected_write {
+            Some(_) => format!("generation {}", self.expected_generation()),
+            None => format!("of seed {}", self.expected_seed),
+        }
     }
 }
 
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { found, offset, unit_bytes, .. } = self;
-        let generation = self.expected_generation();
+        let Origin { seed, run } = found.origin;
         write!(f, "target offset {offset}: ")?;
         match self.field {
             Field::Magic => write!(f, "magic differs: expected {MAGIC:#018x}, found {:#018x}", found.magic),
@@ -118,15 +155,26 @@ impl fmt::Display for Mismatch {
             Field::Checksum => {
                 write!(f, "checksum differs: expected {:#010x}, found {:#010x}", found.checksum, self.checksum)
             }
-            Field::Run => write!(f, "run differs: expected {}, found {}", self.expected_run, found.run),
+            Field::Seed => write!(f, "seed differs: expected {}, found {seed}", self.expected_seed),
+            Field::Run => {
+                let expected = self.expected_write.as_ref().map_or(0, |(_, run)| *run);
+                write!(f, "run differs: expected {expected}, found {run}")
+            }
             Field::Offset => write!(f, "offset differs: expected {offset}, found {}", found.offset),
-            Field::Generation => write!(f, "generation differs: expected {generation}, found {}", found.generation),
+            Field::Generation => {
+                write!(f, "generation differs: expected {}, found {}", self.expected_generation(), found.generation)
+            }
         }?;
         write!(
             f,
-            "; these {unit_bytes} bytes should hold offset {offset} generation {generation} and hold \
+            "; these {unit_bytes} bytes should hold offset {offset} {} and hold \
              offset {} generation {} checksum {:#010x} over data of {:#010x}; likely {}",
-            found.offset, found.generation, found.checksum, self.checksum, self.cause
+            self.expected(),
+            found.offset,
+            found.generation,
+            found.checksum,
+            self.checksum,
+            self.cause
         )
     }
 }

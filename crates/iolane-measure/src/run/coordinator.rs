@@ -1,4 +1,5 @@
-//! Runs one arm: a thread per queue, warm-up, the short phases that prove what the path does, then the measured phase.
+//! Runs one arm: a thread per queue, warm-up, the short phases that prove what the path does, the measured phase, then the
+//! reading back of verified writes.
 //! This thread coordinates the others and reads telemetry between their phases; it issues no I/O itself.
 
 use std::io;
@@ -14,7 +15,7 @@ use super::phase_barrier::PhaseBarrier;
 use super::plan::{CheckedPlan, RunPlan};
 use super::thread::{RunThread, ThreadOutcome, panicked};
 use crate::clock::{Clock, RealClock, VirtualClock};
-use crate::content::ContentMap;
+use crate::content::{ContentMap, Origin, Verifier};
 use crate::progress::{RunProgress, Sampler, ThreadCounters};
 use crate::span::Span;
 use crate::telemetry::{RunTelemetry, SyscallCounter, Unavailable, Watch};
@@ -58,7 +59,7 @@ fn virtual_clock(plan: &RunPlan) -> Option<VirtualClock> {
 fn run_on<C: Clock>(checked: &CheckedPlan, clock: &C, stop: &AtomicBool, progress: &RunProgress) -> Result<RunOutcome> {
     let plan = checked.plan();
     let counters: Vec<Arc<ThreadCounters>> = (0..plan.threads).map(|_| Arc::default()).collect();
-    let content_maps = content_maps(plan)?;
+    let verifiers = verifiers(plan)?;
     let barrier = PhaseBarrier::new(plan.threads);
     // The kernel patches its code when the first user of a tracepoint comes and when the last one goes. This counter holds
     // the tracepoint while the threads open and close theirs, so that no code is patched while a thread of the run makes
@@ -68,9 +69,9 @@ fn run_on<C: Clock>(checked: &CheckedPlan, clock: &C, stop: &AtomicBool, progres
     let (telemetry, span, rates, outcomes) = std::thread::scope(|scope| {
         let spawned: io::Result<Vec<_>> = (0..plan.threads)
             .map(|index| {
-                let content_map = content_maps[index % content_maps.len()].clone();
+                let verifier = verifiers[index % verifiers.len()].clone();
                 let (clock, counters, barrier) = (clock.clone(), counters[index].clone(), &barrier);
-                let thread = RunThread { plan, index, content_map, clock, counters, barrier, stop };
+                let thread = RunThread { plan, index, verifier, clock, counters, barrier, stop };
                 std::thread::Builder::new().name(format!("iolane-{index}")).spawn_scoped(scope, || thread.run())
             })
             .collect();
@@ -98,9 +99,14 @@ fn run_on<C: Clock>(checked: &CheckedPlan, clock: &C, stop: &AtomicBool, progres
     // A thread without an outcome gave way to one with an error, which was returned above.
     assert!(outcomes.iter().all(Option::is_some), "a thread did not measure though none had failed");
     let all = outcomes.into_iter().flatten().reduce(merged);
-    let ThreadOutcome { measured, submit, syscall_proof } = all.expect("a checked plan has at least one thread");
+    let ThreadOutcome { mut measured, submit, syscall_proof, read_back } =
+        all.expect("a checked plan has at least one thread");
+    measured.verified += read_back.verified;
+    measured.errors += read_back.errors;
+    measured.first_error = measured.first_error.or(read_back.first_error);
     Ok(RunOutcome {
         tally: measured,
+        unread_blocks: read_back.unread,
         telemetry,
         rates,
         span,
@@ -116,29 +122,34 @@ fn merged(mut all: ThreadOutcome, other: ThreadOutcome) -> ThreadOutcome {
     all.measured.merge(&other.measured);
     let _ = all.submit.add(&other.submit);
     all.syscall_proof.merge(other.syscall_proof);
+    all.read_back.merge(other.read_back);
     all
 }
 
-/// A map of the expected content of each target, in their order; `None` without --verify.
-fn content_maps(plan: &RunPlan) -> Result<Vec<Option<Arc<ContentMap>>>> {
+/// What the blocks of each target should hold, in the order of the targets; `None` without --verify.
+fn verifiers(plan: &RunPlan) -> Result<Vec<Option<Verifier>>> {
     let workload = &plan.workload;
-    let map = |target| -> Result<Option<Arc<ContentMap>>> {
+    let (seed, unit_bytes) = (workload.seed, workload.block_sizes.min());
+    let verifier = |target| -> Result<Option<Verifier>> {
         if !workload.verify {
             return Ok(None);
         }
-        let (bytes, unit_bytes) = (plan.region_bytes(target)?, workload.block_sizes.min());
-        let map = match plan.holds_known_content() {
-            true => ContentMap::prefilled(workload.start, bytes, unit_bytes, workload.seed),
-            // A fresh id, so that blocks of an earlier run or repeat do not pass for blocks of this one.
-            false => ContentMap::unwritten(workload.start, bytes, unit_bytes, run_id()),
+        if !plan.knows_content() {
+            return Ok(Some(Verifier::EarlierRun { seed, unit_bytes }));
+        }
+        let bytes = plan.region_bytes(target)?;
+        let map = match workload.access.writes() {
+            false => ContentMap::prefilled(workload.start, bytes, unit_bytes, seed),
+            // Of this run alone, so that blocks of an earlier run or repeat do not pass for blocks of this one.
+            true => ContentMap::unwritten(workload.start, bytes, unit_bytes, Origin { seed, run: run_number() }),
         };
-        map.map(|map| Some(Arc::new(map)))
+        map.map(|map| Some(Verifier::Map(Arc::new(map))))
     };
-    plan.targets.iter().map(map).collect()
+    plan.targets.iter().map(verifier).collect()
 }
 
 /// A number that no other run has.
-fn run_id() -> u64 {
+fn run_number() -> u64 {
     let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     since_1970.as_nanos() as u64 ^ u64::from(std::process::id())
 }
@@ -176,6 +187,7 @@ mod tests {
             warmup: Duration::ZERO,
             pages: Pages::Base,
             prefilled: false,
+            read_back: true,
             watched: true,
         };
         run(&plan.check().unwrap(), &AtomicBool::new(false)).unwrap().tally
@@ -239,6 +251,7 @@ mod tests {
             warmup: Duration::ZERO,
             pages: Pages::Base,
             prefilled: false,
+            read_back: true,
             watched: true,
         };
         let outcome = run(&plan("null", "null").check().unwrap(), &AtomicBool::new(false)).unwrap();
@@ -305,6 +318,7 @@ mod tests {
             warmup: Duration::ZERO,
             pages: Pages::Base,
             prefilled: false,
+            read_back: true,
             watched: true,
         };
         let never = AtomicBool::new(false);

@@ -7,6 +7,8 @@ mod outcome;
 mod phase_barrier;
 mod plan;
 mod thread;
+#[cfg(test)]
+mod verification_tests;
 
 pub use coordinator::{run, run_with_progress};
 pub use outcome::{RunOutcome, SyscallProof};

@@ -9,8 +9,10 @@ use crate::telemetry::{Reading, RunTelemetry};
 
 #[derive(Debug, Clone)]
 pub struct RunOutcome {
-    /// The measured phase, all threads together.
+    /// The measured phase, all threads together; of what was read back after it, the verified reads and the errors.
     pub tally: Tally,
+    /// Blocks that were written and should have been read back, but the run was stopped.
+    pub unread_blocks: u64,
     /// What the measured phase cost: processor time, interrupts, cycles, memory.
     pub telemetry: RunTelemetry,
     /// I/Os per second in each tenth of a second of the measured phase; empty in virtual time.

@@ -44,6 +44,9 @@ pub struct RunPlan {
     pub pages: Pages,
     /// Whether the targets hold generation 0 of the workload's seed, as a scratch file does.
     pub prefilled: bool,
+    /// With --verify and a load that only writes: whether what was written is read back and checked after the measured
+    /// phase. Without it, a later run can check it.
+    pub read_back: bool,
     /// Whether telemetry is read around the measured phase. Without it a run shows what reading telemetry costs.
     pub watched: bool,
 }
@@ -136,9 +139,22 @@ impl RunPlan {
         Ok(CheckedPlan { plan: self, capabilities })
     }
 
-    /// Time that a run takes besides warm-up and measurement: set-up, the short phases, and the floor of a rate.
+    /// Time that a run takes besides warm-up and measurement: set-up, the short phases, the floor of a rate, and reading
+    /// back, which is assumed to take as long as writing.
     pub fn overhead(&self) -> Duration {
-        if self.workload.rate.is_some() { SET_UP + FLOOR } else { SET_UP }
+        let floor = if self.workload.rate.is_some() { FLOOR } else { Duration::ZERO };
+        let read_back = if self.reads_back() { self.warmup + self.runtime } else { Duration::ZERO };
+        SET_UP + floor + read_back
+    }
+
+    /// Whether blocks are read back and checked after the measured phase.
+    pub fn reads_back(&self) -> bool {
+        self.workload.verify && self.read_back && !self.workload.access.reads()
+    }
+
+    /// Whether reads are checked, during the measured phase or after it.
+    pub fn checks_reads(&self) -> bool {
+        self.workload.verify && (self.workload.access.reads() || self.read_back)
     }
 
     /// Whether its time is the machine's, and otherwise why not: telemetry and meters have no meaning in virtual time.
@@ -171,7 +187,11 @@ impl RunPlan {
     }
 
     fn check_capabilities(&self, target: &Target, capabilities: &Capabilities) -> Result<()> {
-        let missing = Engine::<RealClock>::required_operations(&self.workload).without(capabilities.operations);
+        let mut required = Engine::<RealClock>::required_operations(&self.workload);
+        if self.reads_back() {
+            required = required.with(Operations::READ);
+        }
+        let missing = required.without(capabilities.operations);
         if missing != Operations::default() {
             return Err(Error::usage(
                 format!("{} on {}", self.path, target.name()),
@@ -208,26 +228,29 @@ impl RunPlan {
         Ok(())
     }
 
-    /// Refuses a --verify that would compare nothing and still report success.
+    /// Refuses a --verify of a target that keeps nothing, and of a scratch file in blocks that its content is not made of.
     fn check_verify(&self) -> Result<()> {
-        let access = self.workload.access;
-        let refuse =
-            |cause: &str, remedy: &str| Err(Error::usage(format!("--verify with --rw {access}"), cause).remedy(remedy));
-        match (self.workload.verify, access.reads(), access.writes()) {
-            (false, ..) | (true, true, true) => Ok(()),
-            (true, false, _) => refuse("nothing is read back", "read as well (--rw rw or randrw)"),
-            (true, true, false) if self.holds_known_content() => Ok(()),
-            (true, true, false) => refuse(
-                "the expected content of the target is unknown",
-                "write as well (--rw randrw), or leave --target out and use blocks of 512 bytes or a multiple",
-            ),
+        let sizes = &self.workload.block_sizes;
+        if !self.workload.verify {
+            return Ok(());
         }
+        if let Some(target) = self.targets.iter().find(|target| target.kind() == TargetKind::Null) {
+            return Err(Error::usage(format!("--verify on {}", target.name()), "it keeps nothing of what is written")
+                .remedy("name another target"));
+        }
+        if self.prefilled && !self.knows_content() {
+            let cause = "a scratch file is filled and checked in units of 512 bytes";
+            return Err(Error::usage(format!("--verify with --rw {} --bs {sizes}", self.workload.access), cause)
+                .remedy("use blocks of 512 bytes or a multiple, or write as well (--rw randrw)"));
+        }
+        Ok(())
     }
 
-    /// Whether the targets hold the content of a scratch file, in units that the blocks are made of, and keep it.
-    pub(super) fn holds_known_content(&self) -> bool {
+    /// Whether the content of the targets is known for verification: this run writes it, or the targets hold that of a
+    /// scratch file in units that the blocks are made of, and keep it. Otherwise an earlier run wrote it.
+    pub(super) fn knows_content(&self) -> bool {
         let sectors = self.workload.block_sizes.min().is_multiple_of(512);
-        self.prefilled && sectors && !self.workload.access.writes()
+        self.workload.access.writes() || (self.prefilled && sectors)
     }
 
     /// Bytes of a target that are used, from the start of the workload.
@@ -292,6 +315,7 @@ mod tests {
             warmup: Duration::ZERO,
             pages: Pages::Base,
             prefilled: false,
+            read_back: true,
             watched: true,
         }
     }
@@ -333,13 +357,34 @@ mod tests {
     }
 
     #[test]
-    fn a_verify_that_would_compare_nothing_is_refused() {
-        let verify = |access| {
-            let workload = Workload { access, verify: true, ..Workload::default() };
-            refused(RunPlan { workload, ..plan("sim", &["sim:16m"]) })
+    fn a_scratch_file_is_not_verified_in_blocks_that_its_content_is_not_made_of() {
+        let plan = |block_sizes: &str, prefilled| {
+            let workload = Workload { verify: true, block_sizes: block_sizes.parse().unwrap(), ..Workload::default() };
+            RunPlan { workload, prefilled, ..plan("sim", &["sim:16m"]) }
         };
-        assert!(verify(Access::RandWrite).contains("nothing is read back"));
-        assert!(verify(Access::RandRead).contains("the expected content of the target is unknown"));
+        assert!(refused(plan("1000", true)).contains("--verify with --rw randread --bs 1000"));
+        assert!(!refused(plan("1000", false)).contains("--verify"));
+        assert!(plan("1k", true).check().is_ok());
+    }
+
+    #[test]
+    fn a_target_that_keeps_nothing_is_not_verified() {
+        let workload = Workload { access: Access::RandRw, verify: true, ..Workload::default() };
+        assert!(refused(RunPlan { workload, ..plan("null", &["null"]) }).contains("it keeps nothing"));
+    }
+
+    #[test]
+    fn only_verified_writes_are_read_back_and_take_their_time_again() {
+        let plan = |access, verify, read_back| {
+            let workload = Workload { access, verify, ..Workload::default() };
+            RunPlan { workload, read_back, ..plan("null", &["null"]) }
+        };
+        let of = |plan: RunPlan| (plan.reads_back(), plan.checks_reads(), plan.overhead() > plan.runtime);
+        assert_eq!(of(plan(Access::RandWrite, true, true)), (true, true, true));
+        assert_eq!(of(plan(Access::Write, true, false)), (false, false, false));
+        assert_eq!(of(plan(Access::Write, false, true)), (false, false, false));
+        assert_eq!(of(plan(Access::RandRw, true, true)), (false, true, false));
+        assert_eq!(of(plan(Access::Read, true, true)), (false, true, false));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What one thread of a run does between the barriers: it opens its queue, warms up, runs the two short phases that prove
-//! system calls and submission time, then the measured phase. `run` starts it.
+//! system calls and submission time, then the measured phase, and reads back what a verified load of writes wrote. `run`
+//! starts it.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use iolane::units::CpuList;
-use iolane::{Error, Pool, QueueConfig, Result};
+use iolane::{Error, Pool, QueueConfig, Result, Target, TargetKind};
 use rand_core::Rng;
 use rustix::thread::{CpuSet, sched_setaffinity, set_current_timer_slack};
 
@@ -16,11 +17,11 @@ use super::outcome::SyscallProof;
 use super::phase_barrier::PhaseBarrier;
 use super::plan::RunPlan;
 use crate::clock::Clock;
-use crate::content::ContentMap;
-use crate::engine::{Engine, Extent, Phase, Tally};
+use crate::content::Verifier;
+use crate::engine::{Engine, Extent, Phase, ReadBack, Tally};
 use crate::progress::ThreadCounters;
 use crate::telemetry::{Reading, SyscallCounter, Unavailable};
-use crate::workload::{RequestGenerator, random_stream};
+use crate::workload::{PlannedRequest, RequestGenerator, random_stream};
 
 /// Length of each short phase, in nanoseconds: enough for some thousand requests, little compared with any run.
 const SHORT_PHASE_NS: u64 = 50_000_000;
@@ -30,6 +31,7 @@ pub(super) struct ThreadOutcome {
     pub(super) measured: Tally,
     pub(super) submit: Histogram<u64>,
     pub(super) syscall_proof: SyscallProof,
+    pub(super) read_back: ReadBack,
 }
 
 /// One thread of a run.
@@ -37,7 +39,7 @@ pub(super) struct RunThread<'a, C> {
     pub(super) plan: &'a RunPlan,
     pub(super) index: usize,
     /// What the blocks of its target should hold; `None` without --verify.
-    pub(super) content_map: Option<Arc<ContentMap>>,
+    pub(super) verifier: Option<Verifier>,
     pub(super) clock: C,
     pub(super) counters: Arc<ThreadCounters>,
     pub(super) barrier: &'a PhaseBarrier,
@@ -47,7 +49,8 @@ pub(super) struct RunThread<'a, C> {
 impl<C: Clock> RunThread<'_, C> {
     /// Runs to the end. `None` if it did not measure because another thread had failed.
     pub(super) fn run(self) -> Result<Option<ThreadOutcome>> {
-        let (plan, barrier, stop) = (self.plan, self.barrier, self.stop);
+        let (plan, index, barrier, stop) = (self.plan, self.index, self.barrier, self.stop);
+        let verifier = self.verifier.clone();
         let prepared = without_panic(|| self.prepare());
         let mut all_ready = barrier.wait(prepared.is_err());
         let prepared = prepared.and_then(|(mut engine, proof)| {
@@ -66,11 +69,24 @@ impl<C: Clock> RunThread<'_, C> {
                 .then(|| without_panic(|| engine.run(Phase::Measure, extent, stop, &mut tally).map(|()| tally)));
             (engine, measured, submit, proof)
         });
-        barrier.wait(false);
-        // The queue closes only now: its kernel threads have been counted.
-        let (_engine, measured, submit, syscall_proof) = measured?;
+        // From here on nothing is counted, and no thread of the run writes. The queue closes only after that: its kernel
+        // threads have been counted.
+        let all_measured = barrier.wait(!matches!(&measured, Ok((_, Some(Ok(_)), ..))));
+        let (mut engine, measured, submit, syscall_proof) = measured?;
         let Some((measured, submit)) = measured.zip(submit) else { return Ok(None) };
-        Ok(Some(ThreadOutcome { measured: measured?, submit, syscall_proof }))
+        let measured = measured?;
+        let read_back = match verifier {
+            Some(Verifier::Map(map)) if all_measured && plan.reads_back() => {
+                let share = plan.share(index);
+                let block_bytes = map.unit_bytes();
+                let block = |offset| PlannedRequest { is_read: true, offset, block_bytes };
+                let blocks = map.known_blocks(share.index, share.count).map(block);
+                empty_page_cache(plan.target_of(index))?;
+                without_panic(|| engine.read_back(blocks, stop))?
+            }
+            _ => ReadBack::default(),
+        };
+        Ok(Some(ThreadOutcome { measured, submit, syscall_proof, read_back }))
     }
 
     /// Opens the queue, warms up, and runs the short phase that counts the system calls of the path.
@@ -78,7 +94,7 @@ impl<C: Clock> RunThread<'_, C> {
         // Opened before the queue, since it counts the threads that are made after it. An open counter slows every system
         // call on the machine, so it is closed before anything is measured.
         let counter = SyscallCounter::open();
-        let engine = open_engine(self.plan, self.index, self.clock, self.content_map)?;
+        let engine = open_engine(self.plan, self.index, self.clock, self.verifier)?;
         let mut engine = engine.with_counters(self.counters);
         run_phase(&mut engine, Phase::Measure, Extent::of(nanoseconds(self.plan.warmup)), self.stop)?;
         let proof = prove_syscalls(&mut engine, counter, self.stop)?;
@@ -91,7 +107,7 @@ pub(super) fn open_engine<C: Clock>(
     plan: &RunPlan,
     index: usize,
     clock: C,
-    content_map: Option<Arc<ContentMap>>,
+    verifier: Option<Verifier>,
 ) -> Result<Engine<C>> {
     if let Some(cpu) = nth(plan.placement.cpus.as_ref(), index) {
         pin(cpu)?;
@@ -100,7 +116,7 @@ pub(super) fn open_engine<C: Clock>(
     let workload = &plan.workload;
     let share = plan.share(index);
     let pool = Pool::new(workload.depth as usize, workload.block_sizes.max() as usize, plan.pages)?;
-    if workload.access.writes() && content_map.is_none() {
+    if workload.access.writes() && verifier.is_none() {
         fill_with_noise(&pool, workload.seed);
     }
     let sqpoll_cpu = nth(plan.placement.sqpoll_cpus.as_ref(), index);
@@ -112,7 +128,17 @@ pub(super) fn open_engine<C: Clock>(
         // The kernel may end a sleep 50 us late, so as to wake up less often (prctl(2), PR_SET_TIMERSLACK).
         let _ = set_current_timer_slack(NonZeroU64::new(1));
     }
-    Engine::new(queue, clock, workload, generator, content_map, &pool, pace)
+    Engine::new(queue, clock, workload, generator, verifier, &pool, pace)
+}
+
+/// Writes back what the page cache holds of a target and drops it, so that reads reach the device.
+fn empty_page_cache(target: &Target) -> Result<()> {
+    let cached = matches!(target.kind(), TargetKind::File | TargetKind::Block) && !target.direct();
+    let Some(fd) = target.fd().filter(|_| cached) else { return Ok(()) };
+    rustix::fs::fsync(fd).map_err(|errno| Error::system(format!("fsync of {}", target.name()), errno))?;
+    // Only advice: the content is checked wherever it comes from.
+    let _ = rustix::fs::fadvise(fd, 0, None, rustix::fs::Advice::DontNeed);
+    Ok(())
 }
 
 /// A bug in one thread must not leave the others waiting for it.

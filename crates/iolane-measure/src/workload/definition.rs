@@ -43,7 +43,8 @@ pub struct Workload {
     pub arrivals: Arrivals,
     /// Microseconds between the completion of a request and the start of the next, at depth 1 (fio's `thinktime`).
     pub think_us: Option<u64>,
-    /// Whether written blocks encode their own offset and every read is checked (`--verify`).
+    /// Whether written blocks encode their own offset and every read is checked, after the load if it only writes
+    /// (`--verify`).
     pub verify: bool,
     /// Byte of the target at which the used part begins (`--start`).
     pub start: u64,

@@ -31,6 +31,8 @@ pub struct Job {
     /// Bypass the page cache.
     pub direct: bool,
     pub placement: Placement,
+    /// Whether verified writes are read back and checked after them (`do_verify`).
+    pub read_back: bool,
     /// Wait for the jobs before it to end.
     pub stonewall: bool,
     /// Start that much later than the jobs beside it (`startdelay`).
@@ -116,6 +118,7 @@ impl Job {
             warmup: self.warmup,
             pages: Pages::Base,
             prefilled: false,
+            read_back: self.read_back,
             watched: true,
         }
     }

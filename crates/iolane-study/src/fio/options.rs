@@ -28,6 +28,7 @@ const SUPPORTED: &[(&str, &[&str])] = &[
     ("do_verify", &[]),
     ("fdatasync", &[]),
     ("filename", &[]),
+    ("fill_device", &["fill_fs"]),
     ("filesize", &[]),
     ("fixedbufs", &[]),
     ("fsync", &[]),
@@ -68,6 +69,7 @@ const SUPPORTED: &[(&str, &[&str])] = &[
     ("thread", &["threads"]),
     ("time_based", &[]),
     ("verify", &[]),
+    ("verify_pattern", &[]),
     ("wait_for", &[]),
     ("zonemode", &[]),
     ("zonerange", &[]),
@@ -90,7 +92,6 @@ const REFUSED: &[(&str, &str, &str, &str)] = &[
     ("fadvise_hint", "0", "fio would tell the kernel how it is going to read", "leave it out, or use direct=1"),
     ("file_append", "0", "fio would write after the end of the file", "leave it out"),
     ("file_service_type", "roundrobin", "fio would choose among several files in that way", "leave it out"),
-    ("fill_device", "0", "fio would write until the device is full", "leave it out; without size all of it is used"),
     ("flow", "0", "fio would keep jobs in that proportion", "use one job with rwmixread"),
     ("fsync_on_close", "0", "fio would sync the file when it closes it", "use fsync, or leave it out"),
     ("hugepage-size", "", "fio would use pages of that size", "use --huge-pages, which are 2 MiB"),
@@ -109,6 +110,8 @@ const REFUSED: &[(&str, &str, &str, &str)] = &[
     ("sync", "0", "fio would open the file with O_SYNC", "use fsync=1"),
     ("trim_percentage", "0", "fio would discard blocks that it wrote", "leave it out"),
     ("verify_backlog", "0", "fio would read blocks back after that many writes", "leave it out"),
+    ("verify_only", "0", "fio would only check what an earlier job wrote", "use rw=read or rw=randread with verify"),
+    ("verify_state_load", "0", "fio would check what an earlier job wrote", "use rw=read or rw=randread with verify"),
     ("zero_buffers", "0", "fio would write zeroes, which a drive may compress", "leave it out"),
     ("iodepth_batch_complete_max", "0", "fio would reap at most that many completions at once", "leave it out"),
     (
@@ -127,6 +130,7 @@ const OUTPUT: &str = "fio's output, not the load";
 const LAYOUT: &str = "how fio creates its files; iolane creates and fills scratch files itself";
 const EARLY_END: &str = "when fio ends the job early; iolane runs it to its end";
 const ERRORS: &str = "what fio does after an error; iolane ends the job";
+const CHECK: &str = "how fio builds and schedules its own check; iolane's blocks have a header per 512 bytes";
 const CONTENT: &str = "the random content that fio writes; iolane writes its own";
 
 /// Options that are accepted and change nothing here, with what they concern in fio.
@@ -148,6 +152,7 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("disable_slat", OUTPUT),
     ("error_dump", ERRORS),
     ("exitall_on_error", ERRORS),
+    ("experimental_verify", CHECK),
     ("fallocate", LAYOUT),
     ("filename_format", LAYOUT),
     ("gtod_cpu", "fio's clock"),
@@ -195,9 +200,19 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("unit_base", OUTPUT),
     ("unlink", LAYOUT),
     ("unlink_each_loop", LAYOUT),
+    ("verify_async", CHECK),
+    ("verify_async_cpus", CHECK),
+    ("verify_backlog_batch", CHECK),
     ("verify_dump", ERRORS),
     ("verify_fatal", ERRORS),
+    ("verify_header_seed", CHECK),
+    ("verify_interval", CHECK),
+    ("verify_offset", CHECK),
+    ("verify_pattern_interval", CHECK),
     ("verify_state_save", OUTPUT),
+    ("verify_write_sequence", CHECK),
+    ("verifysort", CHECK),
+    ("verifysort_nr", CHECK),
     ("write_bw_log", OUTPUT),
     ("write_hist_log", OUTPUT),
     ("write_iops_log", OUTPUT),

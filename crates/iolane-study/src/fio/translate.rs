@@ -108,6 +108,7 @@ fn job(options: &Options<'_>) -> Result<Job> {
     let threads = options.count("numjobs", 1, THREADS_MAX as u32)? as usize;
     let workload = workload::translate(options, &path, threads, &mut notes)?;
     let size = target::size(options)?;
+    target::check_fill(options, workload.access, size, &mut notes)?;
     let place = target::place(options, &path, size, workload.start)?;
     let (amount, runtime) = target::end(options, size, &workload, &mut notes)?;
     let direct = match options.last_of("direct", "buffered") {
@@ -126,6 +127,7 @@ fn job(options: &Options<'_>) -> Result<Job> {
         warmup: Duration::from_micros(options.time_us("ramp_time", SECOND_US)?.unwrap_or(0)),
         direct: direct.unwrap_or(false),
         placement: target::placement(options, threads, &mut notes)?,
+        read_back: options.flag("do_verify")? != Some(false),
         stonewall: options.flag("stonewall")?.unwrap_or(false),
         delay: Duration::from_micros(options.time_us("startdelay", SECOND_US)?.unwrap_or(0)),
         notes,
@@ -145,15 +147,6 @@ fn job(options: &Options<'_>) -> Result<Job> {
 
 /// Checks that need no open target.
 fn check(options: &Options<'_>, job: &Job) -> Result<()> {
-    let access = job.workload.access;
-    let scratch = matches!(job.place, Place::Scratch { .. });
-    if job.workload.verify && !access.is_mixed() && !(scratch && access.reads()) {
-        let cause = match access.reads() {
-            true => "the expected content of the target is not known",
-            false => "fio reads everything back at the end; iolane verifies each read as it completes",
-        };
-        return Err(options.refuse("verify", cause, "use rw=rw or rw=randrw"));
-    }
     if let Place::Named(names) = &job.place {
         match names.len() {
             count if count > 1 && matches!(job.size, Some(Size::Percent(_))) => {

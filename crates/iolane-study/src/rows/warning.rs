@@ -73,7 +73,11 @@ pub(super) fn warnings(plan: &RunPlan, outcome: &RunOutcome) -> Vec<Warning> {
         warn(WarningKind::LateRequests, text);
     }
     if outcome.interrupted {
-        warn(WarningKind::Interrupted, "interrupted: the figures cover the time until then".into());
+        let unread = match outcome.unread_blocks {
+            0 => String::new(),
+            blocks => format!("; {blocks} blocks were written and not read back"),
+        };
+        warn(WarningKind::Interrupted, format!("interrupted: the figures cover the time until then{unread}"));
     }
     if plan.workload.rate.is_some() && (plan.path.polls_submissions() || iolane::polls_completions(&plan.path)) {
         let text = "this path cannot sleep until a completion or a time, so each thread polls while a request is in flight; \

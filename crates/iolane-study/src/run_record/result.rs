@@ -19,7 +19,8 @@ pub struct ResultRecord {
     pub errors: u64,
     /// Reads and writes that transferred fewer bytes than requested.
     pub short: u64,
-    /// With --verify: reads whose data was compared with what was written, and matched.
+    /// With --verify: reads whose data was compared with what was written, and matched, those after the measured phase
+    /// included. `None` also for writes that are not read back.
     pub verified: Option<u64>,
     /// Completed fsync and fdatasync requests.
     pub syncs: u64,
@@ -108,7 +109,7 @@ impl ResultRecord {
             ios: sum(|outcome| outcome.tally.ios),
             errors: sum(|outcome| outcome.tally.errors),
             short: sum(|outcome| outcome.tally.short),
-            verified: plan.workload.verify.then(|| sum(|outcome| outcome.tally.verified)),
+            verified: plan.checks_reads().then(|| sum(|outcome| outcome.tally.verified)),
             syncs: sum(|outcome| outcome.tally.syncs.len()),
             late: sum(|outcome| outcome.tally.late),
             iops: value,

@@ -212,6 +212,7 @@ mod tests {
             warmup: Duration::ZERO,
             pages: Pages::Base,
             prefilled: false,
+            read_back: true,
             watched: true,
         };
         RunJob { name: Some(name.into()), waits, measured: None, ..RunJob::on_targets(plan).unwrap() }

@@ -11,6 +11,7 @@ use crate::plan::{Arm, Study};
 use crate::rows::LeftOut;
 use iolane_measure::placement::Placement;
 use iolane_measure::run::{CheckedPlan, Probes, RunPlan};
+use iolane_measure::workload::Workload;
 
 /// The arms that can run, and those that cannot.
 ///
@@ -20,8 +21,10 @@ pub(super) fn plan(study: &Study, conditions: &Conditions) -> Result<(Vec<Planne
     let (mut planned, mut left_out) = (Vec::new(), Vec::new());
     let mut misuse = None;
     let mut probes = Probes::default();
-    for arm in study.arms(conditions.scale)? {
-        match run_plan(conditions, &arm, &mut probes) {
+    let arms = study.arms(conditions.scale)?;
+    let writes = arms.iter().any(|arm| arm.workload.access.writes());
+    for arm in arms {
+        match check_content(&arm.workload, writes).and_then(|()| run_plan(conditions, &arm, &mut probes)) {
             Ok(plan) => planned.push(Planned { arm, plan, peer: None }),
             Err(error) => {
                 let (reason, remedy) = (error.cause().into(), error.remedy_text().into());
@@ -42,6 +45,19 @@ pub(super) fn plan(study: &Study, conditions: &Conditions) -> Result<(Vec<Planne
         left_out.extend(cannot);
     }
     Ok((planned, left_out))
+}
+
+/// Refuses to verify what an arm only reads if an arm of the study `writes`: what the targets hold then depends on the order
+/// of the arms.
+fn check_content(workload: &Workload, writes: bool) -> Result<()> {
+    match workload.verify && writes && !workload.access.writes() {
+        false => Ok(()),
+        true => Err(Error::usage(
+            format!("--verify with --rw {}", workload.access),
+            "other arms of the study write to the same targets",
+        )
+        .remedy("verify reads in a study of their own")),
+    }
 }
 
 fn run_plan(conditions: &Conditions, arm: &Arm, probes: &mut Probes) -> Result<CheckedPlan> {
@@ -75,6 +91,7 @@ fn run_plan(conditions: &Conditions, arm: &Arm, probes: &mut Probes) -> Result<C
         warmup: conditions.lengths.warmup,
         pages: Pages::Base,
         prefilled: conditions.prefilled,
+        read_back: true,
         watched: true,
     };
     plan.check_with(probes)
@@ -100,4 +117,22 @@ fn reached(path: &IoPath, targets: &[Target], probes: &mut Probes) -> Result<(Ve
 
 fn sqpoll_cpus(arm: &Arm, placement: &Placement) -> Option<CpuList> {
     placement.sqpoll_cpus.clone().filter(|_| arm.path.polls_submissions())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iolane_measure::workload::Access;
+
+    #[test]
+    fn reads_are_not_verified_beside_arms_that_write() {
+        let load = |access, verify| Workload { access, verify, ..Workload::default() };
+        let error = check_content(&load(Access::RandRead, true), true).unwrap_err().to_string();
+        assert!(error.contains("other arms of the study write"), "{error}");
+        for (access, verify, writes) in
+            [(Access::RandRead, true, false), (Access::RandRead, false, true), (Access::RandWrite, true, true)]
+        {
+            assert!(check_content(&load(access, verify), writes).is_ok(), "{access}");
+        }
+    }
 }

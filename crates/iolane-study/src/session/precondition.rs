@@ -141,6 +141,7 @@ fn plan(target: &Target, workload: Workload, runtime: Duration) -> Result<Checke
         warmup: Duration::ZERO,
         pages: Pages::Base,
         prefilled: false,
+        read_back: true,
         watched: true,
     };
     plan.check_with(&mut probes)

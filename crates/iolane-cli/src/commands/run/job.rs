@@ -43,6 +43,7 @@ impl Job {
             warmup: arguments.warmup(),
             pages: arguments.pages(),
             prefilled: false,
+            read_back: true,
             watched: !arguments.unwatched,
         };
         // Before a device is claimed or opened for writing.
@@ -129,6 +130,9 @@ fn names_of(place: &Place) -> Option<Vec<OsString>> {
 fn in_job_file(name: &OsString, error: Error) -> Error {
     match std::fs::symlink_metadata(name) {
         Ok(_) => error,
-        Err(_) => error.remedy("check the name, or leave filename out: with only size a scratch file is used"),
+        Err(_) => error.remedy(
+            "check the name, make the file first (truncate -s 1g FILE), or leave filename out: with only size a scratch file \
+             is used",
+        ),
     }
 }

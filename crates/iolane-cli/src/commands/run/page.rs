@@ -16,10 +16,12 @@ pub(super) fn text(plan: &RunPlan, record: &RunRecord) -> String {
         text.push_str(&format!("  {name:<13} {value}\n"));
     }
     if let Some(verified) = record.result.verified {
-        text.push_str(&format!(
-            "  {:<13} {verified} reads checked against what was written, no mismatch\n",
-            "verified"
-        ));
+        let blocks = match (plan.reads_back(), plan.workload.access.writes()) {
+            (true, _) => "blocks read back after the load and checked against what was written",
+            (false, true) => "reads checked against what was written",
+            (false, false) => "reads checked against what was written before",
+        };
+        text.push_str(&format!("  {:<13} {verified} {blocks}, no mismatch\n", "verified"));
     }
     for warning in &record.warnings {
         text.push_str(&format!("{}\n", wrap(&format!("note: {warning}"), 6)));

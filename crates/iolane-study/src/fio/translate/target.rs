@@ -5,7 +5,7 @@ use std::time::Duration;
 use iolane::units::{Bytes, CpuList};
 use iolane::{IoPath, Result};
 use iolane_measure::placement::Placement;
-use iolane_measure::workload::Workload;
+use iolane_measure::workload::{Access, Workload};
 
 use crate::fio::job::{Amount, Place, Size};
 use crate::fio::options::{Options, SECOND_US};
@@ -31,6 +31,29 @@ fn own_size(options: &Options<'_>) -> Result<Option<Size>> {
         None => Ok(Some(options.kb_base.number(text)?).filter(|bytes| *bytes > 0).map(Size::Bytes)),
     };
     Ok(options.parsed("size", size)?.flatten())
+}
+
+/// fio's fill_device writes until the file system is full; here a job of sequential writes ends with its target anyway.
+pub(super) fn check_fill(
+    options: &Options<'_>,
+    access: Access,
+    size: Option<Size>,
+    notes: &mut Vec<String>,
+) -> Result<()> {
+    if options.flag("fill_device")? != Some(true) {
+        return Ok(());
+    }
+    let refuse = |cause: &str, remedy: &str| Err(options.refuse("fill_device", cause, remedy));
+    if access != Access::Write {
+        let cause = "fio would write until the file system is full; iolane fills a target with sequential writes only";
+        return refuse(cause, "use a job with rw=write before this one, and stonewall");
+    }
+    if size.is_none() && !options.has("filename") {
+        let cause = "fio would write until the file system is full, and the size of a scratch file is not known";
+        return refuse(cause, "use size=, or name a target with filename=");
+    }
+    notes.push("fill_device writes the target, or its size, once; fio writes until the file system is full".into());
+    Ok(())
 }
 
 /// The targets of a job. A file of its own holds `start` bytes before those that it uses.

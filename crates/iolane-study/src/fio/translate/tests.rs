@@ -38,6 +38,7 @@ fn a_minimal_job_has_the_defaults_of_fio() {
         warmup: Duration::ZERO,
         direct: false,
         placement: Placement::default(),
+        read_back: true,
         stonewall: false,
         delay: Duration::ZERO,
         notes: vec!["the page cache of the targets is not dropped first; fio drops it".into()],
@@ -229,7 +230,10 @@ fn differences_from_fio_are_noted() {
         ("direct=0", "page cache"),
         ("rate_iops=10", "latency counts from the scheduled start"),
         ("rw=randrw\nverify=crc32c", "not fio's verify=crc32c"),
-        ("rw=write\nverify=md5\ndo_verify=0", "with do_verify=0 nothing is verified"),
+        ("rw=write\nverify=md5", "not fio's verify=md5, and reads back what was written after the measured phase"),
+        ("rw=write\nverify=md5\ndo_verify=0", "not fio's verify=md5, and reads nothing back with do_verify=0"),
+        ("rw=read\nverify=md5", "the target must hold what iolane wrote with the same randseed and bs"),
+        ("rw=write\nfill_device=1", "fill_device writes the target, or its size, once"),
         ("cpus_allowed=0-1", "pinned to the first"),
         ("time_based", "no effect without runtime"),
         ("bsrange=4k-8k", "multiples of the smallest size, with equal probability: 4k-8k"),
@@ -337,8 +341,10 @@ fn unsupported_options_are_refused_by_line_with_a_remedy() {
         ("wait_for=b", &["line 3: `wait_for=b`", "no job of that name"]),
         ("rw=rw\nrate_iops=1,x", &["line 4: `rate_iops=1,x`", "not a whole number"]),
         ("rw=randread\nrandom_distribution=normal:10", &["line 4", "expected random, zipf, pareto, zoned or sequence"]),
-        ("verify=md5", &["line 3: `verify=md5`", "use rw=rw or rw=randrw"]),
-        ("rw=write\nverify=md5", &["line 4: `verify=md5`", "fio reads everything back"]),
+        ("rw=write\nverify=md5\nverify_backlog=8", &["line 5: `verify_backlog=8`", "after that many writes"]),
+        ("rw=write\nverify=md5\nverify_only", &["line 5: `verify_only`", "use rw=read or rw=randread with verify"]),
+        ("rw=randwrite\nfill_device=1", &["line 4: `fill_device=1`", "sequential writes only"]),
+        ("rw=read\nfill_fs=1", &["line 4: `fill_fs=1`", "use a job with rw=write before this one"]),
         ("filename=a:b", &["line 3: `filename=a:b`: 2 targets", "numjobs=2"]),
         ("filename=:", &["line 3: `filename=:`", "names no target"]),
         ("directory=/a:/b", &["line 3: `directory=/a:/b`"]),
@@ -352,8 +358,60 @@ fn unsupported_options_are_refused_by_line_with_a_remedy() {
         let error = parse(&format!("[a]\nfilename=x\n{lines}")).expect_err(lines).to_string();
         assert!(parts.iter().all(|part| error.contains(part)), "{lines}: {error}");
     }
+    let error = parse("[a]\nrw=write\nfill_device=1").unwrap_err().to_string();
+    assert!(
+        error.contains("line 3: `fill_device=1`") && error.contains("size of a scratch file is not known"),
+        "{error}"
+    );
     let error = parse("[a]\nbs=4k").unwrap_err().to_string();
     assert!(error.contains("line 1: job [a]: it has neither filename nor size"), "{error}");
+}
+
+#[test]
+fn writes_are_verified_after_them_and_reads_as_they_complete() {
+    let verified = |lines: &str| {
+        let plan = one(lines).plan(vec![Target::open("sim:16m").unwrap()]);
+        (plan.workload.verify, plan.reads_back(), plan.checks_reads())
+    };
+    assert_eq!(verified("rw=randwrite\nverify=crc32c"), (true, true, true));
+    assert_eq!(verified("rw=write\nverify=crc32c\ndo_verify=0"), (true, false, false));
+    assert_eq!(verified("rw=write\ndo_verify=1"), (false, false, false));
+    assert_eq!(verified("rw=write\nverify_pattern=0xff"), (true, true, true));
+    assert_eq!(verified("rw=write\nverify=0\nverify_pattern=0xff"), (false, false, false));
+    assert_eq!(verified("rw=read\nverify=md5"), (true, false, true));
+    assert_eq!(verified("rw=randread\nverify=md5\ndo_verify=0"), (true, false, true));
+    assert_eq!(verified("rw=randrw\nverify=md5"), (true, false, true));
+}
+
+#[test]
+fn how_fio_builds_its_own_check_is_noted_once() {
+    let load = "rw=write\nverify=meta\n";
+    let how = "verify_pattern=0xaa555aa5\nverify_interval=512\nverify_offset=16\nverify_async=2\nverifysort=0";
+    let notes = one(&format!("{load}{how}")).notes;
+    let expected =
+        "`verify_interval`, `verify_offset`, `verify_async`, `verifysort` have no effect: how fio builds and";
+    assert!(notes.len() == 2 && notes[1].starts_with(expected), "{notes:?}");
+}
+
+#[test]
+fn a_job_that_fills_its_target_ends_with_it() {
+    assert_eq!(one("rw=write\nfill_device=1").amount, Amount::Targets);
+    assert_eq!(one("rw=write\nfill_fs=1\nsize=1m").amount, Amount::Bytes(1 << 20));
+    assert_eq!(one("rw=read\nfill_device=0").notes, one("").notes);
+    let jobs = parse("[a]\nrw=write\nfill_device=1\nsize=1m\n").unwrap();
+    assert_eq!(jobs[0].place, Place::Scratch { folder: ".".into(), bytes: 1 << 20 });
+}
+
+#[test]
+fn a_surface_scan_writes_a_target_once_and_verifies_it_in_a_job_of_its_own() {
+    let text = "[global]\nthread\nbs=64k\ndirect=1\nioengine=sync\nverify=meta\nverify_pattern=0xaa555aa5\n\
+                verify_interval=512\nfilename=disk\n[write]\nrw=write\nfill_device=1\ndo_verify=0\n\
+                [verify]\nstonewall\ncreate_serialize=0\nrw=read\ndo_verify=1\n";
+    let jobs = parse(text).unwrap();
+    let plans: Vec<_> = jobs.iter().map(|job| job.plan(vec![Target::open("sim:16m").unwrap()])).collect();
+    assert!(plans.iter().all(|plan| plan.path == IoPath::new("psync") && plan.workload.verify));
+    assert!(plans.iter().all(|plan| plan.workload.bytes_max == Some(16 << 20)));
+    assert_eq!((plans[0].checks_reads(), plans[1].checks_reads(), jobs[1].stonewall), (false, true, true));
 }
 
 #[test]

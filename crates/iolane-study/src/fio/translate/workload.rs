@@ -236,21 +236,27 @@ fn parse_arrivals(text: &str) -> Result<Arrivals, String> {
     }
 }
 
+/// Whether blocks have content that can be checked. fio checks a pattern where no method is given, and checks what a job
+/// only reads whatever do_verify says.
 fn verify(options: &Options<'_>, access: Access, notes: &mut Vec<String>) -> Result<bool> {
-    let Some(method) = options.text("verify")? else { return Ok(false) };
+    let pattern = options.text("verify_pattern")?.map(|_| "pattern");
+    let Some(method) = options.text("verify")?.or(pattern) else { return Ok(false) };
     if matches!(method, "0" | "null") {
         return Ok(false);
     }
-    if options.flag("do_verify")? == Some(false) {
-        if access.is_mixed() {
-            let cause = "fio would not read back what it wrote; iolane verifies the reads of a mix";
-            return Err(options.refuse("do_verify", cause, "leave out verify and do_verify"));
-        }
-        notes.push(format!("with do_verify=0 nothing is verified; blocks have no content of fio's verify={method}"));
-        return Ok(false);
+    let reads_back = options.flag("do_verify")? != Some(false);
+    if access.is_mixed() && !reads_back {
+        let cause = "fio would not read back what it wrote; iolane verifies the reads of a mix";
+        return Err(options.refuse("do_verify", cause, "leave out verify and do_verify"));
     }
-    notes.push(format!(
-        "verification uses iolane's own block content, not fio's verify={method}, and checks each read as it completes"
-    ));
+    let checks = match (access.reads(), access.writes()) {
+        (true, false) if options.has("filename") => {
+            "checks each read as it completes: the target must hold what iolane wrote with the same randseed and bs"
+        }
+        (true, _) => "checks each read as it completes",
+        _ if reads_back => "reads back what was written after the measured phase, which the figures leave out",
+        _ => "reads nothing back with do_verify=0: a later job with rw=read, the same randseed and bs can check it",
+    };
+    notes.push(format!("verification uses iolane's own block content, not fio's verify={method}, and {checks}"));
     Ok(true)
 }

@@ -1,0 +1,176 @@
+//! Runs with --verify whose load only writes or only reads: what is found, what is counted, and what is not measured.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use iolane::{IoPath, Pages, Result, Target};
+
+use super::{RunOutcome, RunPlan, run};
+use crate::placement::Placement;
+use crate::workload::{Access, Workload};
+
+const BLOCK_BYTES: u64 = 4096;
+
+fn plan(path: &str, target: Target, workload: Workload) -> RunPlan {
+    RunPlan {
+        path: IoPath::new(path),
+        targets: vec![target],
+        workload: Workload { verify: true, ..workload },
+        threads: 1,
+        placement: Placement::default(),
+        runtime: Duration::from_secs(3600),
+        warmup: Duration::ZERO,
+        pages: Pages::Base,
+        prefilled: false,
+        read_back: true,
+        watched: false,
+    }
+}
+
+fn run_plan(plan: RunPlan) -> Result<RunOutcome> {
+    run(&plan.check()?, &AtomicBool::new(false))
+}
+
+/// A plan of 10 ms on a simulated device where each request takes 100 us.
+fn simulated(settings: &str, workload: Workload) -> RunPlan {
+    let target = Target::options().write(true).open(format!("sim:{settings},latency=100us,jitter=0")).unwrap();
+    RunPlan { runtime: Duration::from_millis(10), ..plan("sim", target, workload) }
+}
+
+#[test]
+fn all_blocks_that_were_written_are_read_back_and_counted() {
+    let verified = |settings, workload| run_plan(simulated(settings, workload)).unwrap().tally.verified;
+    let write = Workload { access: Access::Write, ..Workload::default() };
+    // 500 in each of the two short phases, then 100.
+    assert_eq!(verified("16m", write.clone()), 1100);
+    // More writes than blocks: each block is read back once, in whatever order they are written.
+    assert_eq!(verified("64k", write.clone()), 16);
+    let random = Workload { access: Access::RandWrite, depth: 8, ..write };
+    assert_eq!(verified("64k", random.clone()), 16);
+    assert_eq!(verified("64k", Workload { block_sizes: "512-4k".parse().unwrap(), ..random }), 128);
+}
+
+#[test]
+fn reading_back_is_not_measured() {
+    let write = Workload { access: Access::RandWrite, depth: 4, ..Workload::default() };
+    let [with, without] =
+        [true, false].map(|read_back| run_plan(RunPlan { read_back, ..simulated("1m", write.clone()) }).unwrap().tally);
+    assert_eq!((with.verified, without.verified), (256, 0));
+    let measured = |tally: &crate::Tally| (tally.ios, tally.bytes, tally.errors, tally.window_ns);
+    assert_eq!(measured(&with), measured(&without));
+    assert_eq!(with.latency, without.latency);
+    assert!(with.ios > 0 && with.bytes == with.ios * BLOCK_BYTES, "{} {}", with.ios, with.bytes);
+}
+
+#[test]
+fn a_damaged_write_is_found_when_it_is_read_back() {
+    for (damage, cause) in
+        [("lost", "likely a lost write"), ("torn", "likely a torn write"), ("altered", "corrupt data")]
+    {
+        let write = Workload { access: Access::RandWrite, ..Workload::default() };
+        let settings = format!("64k,{damage}=0.5");
+        let error = run_plan(simulated(&settings, write.clone())).unwrap_err().to_string();
+        assert!(error.starts_with("verify: target offset ") && error.contains(cause), "{damage}: {error}");
+        let unread = run_plan(RunPlan { read_back: false, ..simulated(&settings, write) }).unwrap();
+        assert_eq!(unread.tally.verified, 0);
+    }
+}
+
+#[test]
+fn a_run_that_is_stopped_before_it_writes_has_nothing_to_read_back() {
+    let write = Workload { access: Access::Write, ..Workload::default() };
+    let stop = AtomicBool::new(false);
+    let checked = simulated("16m", write).check().unwrap();
+    let whole = run(&checked, &stop).unwrap();
+    assert_eq!((whole.unread_blocks, whole.interrupted), (0, false));
+    stop.store(true, Ordering::Relaxed);
+    let stopped = run(&checked, &stop).unwrap();
+    assert_eq!((stopped.tally.verified, stopped.unread_blocks, stopped.interrupted), (0, 0, true));
+}
+
+/// A file of 256 blocks in a folder of its own.
+struct Disk {
+    folder: PathBuf,
+}
+
+impl Disk {
+    const BLOCKS: u64 = 256;
+
+    fn new(test: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("iolane-{test}-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        let disk = Self { folder };
+        fs::write(disk.file(), vec![0; (Self::BLOCKS * BLOCK_BYTES) as usize]).unwrap();
+        disk
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.join("disk")
+    }
+
+    /// Puts these bytes there, as no run does.
+    fn overwrite(&self, offset: u64, bytes: &[u8]) {
+        File::options().write(true).open(self.file()).unwrap().write_all_at(bytes, offset).unwrap();
+    }
+
+    /// Runs a load over the whole file.
+    fn run(&self, threads: usize, workload: Workload) -> Result<RunOutcome> {
+        let target = Target::options().write(workload.access.writes()).direct(false).open(self.file()).unwrap();
+        let bytes_max = Some(Self::BLOCKS * BLOCK_BYTES);
+        run_plan(RunPlan { threads, ..plan("psync", target, Workload { bytes_max, ..workload }) })
+    }
+
+    /// What checking all of it with this load says.
+    fn verified(&self, workload: Workload) -> Result<u64, String> {
+        let read = Workload { access: Access::Read, ..workload };
+        self.run(1, read).map(|outcome| outcome.tally.verified).map_err(|error| error.to_string())
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+#[test]
+fn threads_read_back_all_blocks_of_a_target_once_together() {
+    let disk = Disk::new("threads-read-back");
+    let write = Workload { access: Access::Write, ..Workload::default() };
+    assert_eq!(disk.run(3, write).unwrap().tally.verified, Disk::BLOCKS);
+}
+
+#[test]
+fn what_an_earlier_run_wrote_is_verified_by_a_run_that_only_reads() {
+    let disk = Disk::new("earlier-run");
+    let load = |seed| Workload { access: Access::Write, seed, ..Workload::default() };
+    disk.run(1, load(7)).unwrap();
+    assert_eq!(disk.verified(load(7)), Ok(Disk::BLOCKS));
+    let random = Workload { access: Access::RandRead, ..load(7) };
+    assert_eq!(disk.run(2, random).unwrap().tally.verified, 2 * Disk::BLOCKS);
+    // A mix continues what an earlier run wrote, and leaves content of the same seed.
+    disk.run(1, Workload { access: Access::RandRw, ..load(7) }).unwrap();
+    assert_eq!(disk.verified(load(7)), Ok(Disk::BLOCKS));
+    assert_eq!(disk.verified(Workload { block_sizes: "512".parse().unwrap(), ..load(7) }), Ok(8 * Disk::BLOCKS));
+}
+
+#[test]
+fn what_an_earlier_run_did_not_write_is_a_mismatch() {
+    let disk = Disk::new("no-earlier-run");
+    let load = |seed| Workload { access: Access::Write, seed, ..Workload::default() };
+    let refused = |workload, parts: &[&str]| {
+        let error = disk.verified(workload).unwrap_err();
+        assert!(parts.iter().all(|part| error.contains(part)), "{error}");
+    };
+    refused(load(7), &["target offset ", "iolane never wrote here, or with another --seed or --bs"]);
+    disk.run(1, load(7)).unwrap();
+    refused(load(8), &["seed differs: expected 8, found 7", "likely iolane wrote here with another --seed"]);
+    disk.overwrite(9 * BLOCK_BYTES + 1000, &[0xee]);
+    refused(load(7), &["target offset 37376: checksum differs", "torn or corrupt data"]);
+    disk.run(1, load(7)).unwrap();
+    disk.overwrite(9 * BLOCK_BYTES, &[0; BLOCK_BYTES as usize]);
+    refused(load(7), &["target offset 36864: magic differs", "iolane never wrote here"]);
+}
