@@ -310,10 +310,7 @@ fn verify_reads_back_what_was_written_and_a_later_run_verifies_it() {
     let read = run_on_targets(&folder, &["--target", "file", "--verify", "--seed", "9", "--rw", "read"]);
     assert_eq!(read["result"]["verified"], read["result"]["ios"]);
     let page = iolane(&folder, ["run", "--verify", "--rw", "randwrite"].iter().chain(&SHORT)).done().stdout;
-    assert!(
-        page.contains(" blocks read back after the load and checked against what was written, no mismatch"),
-        "{page}"
-    );
+    assert!(page.contains(" blocks read back after the load, no mismatch\n"), "{page}");
 }
 
 #[test]

@@ -43,6 +43,8 @@ impl Verifier {
     ///
     /// # Errors
     /// `Failed` for content that does not belong there.
+    // Not inlined, so that the engine's loop is as short without --verify as if there were none.
+    #[inline(never)]
     pub(crate) fn end(&self, request: PlannedRequest, result: Result<u32, IoError>, buffer: &[u8]) -> Result<bool> {
         let PlannedRequest { is_read, offset, block_bytes } = request;
         let whole = result == Ok(block_bytes);

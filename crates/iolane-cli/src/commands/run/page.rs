@@ -17,7 +17,7 @@ pub(super) fn text(plan: &RunPlan, record: &RunRecord) -> String {
     }
     if let Some(verified) = record.result.verified {
         let blocks = match (plan.reads_back(), plan.workload.access.writes()) {
-            (true, _) => "blocks read back after the load and checked against what was written",
+            (true, _) => "blocks read back after the load",
             (false, true) => "reads checked against what was written",
             (false, false) => "reads checked against what was written before",
         };
