@@ -176,6 +176,20 @@ fn options_that_are_not_supported_are_ignored_only_if_asked_for() {
 }
 
 #[test]
+fn only_the_sections_that_are_named_run() {
+    let folder = Folder::new();
+    let file = "[global]\nsize=64k\n[a]\nbs=16k\n[b]\nrw=${IOLANE_UNSET}\nturbo=9\n[c]\nbs=8k\n";
+    assert_refused(&run(&folder, file, &[]), 2, &["line 6: `${IOLANE_UNSET}`"]);
+    let document = run(&folder, file, &["--section", "c", "--section=a", "--json", "-"]).done().json();
+    let ran =
+        document["jobs"].as_array().unwrap().iter().map(|job| (job["job"].as_str().unwrap(), &job["result"]["ios"]));
+    assert_eq!(ran.collect::<Vec<_>>(), [("a", &4.into()), ("c", &8.into())]);
+    let unknown = run(&folder, file, &["--section", "d"]);
+    assert_refused(&unknown, 2, &["--section d: job.fio has no job of that name; its jobs are a, b, c"]);
+    assert_eq!(iolane(&folder, ["run", "--section", "a"]).code, Some(2));
+}
+
+#[test]
 fn a_job_with_a_delay_starts_later() {
     let folder = Folder::new();
     let begun = std::time::Instant::now();

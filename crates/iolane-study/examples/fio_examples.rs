@@ -27,6 +27,9 @@ const ELSEWHERE: [(&str, &str); 9] = [
 const ENGINES: [&str; 11] =
     ["psync", "sync", "pvsync", "pvsync2", "posixaio", "libaio", "io_uring", "io_uring_cmd", "null", "vsync", "splice"];
 
+/// Files that prescribe a section on fio's command line.
+const SECTIONS: [(&str, &str); 1] = [("xnvme-compare.fio", "default")];
+
 enum Verdict {
     Runs,
     Elsewhere(String),
@@ -68,6 +71,11 @@ fn name(file: &Path) -> String {
     file.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
+/// The sections of a file that are run; empty for all.
+fn sections(name: &str) -> Vec<String> {
+    SECTIONS.iter().filter(|(file, _)| *file == name).map(|(_, section)| (*section).into()).collect()
+}
+
 fn verdict(file: &Path) -> Verdict {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     let options = text.lines().map(|line| line.split([';', '#']).next().unwrap_or_default().replace([' ', '\t'], ""));
@@ -85,7 +93,7 @@ fn verdict(file: &Path) -> Verdict {
             return Verdict::Elsewhere((*need).into());
         }
     }
-    match JobFile::read(file).and_then(|file| jobs(&file)) {
+    match JobFile::read_sections(file, &sections(&name(file))).and_then(|file| jobs(&file)) {
         Ok(_) => Verdict::Runs,
         Err(error) => Verdict::Refused(first_reason(&error.to_string())),
     }
@@ -112,7 +120,10 @@ fn table(verdicts: &[(String, Verdict)]) -> String {
     );
     for (name, verdict) in verdicts {
         let verdict = match verdict {
-            Verdict::Runs => "runs".into(),
+            Verdict::Runs => {
+                let options = sections(name).into_iter().map(|section| format!(" with `--section {section}`"));
+                format!("runs{}", options.collect::<String>())
+            }
             Verdict::Elsewhere(need) => format!("needs {need}"),
             Verdict::Refused(reason) => reason.replace('|', "\\|"),
         };

@@ -28,6 +28,9 @@ pub(crate) struct RunArguments {
     /// Ignore options of the job file that are not supported, and note each in the record
     #[arg(long, requires = "job_file")]
     pub(crate) lenient: bool,
+    /// Run only this section of the job file, with its [global] sections; may be repeated
+    #[arg(long, value_name = "NAME", requires = "job_file")]
+    pub(crate) section: Vec<String>,
     /// I/O path, such as psync, libaio or io_uring+sqpoll,fixedbufs; with --rate-until a list of paths
     #[arg(long, default_value = "io_uring", value_parser = parse_paths)]
     path: PathList,

@@ -59,12 +59,21 @@ impl JobFile {
     /// # Errors
     /// `Usage` if one cannot be read, and as [`parse`](Self::parse).
     pub fn read(file: &Path) -> Result<Self> {
+        Self::read_sections(file, &[])
+    }
+
+    /// As [`read`](Self::read), with only the jobs whose sections have these names; all of them without a name. The lines of
+    /// other sections are not looked at, as with fio's `--section`; `[global]` is always there.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read), and `Usage` for a name that no job has.
+    pub fn read_sections(file: &Path, wanted: &[String]) -> Result<Self> {
         let name = file.display().to_string();
         let bytes = ThisMachine.file(file, FILE_BYTES_MAX).map_err(|error| {
             Error::usage(format!("job file {}", shown(&name)), iolane::error::describe(&error))
                 .remedy("check the name of the job file; targets are named with --target")
         })?;
-        Self::parse_in(&name, file, &bytes, &ThisMachine)
+        Self::parse_in(&name, file, &bytes, wanted, &ThisMachine)
     }
 
     /// Parses the content of a file; `name` is its name in error messages. Nothing is read: a file that includes another is
@@ -76,18 +85,31 @@ impl JobFile {
     /// # Errors
     /// `Usage` for the first invalid line, and if there is no job.
     pub fn parse(name: &str, bytes: &[u8]) -> Result<Self> {
-        Self::parse_in(name, Path::new(name), bytes, &Nowhere)
+        Self::parse_in(name, Path::new(name), bytes, &[], &Nowhere)
     }
 
-    fn parse_in(name: &str, path: &Path, bytes: &[u8], surroundings: &dyn Surroundings) -> Result<Self> {
+    fn parse_in(
+        name: &str,
+        path: &Path,
+        bytes: &[u8],
+        wanted: &[String],
+        surroundings: &dyn Surroundings,
+    ) -> Result<Self> {
         let name = shown(name);
         if bytes.len() > FILE_BYTES_MAX {
             let cause = format!("it is larger than {}", Bytes(FILE_BYTES_MAX as u64));
             return Err(Error::usage(format!("job file {name}"), cause).remedy("name a fio job file"));
         }
-        let mut parser = Parser { surroundings, bytes_left: FILE_BYTES_MAX - bytes.len(), sections: Vec::new() };
+        let bytes_left = FILE_BYTES_MAX - bytes.len();
+        let mut parser = Parser { surroundings, wanted, bytes_left, jobs: Vec::new(), sections: Vec::new() };
         parser.parse(&Source { name: &name, path, including: None }, bytes)?;
-        let sections = parser.sections;
+        let Parser { sections, jobs, .. } = parser;
+        if let Some(missing) = wanted.iter().find(|wanted| !jobs.contains(wanted))
+            && !jobs.is_empty()
+        {
+            let cause = format!("{name} has no job of that name; its jobs are {}", jobs.join(", "));
+            return Err(Error::usage(format!("--section {}", shown(missing)), cause).remedy("name one of them"));
+        }
         if sections.iter().all(Section::is_global) {
             return Err(Error::usage(format!("job file {name}"), "it contains no job")
                 .remedy("add a section other than [global], such as [job]"));
@@ -114,23 +136,32 @@ impl Source<'_> {
 
 struct Parser<'a> {
     surroundings: &'a dyn Surroundings,
+    /// The names of the jobs that are parsed; empty for all.
+    wanted: &'a [String],
     /// What may still be included.
     bytes_left: usize,
+    /// The names of all jobs, each once.
+    jobs: Vec<String>,
+    /// Those of the jobs that are wanted, and `[global]`.
     sections: Vec<Section>,
 }
 
 impl Parser<'_> {
     fn parse(&mut self, source: &Source<'_>, bytes: &[u8]) -> Result<()> {
         let included: Option<Arc<str>> = source.including.map(|_| source.name.into());
+        let mut skips = false;
         for (line, text) in (1u32..).zip(bytes.split(|byte| *byte == b'\n')) {
             let refused =
                 |(cause, remedy): Refusal| Error::usage(format!("{} line {line}", source.name), cause).remedy(remedy);
+            let text = meaningful(text).map_err(refused)?;
+            if text.is_empty() || (skips && !text.starts_with('[')) {
+                continue;
+            }
             match parse_line(text, self.surroundings).map_err(refused)? {
-                Line::Nothing => {}
                 Line::Section(_) if included.is_some() => {
                     return Err(refused(("an included file has no sections, as in fio".into(), "leave it out")));
                 }
-                Line::Section(name) => self.sections.push(Section { name, line, entries: Vec::new() }),
+                Line::Section(name) => skips = !self.begin(Section { name, line, entries: Vec::new() }),
                 Line::Include(_) if self.sections.is_empty() => return Err(refused(outside("include"))),
                 Line::Include(file) => {
                     let (path, bytes) = self.included(source, &file).map_err(refused)?;
@@ -144,6 +175,18 @@ impl Parser<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Begins a section; whether its lines are parsed.
+    fn begin(&mut self, section: Section) -> bool {
+        let is_parsed = section.is_global() || self.wanted.is_empty() || self.wanted.contains(&section.name);
+        if !section.is_global() && !self.jobs.contains(&section.name) {
+            self.jobs.push(section.name.clone());
+        }
+        if is_parsed {
+            self.sections.push(section);
+        }
+        is_parsed
     }
 
     /// The file that an `include` in `source` names, with its content: relative to the working directory, or else to the
@@ -177,25 +220,26 @@ fn outside(key: &str) -> Refusal {
 }
 
 enum Line {
-    Nothing,
     Section(String),
     /// The name of a file.
     Include(String),
     Entry(String, Option<String>),
 }
 
-fn parse_line(bytes: &[u8], surroundings: &dyn Surroundings) -> Result<Line, Refusal> {
+/// A line without its comment and the spaces around it.
+fn meaningful(bytes: &[u8]) -> Result<&str, Refusal> {
     if bytes.len() > LINE_BYTES_MAX {
         return Err((format!("it is longer than {LINE_BYTES_MAX} bytes"), "shorten it; fio has the same limit"));
     }
     let text = std::str::from_utf8(bytes).map_err(|_| ("it is not UTF-8".to_owned(), "name a fio job file"))?;
     let text = text.split([';', '#']).next().unwrap_or_default().trim();
-    if text.is_empty() {
-        return Ok(Line::Nothing);
+    match text.contains(char::is_control) {
+        true => Err(("it contains a control character".into(), "name a fio job file")),
+        false => Ok(text),
     }
-    if text.contains(char::is_control) {
-        return Err(("it contains a control character".into(), "name a fio job file"));
-    }
+}
+
+fn parse_line(text: &str, surroundings: &dyn Surroundings) -> Result<Line, Refusal> {
     if let Some(name) = text.strip_prefix('[') {
         let name = name.strip_suffix(']').ok_or(("the bracket is not closed".into(), "write, for example, [job]"))?;
         return Ok(Line::Section(name.into()));
@@ -309,6 +353,36 @@ mod tests {
         };
         assert_eq!(seen(&file.sections[0]), ["common.fio:1 thread", "depth.fio:3 iodepth"]);
         assert_eq!(seen(&file.sections[1]), [":4 rw", "depth.fio:3 iodepth", ":6 bs"]);
+    }
+
+    #[test]
+    fn sections_that_are_not_chosen_are_not_parsed() {
+        let folder = folder(&[(
+            "job.fio",
+            "[a]\nrw=${IOLANE_UNSET}\n=\ninclude absent.inc\n[global]\nbs=4k\n[b]\n[c]\nrw=read\n[a]\n--\n[global]\ndirect=1",
+        )]);
+        let read = |wanted: &[&str]| {
+            let wanted: Vec<String> = wanted.iter().copied().map(Into::into).collect();
+            JobFile::read_sections(&folder.path().join("job.fio"), &wanted)
+        };
+        let names = |file: JobFile| -> Vec<_> {
+            file.sections.into_iter().map(|section| (section.name, section.entries.len())).collect()
+        };
+        let section = |name: &str, entries| (name.to_owned(), entries);
+        assert_eq!(names(read(&["c"]).unwrap()), [section("global", 1), section("c", 1), section("global", 1)]);
+        assert_eq!(
+            names(read(&["c", "b", "c"]).unwrap()),
+            [section("global", 1), section("b", 0), section("c", 1), section("global", 1)]
+        );
+        assert!(read(&["a", "b"]).unwrap_err().to_string().contains("line 2: `${IOLANE_UNSET}`"));
+        for missing in ["d", "global"] {
+            let error = read(&["b", missing]).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("--section {missing}: ")), "{error}");
+            assert!(
+                error.contains("job.fio has no job of that name; its jobs are a, b, c; name one of them"),
+                "{error}"
+            );
+        }
     }
 
     #[test]

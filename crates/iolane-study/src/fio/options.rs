@@ -135,6 +135,7 @@ const CONTENT: &str = "the random content that fio writes; iolane writes its own
 
 /// Options that are accepted and change nothing here, with what they concern in fio.
 const WITHOUT_EFFECT: &[(&str, &str)] = &[
+    ("allow_file_create", LAYOUT),
     ("allrandrepeat", "fio's random seeds; iolane has one, `randseed`"),
     ("block_error_percentiles", OUTPUT),
     ("bwavgtime", OUTPUT),

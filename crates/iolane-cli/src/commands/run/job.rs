@@ -77,7 +77,7 @@ impl Job {
 
     fn of_file(file: &Path, arguments: RunArguments) -> anyhow::Result<Self> {
         let unsupported = if arguments.lenient { Unsupported::Ignored } else { Unsupported::Refused };
-        let jobs = fio::jobs_with(&JobFile::read(file)?, unsupported)?;
+        let jobs = fio::jobs_with(&JobFile::read_sections(file, &arguments.section)?, unsupported)?;
         for job in &jobs {
             job.placement.check().map_err(|error| in_job(&job.name, &error))?;
         }
