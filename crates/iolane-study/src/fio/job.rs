@@ -37,8 +37,23 @@ pub struct Job {
     pub stonewall: bool,
     /// Start that much later than the jobs beside it (`startdelay`).
     pub delay: Duration,
+    /// Number of its group in the file; `stonewall` and `new_group` begin another.
+    pub group: usize,
+    /// The jobs that end when it ends (`exitall`, `exit_what`).
+    pub ends: Option<Ends>,
     /// Differences from what fio would do, one sentence each.
     pub notes: Vec<String>,
+}
+
+/// The jobs that end together with one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ends {
+    /// Those of its group, whether they run already or not.
+    Group,
+    /// Those that run at the same time.
+    Running,
+    /// All; those that come later do not run.
+    All,
 }
 
 /// How much of the targets of a job is used.

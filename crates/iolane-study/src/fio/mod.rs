@@ -11,7 +11,7 @@ mod translate;
 pub(crate) mod wording;
 mod write;
 
-pub use job::{Amount, Job, Place, Size};
+pub use job::{Amount, Ends, Job, Place, Size};
 pub use job_file::{Entry, JobFile, Section};
 pub use options::Unsupported;
 pub use translate::{jobs, jobs_with};

@@ -1,6 +1,7 @@
 //! Translates the sections of a job file into jobs: fio's options become a path, a workload, threads and targets.
 //! Unsupported options are refused by line; other differences from fio become notes of the job. Opens no target.
 
+mod exits;
 mod offsets;
 mod path;
 mod target;
@@ -33,7 +34,7 @@ pub fn jobs_with(file: &JobFile, unsupported: Unsupported) -> Result<Vec<Job>> {
     let of_jobs = file.sections.iter().enumerate().filter(|(_, section)| !Section::is_global(section));
     let mut jobs = Vec::new();
     let mut refused: Vec<Error> = Vec::new();
-    let mut threads = 0;
+    let (mut threads, mut group) = (0, 0);
     for (index, _) in of_jobs {
         let options = match Options::of_job(file, index, unsupported) {
             Ok(options) => options,
@@ -47,8 +48,12 @@ pub fn jobs_with(file: &JobFile, unsupported: Unsupported) -> Result<Vec<Job>> {
             true => waits_for(&options, &jobs, file).map(|waits| Job { stonewall: job.stonewall || waits, ..job }),
             false => Ok(job),
         };
-        let job = match job(&options).and_then(waits) {
-            Ok(job) => job,
+        let begins_group = exits::begins_group(&options);
+        let job = match job(&options).and_then(waits).and_then(|job| Ok((job, begins_group?))) {
+            Ok((job, begins_group)) => {
+                group += usize::from(begins_group && !jobs.is_empty());
+                Job { group, ..job }
+            }
             Err(error) => {
                 refused.push(error);
                 continue;
@@ -61,10 +66,11 @@ pub fn jobs_with(file: &JobFile, unsupported: Unsupported) -> Result<Vec<Job>> {
         }
         jobs.push(job);
     }
-    match together(file, refused) {
-        Some(error) => Err(error),
-        None => Ok(jobs),
+    if let Some(error) = together(file, refused) {
+        return Err(error);
     }
+    exits::apply(file, &mut jobs);
+    Ok(jobs)
 }
 
 /// Whether fio's wait_for makes a job wait for the one that it names, which is the only one that runs.
@@ -130,6 +136,8 @@ fn job(options: &Options<'_>) -> Result<Job> {
         read_back: options.flag("do_verify")? != Some(false),
         stonewall: options.flag("stonewall")?.unwrap_or(false),
         delay: Duration::from_micros(options.time_us("startdelay", SECOND_US)?.unwrap_or(0)),
+        group: 0,
+        ends: Some(exits::what(options)?),
         notes,
     };
     check(options, &job)?;

@@ -26,6 +26,10 @@ pub struct RunJob {
     pub waits: bool,
     /// How much later than the jobs beside it it starts.
     pub delay: Duration,
+    /// The jobs that end when it ends.
+    pub ends: Option<fio::Ends>,
+    /// Number of its group among the jobs of a file.
+    pub group: usize,
     /// Differences from what was asked for, for its record.
     pub notes: Vec<String>,
 }
@@ -74,7 +78,16 @@ impl RunJob {
     }
 
     fn of_command_line(measured: Duration, plan: JobPlan) -> Self {
-        Self { name: None, plan, measured: Some(measured), waits: false, delay: Duration::ZERO, notes: Vec::new() }
+        Self {
+            name: None,
+            plan,
+            measured: Some(measured),
+            waits: false,
+            delay: Duration::ZERO,
+            ends: None,
+            group: 0,
+            notes: Vec::new(),
+        }
     }
 
     /// A job of a job file, on the targets opened for it, or on scratch files if there are none. `adapt` changes the plan by
@@ -106,6 +119,8 @@ impl RunJob {
             measured: job.runtime.map(|runtime| runtime + job.warmup),
             waits: job.stonewall,
             delay: job.delay,
+            ends: job.ends,
+            group: job.group,
             notes: std::mem::take(&mut job.notes),
             name: Some(job.name),
             plan,
@@ -121,6 +136,20 @@ impl RunJob {
     /// How long one run takes; `None` for a job that ends with its bytes.
     pub(super) fn length(&self) -> Option<Duration> {
         Some(self.delay + self.measured? + self.plan.plan().overhead())
+    }
+
+    /// Whether a job that runs at the same time ends when this one ends.
+    pub(super) fn ends(&self, other: &Self) -> bool {
+        match self.ends {
+            None => false,
+            Some(fio::Ends::Group) => self.group == other.group,
+            Some(fio::Ends::Running | fio::Ends::All) => true,
+        }
+    }
+
+    /// Whether a job that comes later does not run, because this one ended.
+    pub(super) fn drops(&self, later: &Self) -> bool {
+        self.ends != Some(fio::Ends::Running) && self.ends(later)
     }
 
     /// An error, with the name of this job if it has one.

@@ -4,6 +4,7 @@
 mod document;
 mod job;
 mod schedule;
+mod side_by_side;
 
 pub use document::RunsDocument;
 pub use job::{JobPlan, RunJob, ScratchFiles, in_job};

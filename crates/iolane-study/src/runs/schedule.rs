@@ -2,14 +2,15 @@
 //! each. It reports progress to a callback, and prints nothing.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use iolane::{Error, Result};
 use iolane_measure::meters::Work;
-use iolane_measure::run::{CheckedPlan, RunOutcome, RunPlan, run};
+use iolane_measure::run::{CheckedPlan, RunOutcome, RunPlan};
 use iolane_measure::telemetry::Unavailable;
 
 use super::job::RunJob;
+use super::side_by_side::{Ended, side_by_side};
 use crate::run_record::{HostRecord, RunRecord};
 use crate::session::Metering;
 
@@ -64,10 +65,18 @@ impl Schedule {
     /// the jobs that run at the same time as a failed one.
     pub fn run(&self, stop: &AtomicBool, progress: &mut dyn FnMut(Event<'_>)) -> Ran {
         let mut records: Vec<RunRecord> = Vec::new();
-        for group in self.jobs.chunk_by(|_, next| !next.waits) {
-            match self.run_group(group, stop, progress) {
+        let mut left: Vec<&RunJob> = self.jobs.iter().collect();
+        while !left.is_empty() {
+            let waiting = left.iter().skip(1).position(|job| job.waits).map_or(left.len(), |index| index + 1);
+            let later = left.split_off(waiting);
+            let group = std::mem::replace(&mut left, later);
+            match self.run_group(&group, stop, progress) {
                 Err(error) => return Ran { records, error: Some(error) },
-                Ok(ended) => {
+                Ok(mut ended) => {
+                    if !stop.load(Ordering::Relaxed) {
+                        let notes = group.iter().map(|job| note_on_dropped(job, &mut left));
+                        ended.iter_mut().zip(notes).for_each(|((_, record), note)| record.warnings.extend(note));
+                    }
                     let ran = records.iter().chain(ended.iter().map(|(_, record)| record));
                     if stop.load(Ordering::Relaxed) && ran.into_iter().all(|record| record.result.ios == 0) {
                         return Ran { records: Vec::new(), error: None };
@@ -88,7 +97,7 @@ impl Schedule {
     /// Runs jobs side by side; what ran, and its record.
     fn run_group(
         &self,
-        group: &[RunJob],
+        group: &[&RunJob],
         stop: &AtomicBool,
         progress: &mut dyn FnMut(Event<'_>),
     ) -> Result<Vec<(CheckedPlan, RunRecord)>> {
@@ -96,12 +105,14 @@ impl Schedule {
         for job in group {
             plans.push(job.ready(stop, |written, total| progress(Event::MakesScratch { written, total }))?);
         }
-        let labels: Vec<String> = group.iter().map(RunJob::label).collect();
+        let labels: Vec<String> = group.iter().map(|job| job.label()).collect();
         progress(Event::Begins { labels: &labels, length: self.length(group) });
         let outcomes = self.repeat(group, &plans, stop)?;
         let mut ended = Vec::new();
-        for ((job, checked), outcomes) in group.iter().zip(plans).zip(outcomes) {
+        for ((job, checked), runs) in group.iter().zip(plans).zip(outcomes) {
             let plan = checked.plan();
+            let note = note_on_end(&runs, group);
+            let outcomes: Vec<RunOutcome> = runs.into_iter().map(|run| run.outcome).collect();
             let host = HostRecord::gather(plan.targets.first());
             let Some(mut record) = RunRecord::new(plan, &outcomes, host) else { continue };
             match group {
@@ -110,20 +121,20 @@ impl Schedule {
                     .set_no_energy(&Unavailable::new("other jobs ran at the same time, and a meter reads all of them")),
             }
             record.job = job.name.clone();
-            record.warnings.splice(0..0, job.notes.iter().cloned().chain(note_on_others(job, group)));
+            record.warnings.splice(0..0, job.notes.iter().cloned().chain(note_on_others(job, group)).chain(note));
             ended.push((checked, record));
         }
         Ok(ended)
     }
 
     /// How long a group takes, if all of its jobs end with their time.
-    fn length(&self, group: &[RunJob]) -> Option<Duration> {
-        let lengths = group.iter().map(RunJob::length).collect::<Option<Vec<Duration>>>()?;
+    fn length(&self, group: &[&RunJob]) -> Option<Duration> {
+        let lengths = group.iter().map(|job| job.length()).collect::<Option<Vec<Duration>>>()?;
         Some(lengths.into_iter().max()? * self.repeats.into())
     }
 
-    /// By job, the outcome of each repeat.
-    fn repeat(&self, group: &[RunJob], plans: &[CheckedPlan], stop: &AtomicBool) -> Result<Vec<Vec<RunOutcome>>> {
+    /// By job, the end of each repeat.
+    fn repeat(&self, group: &[&RunJob], plans: &[CheckedPlan], stop: &AtomicBool) -> Result<Vec<Vec<Ended>>> {
         let mut outcomes = vec![Vec::new(); plans.len()];
         for _ in 0..self.repeats {
             for (of_job, outcome) in outcomes.iter_mut().zip(side_by_side(group, plans, stop)?) {
@@ -152,42 +163,32 @@ impl Schedule {
     }
 }
 
-/// Runs each job once, all at the same time.
-fn side_by_side(group: &[RunJob], plans: &[CheckedPlan], stop: &AtomicBool) -> Result<Vec<RunOutcome>> {
-    let run_one = |job: &RunJob, plan: &CheckedPlan| {
-        pause(job.delay, stop);
-        run(plan, stop).map_err(|error| {
-            // Nobody will see what the others measure.
-            stop.store(true, Ordering::Relaxed);
-            job.named(error)
-        })
-    };
-    std::thread::scope(|scope| {
-        let run_one = &run_one;
-        let threads: Vec<_> =
-            group.iter().zip(plans).map(|(job, plan)| scope.spawn(move || run_one(job, plan))).collect();
-        let panicked = |_| Err(Error::failed("a job", "it panicked, which is a bug in iolane"));
-        let joined: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect();
-        joined.into_iter().collect()
-    })
-}
-
-/// Waits before a job starts, unless the jobs are stopped.
-fn pause(delay: Duration, stop: &AtomicBool) {
-    let end = Instant::now() + delay;
-    while let Some(left) = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
-        && !stop.load(Ordering::Relaxed)
-    {
-        std::thread::sleep(left.min(Duration::from_millis(50)));
-    }
-}
-
 /// A note that names the jobs that ran at the same time, if any did.
-fn note_on_others(job: &RunJob, group: &[RunJob]) -> Option<String> {
-    let others = group.iter().filter(|other| !std::ptr::eq(*other, job));
+fn note_on_others(job: &RunJob, group: &[&RunJob]) -> Option<String> {
+    let others = group.iter().filter(|other| !std::ptr::eq(**other, job));
     let others: Vec<String> = others.map(|other| format!("[{}]", other.label())).collect();
     let others = Some(others.join(", ")).filter(|others| !others.is_empty())?;
     Some(format!("it ran at the same time as {others}: CPU time and context switches include theirs"))
+}
+
+/// A note that names the jobs whose end ended one, if any did.
+fn note_on_end(runs: &[Ended], group: &[&RunJob]) -> Option<String> {
+    let mut by: Vec<usize> = runs.iter().filter_map(|run| run.by).collect();
+    by.sort_unstable();
+    by.dedup();
+    let by: Vec<String> = by.into_iter().map(|index| format!("[{}]", group[index].label())).collect();
+    let verb = if by.len() == 1 { "has" } else { "have" };
+    let note =
+        format!("exitall: it ended because {} {verb} ended; the figures cover the time until then", by.join(", "));
+    Some(note).filter(|_| !by.is_empty())
+}
+
+/// Takes the jobs that do not run any more, because `job` ended, from those that are left; a note that names them.
+fn note_on_dropped(job: &RunJob, left: &mut Vec<&RunJob>) -> Option<String> {
+    let dropped: Vec<String> =
+        left.extract_if(.., |later| job.drops(later)).map(|later| format!("[{}]", later.label())).collect();
+    let note = format!("exitall: because it ended, these jobs did not run: {}", dropped.join(", "));
+    Some(note).filter(|_| !dropped.is_empty())
 }
 
 #[cfg(test)]
@@ -197,7 +198,10 @@ mod tests {
     use iolane_measure::placement::Placement;
     use iolane_measure::workload::Workload;
 
+    use std::time::Instant;
+
     use super::*;
+    use crate::fio::Ends;
     use crate::runs::{JobPlan, ScratchFiles};
 
     /// A job that reads a number of blocks of a simulated device.
@@ -255,6 +259,89 @@ mod tests {
         let begun = Instant::now();
         run(&schedule(vec![delayed(1_000_000)], 1), &AtomicBool::new(true));
         assert!(begun.elapsed() < Duration::from_secs(60));
+    }
+
+    /// A job of a group that ends only with another.
+    fn endless(name: &str, group: usize, waits: bool) -> RunJob {
+        RunJob { ends: Some(Ends::Group), group, ..job(name, u64::MAX / 4096, waits) }
+    }
+
+    /// A short job that ends others.
+    fn ending(name: &str, blocks: u64, ends: Ends, waits: bool) -> RunJob {
+        RunJob { ends: Some(ends), ..job(name, blocks, waits) }
+    }
+
+    fn notes_of(record: &RunRecord, part: &str) -> usize {
+        record.warnings.iter().filter(|note| note.contains(part)).count()
+    }
+
+    #[test]
+    fn a_job_ends_those_of_its_group_and_they_keep_what_they_measured() {
+        let jobs = vec![
+            ending("a", 5, Ends::Group, false),
+            endless("b", 0, false),
+            RunJob { group: 1, ..job("c", 1000, true) },
+        ];
+        let (groups, ran) = run(&schedule(jobs, 3), &AtomicBool::new(false));
+        assert_eq!((groups, ran.records.len()), (vec!["a+b".to_owned(), "c".to_owned()], 3));
+        assert!(ran.error.is_none());
+        let [a, b, c] = &ran.records[..] else { panic!("{ran:#?}") };
+        assert_eq!((a.result.ios, c.result.ios), (15, 3000));
+        assert_eq!(notes_of(b, "exitall: it ended because [a] has ended"), 1, "{b:#?}");
+        assert_eq!(serde_json::to_value(b).unwrap()["workload"]["repeats"], 3);
+        assert!([a, c].iter().all(|record| notes_of(record, "exitall") == 0), "{ran:#?}");
+        assert!([a, b, c].iter().all(|record| notes_of(record, "interrupted") == 0), "{ran:#?}");
+    }
+
+    #[test]
+    fn the_end_of_a_group_leaves_other_groups_alone() {
+        let other = RunJob { group: 1, ..ending("other", 1000, Ends::Group, false) };
+        let jobs = vec![ending("a", 5, Ends::Group, false), endless("b", 0, false), other];
+        let (_, ran) = run(&schedule(jobs, 1), &AtomicBool::new(false));
+        assert_eq!(ran.records[2].result.ios, 1000);
+        assert_eq!(notes_of(&ran.records[2], "exitall"), 0, "{ran:#?}");
+    }
+
+    #[test]
+    fn a_job_can_end_all_that_run_and_the_next_ones_go_on() {
+        let jobs = vec![ending("a", 5, Ends::Running, false), endless("b", 1, false), job("c", 10, true)];
+        let (groups, ran) = run(&schedule(jobs, 1), &AtomicBool::new(false));
+        assert_eq!(groups, ["a+b", "c"]);
+        assert_eq!(notes_of(&ran.records[1], "because [a] has ended"), 1, "{ran:#?}");
+        assert_eq!(notes_of(&ran.records[0], "did not run"), 0, "{ran:#?}");
+    }
+
+    #[test]
+    fn a_job_that_ends_all_leaves_later_ones_out_and_says_so() {
+        let jobs = vec![
+            ending("a", 5, Ends::All, false),
+            endless("b", 1, false),
+            job("c", 10, true),
+            RunJob { group: 7, ..job("d", 10, true) },
+        ];
+        let (groups, ran) = run(&schedule(jobs, 2), &AtomicBool::new(false));
+        assert_eq!((groups, ran.records.len()), (vec!["a+b".to_owned()], 2));
+        assert_eq!(notes_of(&ran.records[0], "because it ended, these jobs did not run: [c], [d]"), 1, "{ran:#?}");
+    }
+
+    #[test]
+    fn a_later_job_of_a_group_that_ended_does_not_run() {
+        let jobs = vec![
+            ending("a", 5, Ends::Group, false),
+            RunJob { group: 1, ..job("b", 5, true) },
+            job("late", 5, false),
+            RunJob { group: 1, ..job("c", 5, false) },
+        ];
+        let (groups, ran) = run(&schedule(jobs, 1), &AtomicBool::new(false));
+        assert_eq!(groups, ["a", "b+c"]);
+        assert_eq!(notes_of(&ran.records[0], "did not run: [late]"), 1, "{ran:#?}");
+    }
+
+    #[test]
+    fn jobs_that_end_others_are_stopped_as_well() {
+        let jobs = vec![endless("a", 0, false), endless("b", 0, false)];
+        let (_, ran) = run(&schedule(jobs, 2), &AtomicBool::new(true));
+        assert!(ran.records.is_empty() && ran.error.is_none(), "{ran:#?}");
     }
 
     #[test]

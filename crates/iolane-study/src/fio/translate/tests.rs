@@ -8,6 +8,7 @@ use iolane_measure::workload::{Access, BlockSizes, OffsetPattern, Rate};
 use proptest::prelude::*;
 
 use super::*;
+use crate::fio::Ends;
 use crate::fio::job::RUNTIME_MAX;
 
 fn parse(text: &str) -> Result<Vec<Job>> {
@@ -41,6 +42,8 @@ fn a_minimal_job_has_the_defaults_of_fio() {
         read_back: true,
         stonewall: false,
         delay: Duration::ZERO,
+        group: 0,
+        ends: None,
         notes: vec!["the page cache of the targets is not dropped first; fio drops it".into()],
     };
     assert_eq!(jobs, [expected]);
@@ -262,7 +265,7 @@ fn every_error_of_a_file_is_reported_once_with_its_line() {
 
 #[test]
 fn options_that_change_no_load_are_accepted_with_a_note_and_defaults_without() {
-    let defaults = "loops=1\nblockalign=4k\ndo_verify=1\nexitall=0\nsync=0\nio_submit_mode=inline\nnrfiles=1\noffset=0\nstartdelay=0\nthinktime_blocks=1\nzonemode=none\nrate=0";
+    let defaults = "loops=1\nblockalign=4k\ndo_verify=1\nexit_what=group\nsync=0\nio_submit_mode=inline\nnrfiles=1\noffset=0\nstartdelay=0\nthinktime_blocks=1\nzonemode=none\nrate=0";
     assert_eq!(one(defaults).notes, one("").notes);
     let notes = one("percentile_list=50:99\nrandrepeat=1\nwrite_bw_log=x\npercentile_list=99").notes;
     let told = |part: &str| notes.iter().filter(|note| note.contains(part)).count();
@@ -420,6 +423,27 @@ fn a_job_can_start_later_than_others() {
     assert_eq!(one("startdelay=200ms").delay, Duration::from_millis(200));
     let error = parse("[a]\nfilename=x\nstartdelay=1-5").unwrap_err().to_string();
     assert!(error.contains("line 3: `startdelay=1-5`"), "{error}");
+}
+
+#[test]
+fn exitall_is_of_the_whole_file_and_exit_what_of_a_job() {
+    let read = |text: &str| parse(&format!("[global]\nsize=1m\n{text}"));
+    let text = "[a]\nexit_what=stonewall\n[b]\nnew_group\n[c]\nstonewall\nexit_what=all\n[d]\nwait_for=c\nexitall";
+    let ends: Vec<_> = read(text).unwrap().iter().map(|job| (job.group, job.ends)).collect();
+    let expected = [(0, Ends::Running), (1, Ends::Group), (2, Ends::All), (2, Ends::Group)];
+    assert_eq!(ends, expected.map(|(group, ends)| (group, Some(ends))));
+    let told = |text: &str, part: &str| -> Vec<bool> {
+        let jobs = read(text).unwrap();
+        jobs.iter().map(|job| job.notes.iter().any(|note| note.contains(part))).collect()
+    };
+    assert_eq!(told("[a]\nexit_what=all\n[b]", "no effect without exitall"), [true, false]);
+    assert_eq!(told("[a]\nexitall=0\n[b]", "exitall=0 ends other jobs"), [true, true]);
+    let threads = "[a]\nexitall\nnumjobs=2\n[b]\n[c]\nnumjobs=2\ntime_based\nruntime=1";
+    assert_eq!(told(threads, "all of its threads"), [true, false, false]);
+    let delayed = "[a]\nexitall\nexit_what=stonewall\n[b]\nstartdelay=1";
+    assert_eq!(told(delayed, "during its startdelay"), [false, true]);
+    let error = read("[a]\nexit_what=none").unwrap_err().to_string();
+    assert!(error.contains("line 4: `exit_what=none`: expected group, stonewall or all"), "{error}");
 }
 
 #[test]
