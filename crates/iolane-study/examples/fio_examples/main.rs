@@ -1,12 +1,17 @@
 //! Writes which job files of a folder run here into `docs/fio-job-files.md`, between its markers. fio's sources with its
 //! examples are not part of this repository: `cargo run -p iolane-study --example fio_examples -- FIO/examples [PAGE]`.
-//! Without a page it prints the table. Opens no target.
+//! Without a page it prints the table. With `--measure FOLDER IOLANE` at the end it runs scaled copies of those files with fio
+//! and with that program on a scratch file in the folder, which must be on a disk that has O_DIRECT.
+
+mod measure;
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use iolane_study::fio::{JobFile, jobs};
+
+use self::measure::Lab;
 
 const BEGIN: &str = "<!-- fio's examples: begin -->\n";
 const END: &str = "<!-- fio's examples: end -->";
@@ -47,14 +52,23 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), Box<dyn Error>> {
-    let mut arguments = std::env::args_os().skip(1).map(PathBuf::from);
+    let mut arguments: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
+    let lab = match arguments.iter().position(|argument| argument == Path::new("--measure")) {
+        None => None,
+        Some(index) => match &arguments.split_off(index)[..] {
+            [_, folder, iolane] => Some(Lab::new(folder, iolane)?),
+            _ => return Err("write --measure FOLDER IOLANE".into()),
+        },
+    };
+    let mut arguments = arguments.into_iter();
     let folder = arguments.next().ok_or("name the folder of fio's examples")?;
     let mut files: Vec<PathBuf> =
         std::fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
     files.retain(|file| file.extension().is_some_and(|extension| extension == "fio"));
     files.sort();
     let verdicts: Vec<(String, Verdict)> = files.iter().map(|file| (name(file), verdict(file))).collect();
-    let table = table(&verdicts);
+    let figures = lab.as_ref().map(|lab| figures(lab, &files, &verdicts)).transpose()?;
+    let table = table(&verdicts, figures.as_ref());
     match arguments.next() {
         None => print!("{table}"),
         Some(page) => {
@@ -65,6 +79,27 @@ fn run() -> Result<(), Box<dyn Error>> {
         }
     }
     Ok(())
+}
+
+/// What was measured how, and the cells of each file.
+struct Figures {
+    description: String,
+    cells: Vec<(String, String)>,
+}
+
+fn figures(lab: &Lab, files: &[PathBuf], verdicts: &[(String, Verdict)]) -> Result<Figures, Box<dyn Error>> {
+    let mut cells = Vec::new();
+    for (file, (name, verdict)) in files.iter().zip(verdicts) {
+        cells.push(match verdict {
+            Verdict::Runs => {
+                let (fio, iolane) = lab.cells(file, &sections(name));
+                eprintln!("{name}: fio {fio}, iolane {iolane}");
+                (fio, iolane)
+            }
+            _ => (String::new(), String::new()),
+        });
+    }
+    Ok(Figures { description: lab.description()?, cells })
 }
 
 fn name(file: &Path) -> String {
@@ -107,18 +142,23 @@ fn first_reason(error: &str) -> String {
     reason.split(';').next().unwrap_or(reason).to_owned()
 }
 
-fn table(verdicts: &[(String, Verdict)]) -> String {
+fn table(verdicts: &[(String, Verdict)], figures: Option<&Figures>) -> String {
     let count = |is: fn(&Verdict) -> bool| verdicts.iter().filter(|(_, verdict)| is(verdict)).count();
     let runs = count(|verdict| matches!(verdict, Verdict::Runs));
     let refused = count(|verdict| matches!(verdict, Verdict::Refused(_)));
     let mut text = format!(
-        "Of {} files, {} need an engine or a feature that iolane does not have. Of the other {}, {runs} run.\n\n\
-         | file | runs, or the first reason why not |\n|---|---|\n",
+        "Of {} files, {} need an engine or a feature that iolane does not have. Of the other {}, {runs} run.\n\n",
         verdicts.len(),
         verdicts.len() - runs - refused,
         runs + refused,
     );
-    for (name, verdict) in verdicts {
+    text.push_str(&match figures {
+        None => "| file | runs, or the first reason why not |\n|---|---|\n".into(),
+        Some(Figures { description, .. }) => format!(
+            "{description}| file | runs, or the first reason why not | fio, IOPS | iolane, IOPS |\n|---|---|---:|---:|\n"
+        ),
+    });
+    for (index, (name, verdict)) in verdicts.iter().enumerate() {
         let verdict = match verdict {
             Verdict::Runs => {
                 let options = sections(name).into_iter().map(|section| format!(" with `--section {section}`"));
@@ -127,7 +167,9 @@ fn table(verdicts: &[(String, Verdict)]) -> String {
             Verdict::Elsewhere(need) => format!("needs {need}"),
             Verdict::Refused(reason) => reason.replace('|', "\\|"),
         };
-        text.push_str(&format!("| `{name}` | {verdict} |\n"));
+        let cells = figures.map(|figures| &figures.cells[index]);
+        let cells = cells.map_or_else(String::new, |(fio, iolane)| format!(" {fio} | {iolane} |"));
+        text.push_str(&format!("| `{name}` | {verdict} |{cells}\n"));
     }
     text
 }
