@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use iolane::Target;
+use iolane::units::Bytes;
 use iolane_measure::workload::{Access, Arrivals, Rate, Workload};
 use iolane_study::fio::{JobSpec, job_text};
 use serde_json::Value;
@@ -71,9 +72,14 @@ fn arms(target: &str, other: &str) -> Vec<JobSpec> {
     load("sizes", &|load| load.block_sizes = "4k-64k".parse().unwrap());
     load("split", &|load| load.block_sizes = "4k/70:64k/30".parse().unwrap());
     load("shares", &|load| load.block_sizes = "4k/50:8k:16k".parse().unwrap());
-    for offsets in ["zipf:1.2", "pareto:0.3", "hot:90/10"] {
+    for offsets in ["zipf:1.2", "pareto:0.3", "zoned:50/5:30/15:20/80"] {
         load(offsets, &|load| load.offsets = offsets.parse().unwrap());
     }
+    for offsets in ["skip:8k", "skip:-8k", "skip:64k/32k"] {
+        load(offsets, &|load| (load.access, load.offsets) = (Access::Read, offsets.parse().unwrap()));
+    }
+    load("aligned", &|load| (load.align, load.start, load.size) = (Some(16384), 1 << 18, Some(1 << 19)));
+    load("fdatasync", &|load| (load.access, load.fdatasync_every) = (Access::Write, Some(4)));
     load("fsync", &|load| (load.access, load.fsync_every) = (Access::RandWrite, Some(8)));
     load("batch", &|load| load.batch = Some(2));
     load("rate", &|load| load.rate = rate(2000.0));
@@ -109,7 +115,7 @@ fn expected_options(arm: &JobSpec) -> Vec<(&'static str, String)> {
         "bs"
     };
     let mut expected = vec![
-        ("rw", load.access.to_string()),
+        ("rw", access_with_skip(load)),
         (option, sizes),
         ("iodepth", load.depth.to_string()),
         ("numjobs", threads.to_string()),
@@ -129,15 +135,27 @@ fn expected_options(arm: &JobSpec) -> Vec<(&'static str, String)> {
     if load.arrivals == Arrivals::Poisson {
         expected.push(("rate_process", "poisson".into()));
     }
-    let numbers = [("fsync", load.fsync_every), ("iodepth_batch", load.batch)];
-    expected.extend(numbers.into_iter().filter_map(|(option, number)| Some((option, number?.to_string()))));
+    let numbers = [
+        ("fsync", load.fsync_every.map(|every| every.to_string())),
+        ("fdatasync", load.fdatasync_every.map(|every| every.to_string())),
+        ("iodepth_batch", load.batch.map(|batch| batch.to_string())),
+        ("ba", load.align.map(|align| Bytes(align.into()).to_string())),
+        ("offset", Some(load.start).filter(|start| *start > 0).map(|start| Bytes(start).to_string())),
+    ];
+    expected.extend(numbers.into_iter().filter_map(|(option, number)| Some((option, number?))));
     expected.extend(load.think_us.map(|think_us| ("thinktime", format!("{think_us}us"))));
     match load.offsets.to_string().as_str() {
-        "uniform" => {}
-        "hot:90/10" => expected.push(("random_distribution", "zoned:90/10:10/90".into())),
+        "uniform" | "skip:8k" | "skip:-8k" => {}
+        "skip:64k/32k" => expected.extend([("zonesize", "32k".into()), ("zoneskip", "64k".into())]),
         other => expected.push(("random_distribution", other.into())),
     }
     expected
+}
+
+/// fio's rw, with what is left out after each block.
+fn access_with_skip(load: &Workload) -> String {
+    let skip = load.offsets.to_string().strip_prefix("skip:").filter(|skip| !skip.contains('/')).map(str::to_owned);
+    skip.map_or(load.access.to_string(), |skip| format!("{}:{skip}", load.access))
 }
 
 fn check(arm: &JobSpec, job: &Value) {
@@ -148,11 +166,14 @@ fn check(arm: &JobSpec, job: &Value) {
     }
     let ios = |kind: &str| job[kind]["total_ios"].as_u64().unwrap();
     let (reads, writes) = (ios("read"), ios("write"));
-    // A mix begins with either kind, and does enough requests in its time for both.
-    assert_eq!((reads > 0, writes > 0), (arm.workload.access.reads(), arm.workload.access.writes()), "{name}: {job:#}");
-    if let Some(every) = arm.workload.fsync_every {
+    let access = arm.workload.access;
+    assert!(
+        reads + writes > 0 && (reads == 0 || access.reads()) && (writes == 0 || access.writes()),
+        "{name}: {job:#}"
+    );
+    if let Some(every) = arm.workload.fsync_every.or(arm.workload.fdatasync_every) {
         let syncs = ios("sync");
-        assert!(syncs > 0 && syncs <= writes / u64::from(every) + 1, "{name}: {syncs} syncs of {writes} writes");
+        assert!(syncs <= writes / u64::from(every) + 1, "{name}: {syncs} syncs of {writes} writes");
     }
     if let Some(rate) = arm.workload.rate {
         // Twice the rate, as arrivals may be random.
