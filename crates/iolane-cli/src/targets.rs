@@ -6,7 +6,7 @@ use std::path::Path;
 
 use iolane::guard::{self, WritePermit};
 use iolane::units::Bytes;
-use iolane::{Error, IoPath, Target, TargetKind};
+use iolane::{Error, IoPath, Target, TargetKind, TargetOptions};
 use iolane_measure::scratch::Scratch;
 use iolane_study::format;
 
@@ -94,13 +94,14 @@ impl Opener {
     }
 
     /// Opens a target that exists; one that is written needs a permit first.
-    pub(crate) fn open(&mut self, name: &OsStr, writes: bool, direct: bool) -> iolane::Result<Target> {
+    pub(crate) fn open(&mut self, name: &OsStr, options: &TargetOptions) -> iolane::Result<Target> {
+        let writes = options.writes();
         let known = self.permits.iter().any(|(permitted, _)| permitted == name);
         // Before opening: opening for writing already changes a device's claim, or a tape's position.
         if writes && !known {
             self.permits.push((name.into(), guard::permit_writes(name, &self.allow_writes, self.erase)?));
         }
-        let target = Target::options().write(writes).direct(direct).open(name)?;
+        let target = options.open(name)?;
         if let Some((_, permit)) = self.permits.iter().find(|(permitted, _)| writes && permitted == name) {
             permit.covers(&target)?;
         }
@@ -109,13 +110,13 @@ impl Opener {
 }
 
 /// Makes a scratch file in the current folder, with a progress bar, and opens it.
-pub(crate) fn open_scratch(bytes: u64, seed: u64, writes: bool, direct: bool) -> anyhow::Result<Target> {
+pub(crate) fn open_scratch(bytes: u64, seed: u64, options: TargetOptions) -> anyhow::Result<Target> {
     if bytes < 4096 {
         return Err(Error::usage(format!("--size {}", Bytes(bytes)), "a scratch file needs 4k or more").into());
     }
     let bar = Bar::bytes(bytes, "writing the scratch file");
     let scratch = Scratch::create(Path::new("."), bytes, seed, &STOP, |written| bar.at(written))?;
-    Ok(scratch.open(writes, direct)?)
+    Ok(scratch.open(options)?)
 }
 
 /// The devices of this machine that offer paths which files do not: NVMe generic devices, block devices with poll queues,

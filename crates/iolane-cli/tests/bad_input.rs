@@ -91,6 +91,8 @@ fn numbers_that_cannot_be_are_wrong_use() {
         (&["run", "--size", "16m", "--start", "16m"], 2, &["--start 16m", "the scratch file has 16m"]),
         (&["run", "--start", "1t", "--target", "good"], 2, &["--start 1t", "good has", "smaller --start"]),
         (&["run", "--align", "5000", "--target", "good"], 2, &["--align 5000", "good has blocks of"]),
+        (&["run", "--durable"], 2, &["--durable with --rw randread", "nothing is written"]),
+        (&["run", "--data", "compress:50"], 2, &["--data compress:50 with --rw randread", "nothing is written"]),
         (&["run", "--align", "8g"], 2, &["`8g`", "4 GiB or more"]),
         (
             &["run", "--rw", "read", "--offsets", "zipf:1.2"],

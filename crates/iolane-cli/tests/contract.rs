@@ -205,6 +205,8 @@ fn block_sizes_and_offset_patterns_run_and_are_recorded_as_asked_for() {
     for pattern in ["skip:64k", "skip:-8k", "skip:1m/64k"] {
         assert_eq!(run(&folder, &["--rw", "read", "--offsets", pattern])["workload"]["offsets"], pattern);
     }
+    let writes = &run(&folder, &["--rw", "randwrite", "--durable", "--data", "compress:50+dedupe:40/5"])["workload"];
+    assert_eq!((&writes["durable"], &writes["data"]), (&true.into(), &"compress:50+dedupe:40/5".into()));
     let part = &run(&folder, &["--align", "8k", "--start", "1m"])["workload"];
     assert_eq!((&part["align_bytes"], &part["start_bytes"]), (&8192.into(), &(1 << 20).into()));
 }

@@ -7,7 +7,7 @@ use common::{Ended, Folder, iolane};
 use proptest::prelude::*;
 
 /// The options of a workload, each with a value that is fine.
-const OPTIONS: [(&str, &str); 17] = [
+const OPTIONS: [(&str, &str); 18] = [
     ("--threads", "1"),
     ("--depth", "4"),
     ("--bs", "4k"),
@@ -20,6 +20,7 @@ const OPTIONS: [(&str, &str); 17] = [
     ("--fdatasync", "8"),
     ("--offsets", "zipf:1.2"),
     ("--align", "8k"),
+    ("--data", "compress:50"),
     ("--start", "1m"),
     ("--runtime", "1s"),
     ("--warmup", "0s"),

@@ -100,6 +100,7 @@ struct Opened {
     bytes: u64,
     block_bytes: u32,
     direct: bool,
+    durable: bool,
     writable: bool,
     /// Number of the block device that holds the data.
     device: Option<(u32, u32)>,
@@ -114,13 +115,14 @@ struct Opened {
 pub struct TargetOptions {
     write: bool,
     direct: bool,
+    durable: bool,
     create_bytes: Option<u64>,
     name: Option<String>,
 }
 
 impl Default for TargetOptions {
     fn default() -> Self {
-        Self { write: false, direct: true, create_bytes: None, name: None }
+        Self { write: false, direct: true, durable: false, create_bytes: None, name: None }
     }
 }
 
@@ -142,6 +144,19 @@ impl TargetOptions {
     pub fn direct(mut self, direct: bool) -> Self {
         self.direct = direct;
         self
+    }
+
+    /// Whether each write is durable when it completes, with the metadata needed to read it back (O_DSYNC, open(2)). Passthrough
+    /// and the user-space driver do not have it.
+    #[must_use]
+    pub fn durable(mut self, durable: bool) -> Self {
+        self.durable = durable;
+        self
+    }
+
+    /// Whether requests may write: what [`write`](Self::write) was given.
+    pub fn writes(&self) -> bool {
+        self.write
     }
 
     /// Creates a file of this size, readable by its owner; fails if it exists. Implies [`write`](Self::write).
@@ -203,6 +218,8 @@ impl TargetOptions {
             bytes,
             block_bytes: 512,
             direct: true,
+            // A simulated device has no cache that could lose a write.
+            durable: self.durable,
             writable: self.write,
             device: None,
             settings: settings.into(),
@@ -214,6 +231,9 @@ impl TargetOptions {
         let Some((scheme, rest)) = name.to_str().and_then(|name| name.split_once(':')) else { return Ok(None) };
         let Some(scheme) = SCHEMES.iter().find(|known| known.name == scheme) else { return Ok(None) };
         let shown = self.name.clone().unwrap_or_else(|| name.to_string_lossy().into_owned());
+        if self.durable {
+            return Err(without_dsync(&shown));
+        }
         let device = (scheme.open)(rest, &shown)?;
         Ok(Some(Target(Arc::new(Opened {
             name: shown,
@@ -222,6 +242,7 @@ impl TargetOptions {
             bytes: device.bytes,
             block_bytes: device.block_bytes,
             direct: true,
+            durable: false,
             writable: self.write,
             device: None,
             settings: String::new(),
@@ -259,9 +280,15 @@ impl TargetOptions {
             Ok(stat) => Some(classify(&stat, shown)?.0),
             Err(_) => None,
         };
+        if self.durable && kind == Some(TargetKind::NvmeGeneric) {
+            return Err(without_dsync(shown));
+        }
         // With O_NONBLOCK the open of a FIFO or terminal does not block; on files and block devices it has no effect.
         let mut flags = OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
         flags |= if self.write { OFlags::RDWR } else { OFlags::RDONLY };
+        if self.durable {
+            flags |= OFlags::DSYNC;
+        }
         if self.create_bytes.is_some() {
             flags |= OFlags::CREATE | OFlags::EXCL;
         } else if self.direct && kind != Some(TargetKind::NvmeGeneric) {
@@ -326,6 +353,7 @@ impl TargetOptions {
             bytes,
             block_bytes: if self.direct || kind != TargetKind::Block { block_bytes } else { 1 },
             direct: self.direct || kind == TargetKind::NvmeGeneric,
+            durable: self.durable,
             writable: self.write,
             device,
             settings: String::new(),
@@ -333,6 +361,11 @@ impl TargetOptions {
             name,
         })
     }
+}
+
+fn without_dsync(name: &str) -> Error {
+    Error::usage(format!("durable writes on target {name}"), "O_DSYNC is a flag of files and block devices")
+        .remedy("use the block device, or sync after the writes")
 }
 
 /// What kind of target this is, and the block device that holds its data.
@@ -412,6 +445,11 @@ impl Target {
     /// Whether requests bypass the page cache.
     pub fn direct(&self) -> bool {
         self.0.direct
+    }
+
+    /// Whether each write is durable when it completes.
+    pub fn durable(&self) -> bool {
+        self.0.durable
     }
 
     /// Whether requests may write.
@@ -497,6 +535,18 @@ mod tests {
         assert!(error("null:1").contains("4k or more"));
         assert!(error("null:99999999999999999999k").contains("2^64"));
         assert!(error("sim:5g").contains("4g or less"));
+    }
+
+    #[test]
+    fn a_durable_file_has_the_flag_of_the_kernel_and_others_do_not() {
+        let path = std::env::temp_dir().join(format!("iolane-durable-{}", std::process::id()));
+        std::fs::write(&path, [1; 4096]).unwrap();
+        for durable in [true, false] {
+            let target = Target::options().write(true).direct(false).durable(durable).open(&path).unwrap();
+            let flags = rustix::fs::fcntl_getfl(target.fd().unwrap()).unwrap();
+            assert_eq!((flags.contains(OFlags::DSYNC), target.durable()), (durable, durable));
+        }
+        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use iolane::{Buffer, Completion, Error, IoError, Operations, Pool, Queue, Request, Result};
 
+use crate::block_data::BlockData;
 use crate::clock::Clock;
 use crate::content::Verifier;
 use crate::latencies::{LatencyCounts, new_histogram};
@@ -151,6 +152,8 @@ pub(crate) struct Engine<C> {
     bytes_left: u64,
     /// With --verify: the expected content of each block.
     verifier: Option<Verifier>,
+    /// With writes that are not verified: what they hold.
+    block_data: Option<BlockData>,
     /// Unused tags, with their buffers.
     free: Vec<(u32, Buffer)>,
     depth: usize,
@@ -231,6 +234,7 @@ impl<C: Clock> Engine<C> {
                 && workload.bytes_max.is_none()
                 && verifier.is_none(),
             verifier,
+            block_data: None,
             free,
             depth,
             in_flight: vec![InFlight { start_ns: 0, handed_ns: 0, request: nothing }; depth].into(),
@@ -244,6 +248,11 @@ impl<C: Clock> Engine<C> {
             held_back: None,
             queue,
         })
+    }
+
+    /// Renews the data of each write.
+    pub(crate) fn with_block_data(self, block_data: Option<BlockData>) -> Self {
+        Self { block_data, ..self }
     }
 
     /// Counts in these counters, so that a sampler can read them.
@@ -445,7 +454,7 @@ impl<C: Clock> Engine<C> {
         self.bytes_left = bytes_left;
         self.writes_unsynced += u32::from(!planned.is_read);
         self.in_flight[tag as usize] = InFlight { start_ns, handed_ns, request: planned };
-        add(&mut self.requests, tag, buffer, planned);
+        add(&mut self.requests, &mut self.block_data, tag, buffer, planned);
         true
     }
 
@@ -492,7 +501,7 @@ impl<C: Clock> Engine<C> {
             if again {
                 let planned = self.generator.next_request();
                 *begun = InFlight { start_ns: now_ns, handed_ns: now_ns, request: planned };
-                add(&mut self.requests, tag, sized(buffer, planned), planned);
+                add(&mut self.requests, &mut self.block_data, tag, sized(buffer, planned), planned);
             } else {
                 self.free.push((tag, buffer));
             }
@@ -521,13 +530,22 @@ fn note_error(request: PlannedRequest, error: IoError, tally: &mut Tally) {
 }
 
 #[inline(always)]
-fn add(requests: &mut Vec<Request>, tag: u32, buffer: Buffer, planned: PlannedRequest) {
+fn add(
+    requests: &mut Vec<Request>,
+    block_data: &mut Option<BlockData>,
+    tag: u32,
+    mut buffer: Buffer,
+    planned: PlannedRequest,
+) {
     let PlannedRequest { is_read, offset, .. } = planned;
     // Each arm pushes its own request. A single push of a request made in two ways would build it in memory and copy it,
     // and the processor stalls when it reads in wide words what it has just written in narrow ones.
     if is_read {
         requests.push(Request::read(tag.into(), offset, buffer));
     } else {
+        if let Some(block_data) = block_data {
+            block_data.renew(&mut buffer);
+        }
         requests.push(Request::write(tag.into(), offset, buffer));
     }
 }

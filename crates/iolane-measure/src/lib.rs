@@ -2,6 +2,7 @@
 //! It writes no results, knows nothing of studies, and prints nothing.
 #![forbid(unsafe_code)]
 
+mod block_data;
 pub mod checks;
 mod clock;
 pub mod content;

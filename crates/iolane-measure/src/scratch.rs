@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use iolane::units::Bytes;
-use iolane::{Error, Pages, Pool, Result, Target};
+use iolane::{Error, Pages, Pool, Result, Target, TargetOptions};
 use rustix::fs::{CWD, FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -80,9 +80,9 @@ impl Scratch {
     ///
     /// # Errors
     /// As [`iolane::TargetOptions::open`].
-    pub fn open(&self, write: bool, direct: bool) -> Result<Target> {
+    pub fn open(&self, options: TargetOptions) -> Result<Target> {
         let path = format!("/proc/self/fd/{}", self.fd.as_raw_fd());
-        Target::options().write(write).direct(direct).called(format!("scratch file in {}", self.folder)).open(path)
+        options.called(format!("scratch file in {}", self.folder)).open(path)
     }
 
     /// Its size in bytes.
@@ -118,7 +118,8 @@ mod tests {
         std::fs::create_dir(&folder).unwrap();
         let scratch = Scratch::create(&folder, 3 << 20, 1, &never(), |_| {}).unwrap();
         assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
-        let (one, two) = (scratch.open(false, false).unwrap(), scratch.open(true, false).unwrap());
+        let options = Target::options().direct(false);
+        let (one, two) = (scratch.open(options.clone()).unwrap(), scratch.open(options.write(true)).unwrap());
         assert_eq!((one.bytes(), two.writable()), (3 << 20, true));
         std::fs::remove_dir(&folder).unwrap();
     }

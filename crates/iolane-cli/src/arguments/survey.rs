@@ -3,7 +3,7 @@
 
 use clap::Args;
 use iolane::IoPath;
-use iolane_measure::workload::{Access, Arrivals, BlockSizes, OffsetPattern, Rate, Workload};
+use iolane_measure::workload::{Access, Arrivals, BlockSizes, DataPattern, OffsetPattern, Rate, Workload};
 use iolane_study::plan::{LatencyBound, Survey};
 
 use super::values::{PathList, parse_align, parse_paths};
@@ -55,6 +55,13 @@ pub(crate) struct SurveyArguments {
     /// Threads, each with a queue of its own [default: one per target]
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub(super) threads: Vec<usize>,
+    /// Make each write durable before it completes (O_DSYNC)
+    #[arg(long)]
+    pub(super) durable: bool,
+    /// What written blocks hold: random, or what a device can reduce: compress:50, dedupe:40/5, compress:50+dedupe:40/5
+    /// [default: random]
+    #[arg(long, value_name = "PATTERN")]
+    pub(super) data: Option<DataPattern>,
     /// Write blocks that encode their own offset, and check every read; a mismatch ends the run. A load that only writes is
     /// read back after it; one that only reads a target checks what an earlier run with the same --seed and --bs wrote
     #[arg(long)]
@@ -80,6 +87,8 @@ impl SurveyArguments {
             fsync,
             fdatasync,
             threads,
+            durable,
+            data,
             verify,
         } = self;
         let lists = [
@@ -94,7 +103,15 @@ impl SurveyArguments {
             fsync.len(),
             threads.len(),
         ];
-        let single = [align.is_some(), fdatasync.is_some(), *verify, arrivals.is_some(), rate_until.is_some()];
+        let single = [
+            align.is_some(),
+            fdatasync.is_some(),
+            data.is_some(),
+            *durable,
+            *verify,
+            arrivals.is_some(),
+            rate_until.is_some(),
+        ];
         lists.iter().any(|length| *length > 0) || single.contains(&true)
     }
 
@@ -113,11 +130,18 @@ impl SurveyArguments {
         self.rw.iter().any(|access| access.writes())
     }
 
+    /// Whether writes are durable when they complete.
+    pub(crate) fn durable(&self) -> bool {
+        self.durable
+    }
+
     pub(crate) fn survey(&self, start: u64, size: Option<u64>, seed: u64) -> Survey {
         let arrivals = self.arrivals.unwrap_or_default();
         let base = Workload {
             align: self.align,
             fdatasync_every: self.fdatasync,
+            durable: self.durable,
+            data: self.data.unwrap_or_default(),
             verify: self.verify,
             arrivals,
             start,

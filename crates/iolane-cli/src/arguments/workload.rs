@@ -2,7 +2,7 @@
 
 use clap::Args;
 use iolane::units::Bytes;
-use iolane_measure::workload::{Access, Arrivals, BlockSizes, OffsetPattern, Rate, Workload};
+use iolane_measure::workload::{Access, Arrivals, BlockSizes, DataPattern, OffsetPattern, Rate, Workload};
 use iolane_study::plan::LatencyBound;
 
 use super::survey::SurveyArguments;
@@ -46,6 +46,12 @@ pub(crate) struct WorkloadArguments {
     /// Call fdatasync after every N writes
     #[arg(long, value_name = "N", conflicts_with = "fsync")]
     fdatasync: Option<u32>,
+    /// Make each write durable before it completes (O_DSYNC), as --fdatasync 1 does in a second step
+    #[arg(long)]
+    durable: bool,
+    /// What written blocks hold: random, or what a device can reduce: compress:50, dedupe:40/5, compress:50+dedupe:40/5
+    #[arg(long, default_value_t, value_name = "PATTERN")]
+    data: DataPattern,
     /// Write blocks that encode their own offset, and check every read; a mismatch ends the run. A load that only writes is
     /// read back after it; one that only reads a target checks what an earlier run with the same --seed and --bs wrote
     #[arg(long)]
@@ -72,6 +78,8 @@ impl WorkloadArguments {
             batch: self.batch.into_iter().collect(),
             fsync: self.fsync.into_iter().collect(),
             fdatasync: self.fdatasync,
+            durable: self.durable,
+            data: Some(self.data),
             threads: threads.into_iter().collect(),
             verify: self.verify,
         }
@@ -96,6 +104,8 @@ impl WorkloadArguments {
             rate: self.rate,
             arrivals: self.arrivals,
             think_us: None,
+            durable: self.durable,
+            data: self.data,
             verify: self.verify,
             start: start.0,
             size: size.map(|bytes| bytes.0),

@@ -50,7 +50,7 @@ impl<C: Clock> Engine<C> {
                 let mut buffer = sized(buffer, block);
                 assert!(verifier.begin(block, &mut buffer), "block {} is being written", block.offset);
                 self.in_flight[tag as usize] = InFlight { start_ns: 0, handed_ns: 0, request: block };
-                add(&mut self.requests, tag, buffer, block);
+                add(&mut self.requests, &mut self.block_data, tag, buffer, block);
             }
             if self.free.len() == self.depth {
                 break;

@@ -183,6 +183,12 @@ impl RunPlan {
                 "the target was opened for reading",
             ));
         }
+        if self.workload.durable && !target.durable() {
+            return Err(Error::usage(
+                format!("--durable on {}", target.name()),
+                "the target was opened without O_DSYNC",
+            ));
+        }
         Ok(())
     }
 

@@ -10,18 +10,18 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use iolane::units::CpuList;
 use iolane::{Error, Pool, QueueConfig, Result, Target, TargetKind};
-use rand_core::Rng;
 use rustix::thread::{CpuSet, sched_setaffinity, set_current_timer_slack};
 
 use super::outcome::SyscallProof;
 use super::phase_barrier::PhaseBarrier;
 use super::plan::RunPlan;
+use crate::block_data::BlockData;
 use crate::clock::Clock;
 use crate::content::Verifier;
 use crate::engine::{Engine, Extent, Phase, ReadBack, Tally};
 use crate::progress::ThreadCounters;
 use crate::telemetry::{Reading, SyscallCounter, Unavailable};
-use crate::workload::{PlannedRequest, RequestGenerator, random_stream};
+use crate::workload::{PlannedRequest, RequestGenerator};
 
 /// Length of each short phase, in nanoseconds: enough for some thousand requests, little compared with any run.
 const SHORT_PHASE_NS: u64 = 50_000_000;
@@ -116,19 +116,23 @@ pub(super) fn open_engine<C: Clock>(
     let workload = &plan.workload;
     let share = plan.share(index);
     let pool = Pool::new(workload.depth as usize, workload.block_sizes.max() as usize, plan.pages)?;
-    if workload.access.writes() && verifier.is_none() {
-        fill_with_noise(&pool, workload.seed);
+    let region_bytes = plan.region_bytes(target)?;
+    let writes = workload.access.writes() && verifier.is_none();
+    let mut block_data = writes.then(|| BlockData::new(workload, region_bytes, index as u32));
+    if let Some(block_data) = &mut block_data {
+        let mut buffers: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
+        buffers.iter_mut().for_each(|buffer| block_data.fill(buffer));
     }
     let sqpoll_cpu = nth(plan.placement.sqpoll_cpus.as_ref(), index);
     let config = QueueConfig::new(workload.depth).pool(&pool).sqpoll_cpu(sqpoll_cpu);
     let queue = iolane::open_queue(&plan.path, target, &config)?;
-    let generator = RequestGenerator::new(workload, plan.region_bytes(target)?, share)?;
+    let generator = RequestGenerator::new(workload, region_bytes, share)?;
     let pace = plan.pace(index);
     if pace.is_some() || workload.think_us.is_some() {
         // The kernel may end a sleep 50 us late, so as to wake up less often (prctl(2), PR_SET_TIMERSLACK).
         let _ = set_current_timer_slack(NonZeroU64::new(1));
     }
-    Engine::new(queue, clock, workload, generator, verifier, &pool, pace)
+    Ok(Engine::new(queue, clock, workload, generator, verifier, &pool, pace)?.with_block_data(block_data))
 }
 
 /// Writes back what the page cache holds of a target and drops it, so that reads reach the device.
@@ -199,13 +203,4 @@ fn pin(cpu: u32) -> Result<()> {
         )
         .remedy("see /sys/devices/system/cpu/online and the cpuset of the process")
     })
-}
-
-/// Data that neither a drive nor a file system can compress or deduplicate.
-fn fill_with_noise(pool: &Pool, seed: u64) {
-    let mut random = random_stream(seed ^ 0x006e_6f69_7365, 0);
-    let mut buffers: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
-    for buffer in &mut buffers {
-        random.fill_bytes(buffer);
-    }
 }

@@ -1,12 +1,13 @@
 //! `Workload`: what a run asks of a target, from a command line or a plan, and the rules its options keep.
 
 use iolane::units::Bytes;
-use iolane::{Error, Result};
+use iolane::{Error, Result, Target, TargetOptions};
 use serde::{Deserialize, Serialize};
 
 use super::access::Access;
 use super::arrivals::Arrivals;
 use super::block_sizes::BlockSizes;
+use super::data_pattern::DataPattern;
 use super::offset_pattern::OffsetPattern;
 use super::rate::Rate;
 use crate::content;
@@ -43,6 +44,11 @@ pub struct Workload {
     pub arrivals: Arrivals,
     /// Microseconds between the completion of a request and the start of the next, at depth 1 (fio's `thinktime`).
     pub think_us: Option<u64>,
+    /// What written blocks hold (`--data`).
+    #[serde(with = "crate::serde_text")]
+    pub data: DataPattern,
+    /// Whether each write is durable when it completes (`--durable`).
+    pub durable: bool,
     /// Whether written blocks encode their own offset and every read is checked, after the load if it only writes
     /// (`--verify`).
     pub verify: bool,
@@ -72,6 +78,8 @@ impl Default for Workload {
             rate: None,
             arrivals: Arrivals::Even,
             think_us: None,
+            data: DataPattern::RANDOM,
+            durable: false,
             verify: false,
             start: 0,
             size: None,
@@ -95,12 +103,17 @@ impl Workload {
         self.align.unwrap_or(self.block_sizes.min())
     }
 
+    /// How its targets are opened.
+    pub fn target_options(&self, direct: bool) -> TargetOptions {
+        Target::options().write(self.access.writes()).direct(direct).durable(self.durable)
+    }
+
     /// The value in [`fields`](Self::fields) of what is not given.
     pub const NONE: &str = "none";
 
     /// Every field with its value as text, by its name in study files; the seed and the limits of space last. Results print
     /// what differs from it, and `compare` names what two loads do not have in common.
-    pub fn fields(&self) -> [(&'static str, String); 17] {
+    pub fn fields(&self) -> [(&'static str, String); 19] {
         fn or_none<T: ToString>(value: &Option<T>) -> String {
             value.as_ref().map_or_else(|| Workload::NONE.into(), T::to_string)
         }
@@ -118,6 +131,8 @@ impl Workload {
             rate,
             arrivals,
             think_us,
+            data,
+            durable,
             verify,
             start,
             size,
@@ -137,6 +152,8 @@ impl Workload {
             ("rate", or_none(rate)),
             ("arrivals", arrivals.to_string()),
             ("think_us", or_none(think_us)),
+            ("data", data.to_string()),
+            ("durable", durable.to_string()),
             ("verify", verify.to_string()),
             ("start", Bytes(*start).to_string()),
             ("size", or_none(&size.map(Bytes))),
@@ -164,9 +181,11 @@ impl Workload {
                 arrivals => format!("rate {rate}/s ({arrivals})"),
             }),
             self.batch.map(|batch| format!("batch {batch}")),
+            self.durable.then(|| "durable writes".to_owned()),
             self.fsync_every.map(|every| format!("fsync every {every}")),
             self.fdatasync_every.map(|every| format!("fdatasync every {every}")),
             self.think_us.map(|think_us| format!("think time {think_us} us")),
+            (self.data != DataPattern::RANDOM).then(|| format!("data {}", self.data)),
             self.verify.then(|| "verified".to_owned()),
             self.size.map(|size| format!("in {}", Bytes(size))),
             (self.start > 0).then(|| format!("from {}", Bytes(self.start))),
@@ -197,6 +216,19 @@ impl Workload {
                 return Err(Error::usage(what, "there is no mix of reads and writes").remedy("use --rw rw or randrw"));
             }
             _ => {}
+        }
+        if self.data != DataPattern::RANDOM {
+            let what = |with: String| format!("--data {} with {with}", self.data);
+            if !access.writes() {
+                return Err(Error::usage(what(format!("--rw {access}")), "nothing is written"));
+            }
+            if self.verify {
+                let cause = "verified blocks hold their own offset and random bytes";
+                return Err(Error::usage(what("--verify".into()), cause).remedy("leave one out"));
+            }
+        }
+        if self.durable && !access.writes() {
+            return Err(Error::usage(format!("--durable with --rw {access}"), "nothing is written"));
         }
         self.validate_syncs()?;
         self.validate_offsets()
@@ -332,7 +364,13 @@ mod tests {
             (Workload { read_percent: Some(50), ..base() }, "--read-percent 50 with --rw randread"),
             (Workload { read_percent: Some(101), access: Access::Rw, ..base() }, "--read-percent 101"),
             (Workload { fsync_every: Some(1), ..base() }, "--fsync 1 with --rw randread"),
+            (Workload { data: "compress:50".parse().unwrap(), ..base() }, "--data compress:50 with --rw randread"),
+            (
+                Workload { data: "dedupe:50".parse().unwrap(), access: Access::Rw, verify: true, ..base() },
+                "--data dedupe:50/5 with --verify",
+            ),
             (Workload { fsync_every: Some(0), access: Access::Write, ..base() }, "--fsync 0"),
+            (Workload { durable: true, ..base() }, "--durable with --rw randread"),
             (Workload { fdatasync_every: Some(2), ..base() }, "--fdatasync 2 with --rw randread"),
             (
                 Workload { fsync_every: Some(1), fdatasync_every: Some(2), access: Access::Write, ..base() },

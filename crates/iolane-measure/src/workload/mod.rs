@@ -4,6 +4,7 @@
 mod access;
 mod arrivals;
 mod block_sizes;
+mod data_pattern;
 mod definition;
 mod offset_pattern;
 mod offsets;
@@ -17,6 +18,7 @@ mod walk;
 pub use access::Access;
 pub use arrivals::Arrivals;
 pub use block_sizes::BlockSizes;
+pub use data_pattern::DataPattern;
 pub use definition::Workload;
 pub use offset_pattern::OffsetPattern;
 pub use offsets::OffsetGenerator;

@@ -17,14 +17,16 @@ enum Value {
 }
 
 /// Options of `iolane run` with their name in a job file.
-const OPTIONS: [(&str, &str, Value); 21] = [
+const OPTIONS: [(&str, &str, Value); 23] = [
     ("--align", "blockalign", Value::Same),
     ("--arrivals", "rate_process", Value::Same),
     ("--batch", "iodepth_batch", Value::Same),
     ("--bs", "bs", Value::Same),
     ("--cpus", "cpus_allowed", Value::Same),
+    ("--data", "buffer_compress_percentage", Value::None),
     ("--depth", "iodepth", Value::Same),
     ("--direct", "direct", Value::Switch),
+    ("--durable", "sync", Value::None),
     ("--fdatasync", "fdatasync", Value::Same),
     ("--fsync", "fsync", Value::Same),
     ("--offsets", "random_distribution", Value::Same),

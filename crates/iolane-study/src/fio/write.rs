@@ -7,7 +7,7 @@ use iolane::IoPath;
 use iolane::units::{Bytes, CpuList};
 
 use super::engine::engine;
-use iolane_measure::workload::{Arrivals, OffsetPattern, Workload};
+use iolane_measure::workload::{Arrivals, DataPattern, OffsetPattern, Workload};
 
 /// One arm to be written as a job.
 #[derive(Debug, Clone, PartialEq)]
@@ -134,6 +134,8 @@ fn common_options(job: &JobSpec, threads: usize) -> Result<String, String> {
         rate,
         arrivals,
         think_us,
+        data,
+        durable,
         verify,
         start,
         size: _,
@@ -193,6 +195,10 @@ fn common_options(job: &JobSpec, threads: usize) -> Result<String, String> {
     if let Some(think_us) = think_us {
         text.push_str(&format!("thinktime={think_us}us\n"));
     }
+    text.push_str(&data_options(*data));
+    if *durable {
+        text.push_str("sync=dsync\n");
+    }
     if let Some(cpus) = &job.cpus {
         text.push_str(&format!("cpus_allowed={cpus}\ncpus_allowed_policy=split\n"));
     }
@@ -206,6 +212,21 @@ fn skip_after_block(offsets: OffsetPattern) -> String {
         Some((bytes, None)) => format!(":{}", Bytes(bytes.unsigned_abs())),
         _ => String::new(),
     }
+}
+
+/// What written blocks hold.
+fn data_options(data: DataPattern) -> String {
+    let mut text = match data.compress_percent() {
+        0 => String::new(),
+        100 => "zero_buffers\n".into(),
+        percent => format!("buffer_compress_percentage={percent}\n"),
+    };
+    if let Some((percent, set)) = data.duplicates() {
+        text.push_str(&format!(
+            "dedupe_percentage={percent}\ndedupe_mode=working_set\ndedupe_working_set_percentage={set}\ndedupe_global=1\n"
+        ));
+    }
+    text
 }
 
 /// The option of a distribution of random offsets.
@@ -436,7 +457,8 @@ mod tests {
                 "sequence:2:0:1/3"]),
             skip in prop::sample::select(vec!["uniform", "skip:375m", "skip:-750m", "skip:750m/375m"]),
             (align, start) in (prop::sample::select(vec![None, Some(3000 << 10)]), prop::sample::select(vec![0, 6 << 20])),
-            (is_poisson, data_only) in any::<(bool, bool)>(),
+            data in prop::sample::select(vec!["random", "compress:50", "compress:100", "dedupe:40/5", "compress:10+dedupe:5/1"]),
+            (is_poisson, data_only, is_durable) in any::<(bool, bool, bool)>(),
             pace in prop_oneof![Just((None, None)), (1u32..1_000_000).prop_map(|each| (Some(each), None)),
                 (1u64..100_000).prop_map(|us| (None, Some(us)))],
             (runtime_us, warmup_us) in (1u64..10_000_000_000, 0u64..10_000_000_000),
@@ -467,6 +489,8 @@ mod tests {
                 rate,
                 arrivals: if rate.is_some() && is_poisson { Arrivals::Poisson } else { Arrivals::Even },
                 think_us,
+                data: if access.writes() { data.parse().unwrap() } else { DataPattern::RANDOM },
+                durable: access.writes() && is_durable,
                 verify: false,
                 start,
                 size: Some(size),

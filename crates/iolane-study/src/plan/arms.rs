@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use iolane::{Error, Result};
-use iolane_measure::workload::{OffsetPattern, Workload};
+use iolane_measure::workload::{DataPattern, OffsetPattern, Workload};
 
 use super::arm::Arm;
 use super::group::{Group, NamedPath};
@@ -88,8 +88,12 @@ impl Group {
         vary(&mut loads, at(&self.fsyncs, scale), |load, every| load.fsync_every = Some(*every));
         for load in &mut loads {
             load.read_percent = load.access.is_mixed().then(|| load.read_percent());
-            if !load.access.is_random() {
+            if !load.offsets.suits(load.access.is_random()) {
                 load.offsets = OffsetPattern::UNIFORM;
+            }
+            if !load.access.writes() {
+                load.data = DataPattern::RANDOM;
+                load.durable = false;
             }
             load.fsync_every = load.fsync_every.filter(|_| load.access.writes());
             load.fdatasync_every = load.fdatasync_every.filter(|_| load.access.writes());

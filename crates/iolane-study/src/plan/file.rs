@@ -7,7 +7,7 @@ use std::time::Duration;
 use iolane::units::parse_duration;
 use iolane::{Error, IoPath, Result};
 use iolane_measure::run::THREADS_MAX;
-use iolane_measure::workload::{Access, Arrivals, BlockSizes, OffsetPattern, Rate, Workload};
+use iolane_measure::workload::{Access, Arrivals, BlockSizes, DataPattern, OffsetPattern, Rate, Workload};
 use serde::Deserialize;
 
 use super::claim::Claim;
@@ -86,6 +86,8 @@ struct WorkloadFile {
     rate: Option<Rate>,
     arrivals: Option<Text<Arrivals>>,
     think_us: Option<u64>,
+    data: Option<Text<DataPattern>>,
+    durable: bool,
     verify: bool,
     seed: Option<u64>,
 }
@@ -142,6 +144,8 @@ impl StudyFile {
                 rate: base.rate,
                 arrivals: base.arrivals.map_or(defaults.arrivals, |Text(arrivals)| arrivals),
                 think_us: base.think_us,
+                data: base.data.map_or(defaults.data, |Text(data)| data),
+                durable: base.durable,
                 verify: base.verify,
                 seed: base.seed.unwrap_or(defaults.seed),
                 ..defaults

@@ -226,6 +226,8 @@ mod tests {
             rate: Some("2.5k".parse().unwrap()),
             arrivals: Arrivals::Poisson,
             think_us: Some(50),
+            data: "compress:50+dedupe:40/5".parse().unwrap(),
+            durable: true,
             verify: true,
             start: 1 << 25,
             size: Some(1 << 30),

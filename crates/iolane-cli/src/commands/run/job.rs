@@ -63,8 +63,8 @@ impl Job {
                 RunJob::on_scratch(plan, ScratchFiles { folder: ".".into(), bytes, count: 1, direct })?
             }
             Chosen::Named(names) => {
-                let writes = plan.workload.access.writes();
-                let open = |name: &OsString| opener.open(name, writes, direct);
+                let options = plan.workload.target_options(direct);
+                let open = |name: &OsString| opener.open(name, &options);
                 let targets = names.iter().map(open).collect::<iolane::Result<Vec<_>>>()?;
                 let threads = arguments.threads.unwrap_or(targets.len());
                 RunJob::on_targets(RunPlan { targets, threads, ..plan })?
@@ -97,13 +97,13 @@ impl Job {
         let mut opener = Opener::new(&arguments.targets);
         let mut ready = Vec::new();
         for (job, names) in jobs.into_iter().zip(named) {
-            let (writes, direct) = (job.workload.access.writes(), job.direct);
+            let options = job.workload.target_options(job.direct);
             let targets = match names {
                 None => None,
                 Some(names) => {
                     guard::refuse_doubles(&names)?;
                     let open = |name: &OsString| {
-                        let opened = opener.open(name, writes, direct);
+                        let opened = opener.open(name, &options);
                         opened.map_err(|error| if overriding.is_none() { in_job_file(name, error) } else { error })
                     };
                     Some(names.iter().map(open).collect::<iolane::Result<Vec<_>>>()?)

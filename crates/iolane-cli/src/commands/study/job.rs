@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use iolane::units::Bytes;
-use iolane::{Error, ErrorKind, IoPath};
+use iolane::{Error, ErrorKind, IoPath, Target};
 use iolane_measure::workload::Workload;
 use iolane_report::PAGE_FILE;
 use iolane_study::files::{self, MadeFolders};
@@ -135,6 +135,8 @@ fn work(
     let metering = meter::open(&arguments.meter, arguments.meter_steps)?;
     let peers = peers(&arguments.peer)?;
     let writes = named.as_ref().map_or(arguments.survey.writes(), Study::writes);
+    let durable = named.as_ref().map_or(arguments.survey.durable(), |study| study.workload.durable);
+    let options = Target::options().direct(arguments.targets.direct).durable(durable);
     let mut opener = Opener::new(&arguments.targets);
     let (start, size, seed) = (arguments.targets.start.0, size(arguments), seed(arguments, named.as_ref()));
     let (targets, size, prefilled) = match chosen {
@@ -143,13 +145,13 @@ fn work(
             for name in names {
                 // A study reads the targets that it may not write; a survey of writes needs all of them.
                 let writes = writes && (named.is_none() || opener.allows(name));
-                targets.push(opener.open(name, writes, arguments.targets.direct)?);
+                targets.push(opener.open(name, &options.clone().write(writes))?);
             }
             (targets, size, false)
         }
         Chosen::Scratch => {
             let bytes = size.unwrap_or(scratch_bytes);
-            (vec![targets::open_scratch(bytes, seed, writes, arguments.targets.direct)?], None, true)
+            (vec![targets::open_scratch(bytes, seed, options.write(writes))?], None, true)
         }
     };
     let scale = if arguments.full { Scale::Full } else { Scale::Scaled };

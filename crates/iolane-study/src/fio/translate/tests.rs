@@ -194,6 +194,15 @@ fn sizes_mixes_rates_and_patterns_are_workloads() {
     assert_eq!(offsets("zonemode=strided\nzonesize=1m"), "uniform");
     assert_eq!((one("blockalign=8k").workload.align, one("ba=4k").workload.align), (Some(8192), None));
     assert_eq!(one("offset=1g").workload.start, 1 << 30);
+    let data = |lines: &str| one(&format!("rw=write\n{lines}")).workload.data.to_string();
+    assert_eq!(data("buffer_compress_percentage=30"), "compress:30");
+    assert_eq!((data("zero_buffers"), data("dedupe_percentage=40")), ("compress:100".into(), "dedupe:40/5".into()));
+    let working_set = "dedupe_percentage=40\ndedupe_mode=working_set\ndedupe_working_set_percentage=9";
+    assert_eq!(data(working_set), "dedupe:40/9");
+    assert_eq!(one("dedupe_percentage=40").workload.data.to_string(), "random", "a job that only reads");
+    let durable = |lines: &str| one(lines).workload.durable;
+    assert!(durable("rw=write\nsync=dsync") && durable("rw=write\nsync=1"));
+    assert!(!durable("rw=write\nsync=none") && !durable("rw=read\nsync=1"));
     let syncs = one("rw=write\nfdatasync=1").workload;
     assert_eq!((syncs.fsync_every, syncs.fdatasync_every), (None, Some(1)));
     let batched = "ioengine=libaio\niodepth=16\niodepth_batch_submit=8\niodepth_batch_complete=8";
@@ -288,6 +297,9 @@ fn unsupported_options_are_refused_by_line_with_a_remedy() {
         ),
         ("offset_increment=1g", &["line 3: `offset_increment=1g`: fio would start", "; leave it out", "--lenient"]),
         ("rw=write\nfsync=1\nfdatasync=2", &["line 1: job [a]: fsync=1 with fdatasync=2", "needs one of them"]),
+        ("rw=write\ndedupe_percentage=101", &["line 4: `dedupe_percentage=101`", "cannot exceed 100"]),
+        ("rw=write\ndedupe_percentage=1\ndedupe_mode=x", &["line 5: `dedupe_mode=x`", "repeat or working_set"]),
+        ("sync=2", &["line 3: `sync=2`", "none, sync or dsync"]),
         ("offset=5%", &["line 3: `offset=5%`", "in bytes"]),
         ("rw=randread:8", &["line 3: `rw=randread:8`", "a new offset for each random request"]),
         ("rw=read:-8k\nzonemode=strided\nzonesize=1m\nzoneskip=1m", &["line 4: `zonemode=strided`", "rw skips bytes"]),

@@ -2,7 +2,7 @@
 
 use iolane::units::Bytes;
 use iolane::{IoPath, Result};
-use iolane_measure::workload::{Access, Arrivals, BlockSizes, OffsetPattern, Rate, Workload};
+use iolane_measure::workload::{Access, Arrivals, BlockSizes, DataPattern, OffsetPattern, Rate, Workload};
 
 use crate::fio::options::Options;
 
@@ -35,6 +35,8 @@ pub(super) fn translate(
         think_us,
         fsync_every: options.count_or_none("fsync")?.filter(|_| access.writes()),
         fdatasync_every: options.count_or_none("fdatasync")?.filter(|_| access.writes()),
+        data: data(options, access, notes)?,
+        durable: durable(options, notes)? && access.writes(),
         verify: verify(options, access, notes)?,
         start: options.parsed("offset", |text| offset(text, options))?.unwrap_or(0),
         seed: options.parsed("randseed", seed)?.unwrap_or(Workload::default().seed),
@@ -225,6 +227,49 @@ fn check_submit_mode(options: &Options<'_>, rate: Option<Rate>, notes: &mut Vec<
             "leave it out, or add rate_iops",
         )),
         (Some(_), _) => Err(options.refuse("io_submit_mode", "expected inline or offload", "use one of them")),
+    }
+}
+
+/// fio's sync: O_SYNC or O_DSYNC.
+fn durable(options: &Options<'_>, notes: &mut Vec<String>) -> Result<bool> {
+    match options.text("sync")? {
+        None | Some("0" | "none") => Ok(false),
+        Some("dsync") => Ok(true),
+        Some("1" | "sync") => {
+            notes.push("files are opened with O_DSYNC; with O_SYNC fio also waits for metadata such as times".into());
+            Ok(true)
+        }
+        Some(_) => Err(options.refuse("sync", "expected none, sync or dsync", "use one of them")),
+    }
+}
+
+/// What written blocks hold.
+fn data(options: &Options<'_>, access: Access, notes: &mut Vec<String>) -> Result<DataPattern> {
+    let percent = |option: &str| {
+        let percent = |text: &str| match options.kb_base.number(text)? {
+            percent @ 0..=100 => Ok(percent as u8),
+            _ => Err("a percentage cannot exceed 100".into()),
+        };
+        options.parsed(option, percent)
+    };
+    let mut compress = percent("buffer_compress_percentage")?.unwrap_or(0);
+    if options.flag("zero_buffers")? == Some(true) {
+        compress = 100;
+    }
+    let duplicates = percent("dedupe_percentage")?.filter(|percent| *percent > 0 && access.writes());
+    let set = percent("dedupe_working_set_percentage")?.unwrap_or(DataPattern::SET_PERCENT);
+    match options.text("dedupe_mode")? {
+        _ if duplicates.is_none() => {}
+        None | Some("repeat") => notes.push(format!("blocks repeat a set of {set} %; fio repeats the block before")),
+        Some("working_set") => {}
+        Some(_) => return Err(options.refuse("dedupe_mode", "expected repeat or working_set", "use one of them")),
+    }
+    let pattern = DataPattern::new(compress, duplicates.map(|percent| (percent, set)));
+    match pattern {
+        _ if !access.writes() => Ok(DataPattern::RANDOM),
+        pattern => {
+            pattern.map_err(|error| options.refuse("dedupe_working_set_percentage", error.cause(), "use 1 or more"))
+        }
     }
 }
 
