@@ -2,6 +2,7 @@
 //! calls it. It opens no file that a job file names.
 
 use std::error::Error;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -10,6 +11,10 @@ use serde_json::Value;
 
 const SIZE_MIB: usize = 256;
 const RUNTIME_S: u32 = 2;
+
+/// A program that has not ended by then is killed: the processes of fio 3.33 were seen to hang with io_submit_mode=offload.
+/// Its threads are killed with it, its processes are not.
+const KILLED_AFTER_S: &str = "60";
 
 /// Options of targets, sizes and ends, which a copy replaces or leaves out.
 const REPLACED: [&str; 18] = [
@@ -95,7 +100,7 @@ impl Lab {
     }
 
     fn fio(&self, copy: &Path, sections: &[String]) -> Result<f64, Box<dyn Error>> {
-        let mut fio = Command::new("fio");
+        let mut fio = killed_in_the_end(Path::new("fio"));
         fio.arg("--output-format=json").args(named(sections)).arg(copy);
         let document = self.run(&mut fio, "fio.json", "--output")?;
         let rates =
@@ -104,7 +109,7 @@ impl Lab {
     }
 
     fn iolane(&self, copy: &Path, sections: &[String]) -> Result<f64, Box<dyn Error>> {
-        let mut iolane = Command::new(&self.iolane);
+        let mut iolane = killed_in_the_end(&self.iolane);
         iolane.arg("run").arg(copy).args(named(sections)).arg("--allow-writes").arg(&self.scratch);
         let document = self.run(&mut iolane, "iolane.json", "--json")?;
         let rate = |job: &Value| job["result"]["iops"].as_f64().unwrap_or(0.0);
@@ -117,6 +122,9 @@ impl Lab {
         let mut written = std::ffi::OsString::from(format!("{option}="));
         written.push(&path);
         let ended = command.arg(written).current_dir(&self.folder).output()?;
+        if ended.status.signal().is_some() {
+            return Err(format!("it did not end within {KILLED_AFTER_S} s").into());
+        }
         if !ended.status.success() {
             let said = String::from_utf8_lossy(&ended.stderr).into_owned();
             return Err(said.lines().next().unwrap_or("it says nothing").into());
@@ -133,13 +141,21 @@ impl Drop for Lab {
     }
 }
 
+/// The command of a program, by timeout(1), which ends itself with the signal of `--signal`.
+fn killed_in_the_end(program: &Path) -> Command {
+    let mut command = Command::new("timeout");
+    command.args(["--signal=KILL", KILLED_AFTER_S]).arg(program);
+    command
+}
+
 fn named(sections: &[String]) -> impl Iterator<Item = String> {
     sections.iter().map(|section| format!("--section={section}"))
 }
 
 /// A job file with the same load on the scratch file, for a short time.
 fn scaled(text: &str, scratch: &str) -> String {
-    let ours = format!("filename={scratch}\nsize={SIZE_MIB}m\nruntime={RUNTIME_S}\ntime_based=1\ninvalidate=0\n");
+    let ours =
+        format!("filename={scratch}\nsize={SIZE_MIB}m\nruntime={RUNTIME_S}\ntime_based=1\ninvalidate=0\nthread=1\n");
     let mut copy = String::new();
     let mut in_job = false;
     for line in text.lines() {
