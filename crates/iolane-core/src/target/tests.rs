@@ -1,0 +1,95 @@
+//! Tests of opening targets.
+
+use super::*;
+
+fn error(name: &str) -> String {
+    Target::open(name).unwrap_err().to_string()
+}
+
+#[test]
+fn what_cannot_be_a_target_is_named_with_its_cause() {
+    assert!(error("/no/such/thing").contains("no such file"));
+    assert!(error("/dev/null/under").contains("no such file"));
+    assert!(error("/proc").contains("directory"));
+    assert!(error("/dev/zero").contains("character device"));
+    assert!(error("null:1").contains("4k or more"));
+    assert!(error("null:99999999999999999999k").contains("2^64"));
+    assert!(error("sim:5g").contains("4g or less"));
+}
+
+#[test]
+fn a_durable_file_has_the_flag_of_the_kernel_and_others_do_not() {
+    let path = std::env::temp_dir().join(format!("iolane-durable-{}", std::process::id()));
+    std::fs::write(&path, [1; 4096]).unwrap();
+    for durable in [true, false] {
+        let target = Target::options().write(true).direct(false).durable(durable).open(&path).unwrap();
+        let flags = rustix::fs::fcntl_getfl(target.fd().unwrap()).unwrap();
+        assert_eq!((flags.contains(OFlags::DSYNC), target.durable()), (durable, durable));
+    }
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn an_empty_file_is_refused() {
+    let path = std::env::temp_dir().join(format!("iolane-empty-{}", std::process::id()));
+    std::fs::write(&path, "").unwrap();
+    let error = Target::options().direct(false).open(&path).unwrap_err().to_string();
+    std::fs::remove_file(&path).unwrap();
+    assert!(error.contains("it is empty"), "{error}");
+}
+
+#[test]
+fn a_file_that_cannot_be_created_in_its_size_is_removed_and_an_existing_one_stays() {
+    let path = std::env::temp_dir().join(format!("iolane-create-{}", std::process::id()));
+    let create = |bytes| Target::options().direct(false).create(bytes).open(&path);
+    assert!(create(1 << 62).is_err());
+    assert!(!path.exists());
+    drop(create(4096).unwrap());
+    let error = create(4096).unwrap_err().to_string();
+    assert!(path.exists() && error.contains("it exists already"), "{error}");
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn a_file_that_was_never_written_has_unwritten_parts() {
+    let path = std::env::temp_dir().join(format!("iolane-holes-{}", std::process::id()));
+    let target = Target::options().direct(false).create(1 << 20).open(&path).unwrap();
+    let before = target.has_unwritten_parts();
+    std::fs::write(&path, vec![1; 1 << 20]).unwrap();
+    let after = target.has_unwritten_parts();
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!((before, after), (true, false));
+}
+
+#[test]
+fn a_fifo_is_refused_and_does_not_block() {
+    let path = std::env::temp_dir().join(format!("iolane-fifo-{}", std::process::id()));
+    rustix::fs::mkfifoat(rustix::fs::CWD, &path, Mode::RUSR).unwrap();
+    let error = Target::options().direct(false).open(&path).unwrap_err().to_string();
+    std::fs::remove_file(&path).unwrap();
+    assert!(error.contains("neither a file nor a block device"), "{error}");
+}
+
+#[test]
+fn simulated_devices_take_a_size_and_settings() {
+    let sim = Target::open("sim:1m,seed=7,short=0.5").unwrap();
+    assert_eq!((sim.kind(), sim.bytes(), sim.settings()), (TargetKind::Sim, 1 << 20, "seed=7,short=0.5"));
+    let sim = Target::open("sim:seed=7").unwrap();
+    assert_eq!((sim.bytes(), sim.settings()), (SIM_BYTES, "seed=7"));
+    assert_eq!(Target::open("null").unwrap().bytes(), NULL_BYTES);
+}
+
+#[test]
+fn a_simulated_device_is_recognised_by_its_whole_scheme() {
+    use std::os::unix::ffi::OsStrExt as _;
+    for (name, kind) in [
+        ("null", Some(TargetKind::Null)),
+        ("null:1g", Some(TargetKind::Null)),
+        ("sim:seed=7", Some(TargetKind::Sim)),
+        ("nullx", None),
+        ("/sim", None),
+    ] {
+        assert_eq!(TargetKind::simulated(OsStr::new(name)), kind, "{name}");
+    }
+    assert_eq!(TargetKind::simulated(OsStr::from_bytes(b"null:\xff")), None);
+}
