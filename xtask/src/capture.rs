@@ -1,5 +1,5 @@
-//! `cargo xtask capture [FILE...]`: runs the commands that the documentation shows and puts what they print in place of what stood
-//! there, so that no output in it is ever typed.
+//! `cargo xtask capture [FILE...] [--only TEXT]`: runs the commands that the documentation shows, or those that contain a text, and
+//! puts what they print in place of what stood there, so that no output in it is ever typed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,39 +7,44 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 /// Files that show captured output.
-const FILES: [&str; 2] = ["README.md", "docs/lab.md"];
+const FILES: [&str; 3] = ["README.md", "docs/lab.md", "docs/rate-search.md"];
 
 /// What stands in the line above a block: `<!-- capture: COMMAND -->`.
 const MARK: (&str, &str) = ("<!-- capture: ", " -->");
 
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
-    let files: Vec<PathBuf> = match arguments {
+    let (files, only) = match arguments {
+        [files @ .., option, text] if option == "--only" => (files, text.as_str()),
+        files => (files, ""),
+    };
+    let files: Vec<PathBuf> = match files {
         [] => FILES.iter().map(PathBuf::from).collect(),
         files => files.iter().map(PathBuf::from).collect(),
     };
     for file in files {
-        capture(&file).with_context(|| format!("{}", file.display()))?;
+        capture(&file, only).with_context(|| format!("{}", file.display()))?;
     }
     Ok(true)
 }
 
-fn capture(file: &Path) -> Result<()> {
+fn capture(file: &Path, only: &str) -> Result<()> {
     let text = std::fs::read_to_string(file)?;
-    let renewed = renew(&text, output_of)?;
+    let renewed = renew(&text, only, output_of)?;
     if renewed != text {
         std::fs::write(file, renewed)?;
     }
     Ok(())
 }
 
-/// The text with each marked block's content replaced by what its command prints.
-fn renew(text: &str, mut output_of: impl FnMut(&str) -> Result<String>) -> Result<String> {
+/// The text with each marked block's content replaced by what its command prints, if the command contains `only`.
+fn renew(text: &str, only: &str, mut output_of: impl FnMut(&str) -> Result<String>) -> Result<String> {
     let mut renewed = String::new();
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
         renewed.push_str(line);
         renewed.push('\n');
-        let Some(command) = line.strip_prefix(MARK.0).and_then(|rest| rest.strip_suffix(MARK.1)) else { continue };
+        let command = line.strip_prefix(MARK.0).and_then(|rest| rest.strip_suffix(MARK.1));
+        let Some(command) = command.filter(|command| command.contains(only)) else { continue };
         let fence = lines.next().filter(|line| line.starts_with("```"));
         let Some(fence) = fence else { bail!("no block follows the mark of `{command}`") };
         if !lines.by_ref().any(|line| line == "```") {
@@ -68,13 +73,14 @@ mod tests {
     #[test]
     fn a_marked_block_is_replaced_and_all_else_stays() {
         let text = "a\n<!-- capture: say it -->\n```text\nold\nlines\n```\nb\n```\nkept\n```\n";
-        let renewed = renew(text, |command| Ok(format!("ran {command}\n"))).unwrap();
+        let renewed = renew(text, "", |command| Ok(format!("ran {command}\n"))).unwrap();
         assert_eq!(renewed, "a\n<!-- capture: say it -->\n```text\nran say it\n```\nb\n```\nkept\n```\n");
+        assert_eq!(renew(text, "other", |_| panic!("it was not asked for")).unwrap(), text);
     }
 
     #[test]
     fn a_mark_without_a_block_is_an_error() {
-        assert!(renew("<!-- capture: x -->\nno fence\n", |_| Ok(String::new())).is_err());
-        assert!(renew("<!-- capture: x -->\n```\nno end\n", |_| Ok(String::new())).is_err());
+        assert!(renew("<!-- capture: x -->\nno fence\n", "", |_| Ok(String::new())).is_err());
+        assert!(renew("<!-- capture: x -->\n```\nno end\n", "", |_| Ok(String::new())).is_err());
     }
 }

@@ -49,7 +49,8 @@ Usage: cargo xtask COMMAND
       --nvme           The user-space driver: instructions and time per request, and rates compared with fio's in virtual
                        machines; written to docs/performance.md; takes 3 minutes on a quiet machine
       --nvme --check   Only its instructions, compared with those written; as in CI
-  capture [FILE...] Run the commands that README.md and docs/lab.md show, and replace the output shown
+  capture [FILE...] [--only TEXT]
+                    Run the commands that the documentation shows, or those that contain TEXT, and replace the output shown
   gallery [pages]   Run the four studies in the lab, one of them on two kernels, and write their pages and pictures to
                     docs/gallery; takes 15 minutes on a quiet machine. `pages` renders them again from the runs, which
                     stay in target/gallery
