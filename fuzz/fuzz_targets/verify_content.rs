@@ -41,7 +41,8 @@ fuzz_target!(|input: Input<'_>| {
     // Each byte of the input turns one of the written bytes into another.
     for (place, change) in bytes.iter().enumerate().filter(|(_, change)| **change != 0) {
         written[place] ^= change;
-        let mismatch = check(&written, offset, expected, origin).expect_err("a changed byte passed for what was written");
+        let mismatch =
+            check(&written, offset, expected, origin).expect_err("a changed byte passed for what was written");
         assert!((offset..=offset + place as u64).contains(&mismatch.offset), "{mismatch}");
         written[place] ^= change;
     }
