@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 /// Files that show captured output.
-const FILES: [&str; 3] = ["README.md", "docs/lab.md", "docs/rate-search.md"];
+const FILES: [&str; 2] = ["README.md", "docs/lab.md"];
 
 /// What stands in the line above a block: `<!-- capture: COMMAND -->`.
 const MARK: (&str, &str) = ("<!-- capture: ", " -->");
