@@ -129,7 +129,9 @@ impl Lab {
             let said = String::from_utf8_lossy(&ended.stderr).into_owned();
             return Err(said.lines().next().unwrap_or("it says nothing").into());
         }
-        Ok(serde_json::from_slice(&std::fs::read(path)?)?)
+        // fio may write lines about its checks before the object.
+        let text = std::fs::read_to_string(path)?;
+        Ok(serde_json::from_str(&text[text.find('{').unwrap_or(0)..])?)
     }
 }
 
