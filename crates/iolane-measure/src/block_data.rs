@@ -4,7 +4,7 @@
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::workload::{Workload, random_stream};
+use crate::workload::{Workload, percent_of, random_stream, scale};
 
 /// A device that compresses looks at pieces of about this size or larger (fio's `buffer_compress_chunk`).
 const CHUNK_BYTES: usize = 512;
@@ -41,10 +41,9 @@ impl BlockData {
     /// The data of a thread that writes to `region_bytes` of a target.
     pub(crate) fn new(workload: &Workload, region_bytes: u64, thread: u32) -> Self {
         let (pattern, block_bytes) = (workload.data, workload.block_sizes.min());
-        let part = |of: u64, percent: u8| (u128::from(of) * u128::from(percent) / 100) as u64;
         let duplicates = pattern.duplicates().map(|(percent, set_percent)| Duplicates {
-            up_to: part(u64::MAX, percent),
-            set: part(region_bytes / u64::from(block_bytes), set_percent).max(1),
+            up_to: percent_of(u64::MAX, percent.into()),
+            set: percent_of(region_bytes / u64::from(block_bytes), set_percent.into()).max(1),
             block_bytes: block_bytes as usize,
             seed: workload.seed,
         });
@@ -74,7 +73,7 @@ impl BlockData {
                 self.make_distinct(unit);
                 continue;
             }
-            let content = self.random.next_u64() % set;
+            let content = scale(self.random.next_u64(), set);
             let mut of_content = Xoshiro256PlusPlus::seed_from_u64(seed ^ content.rotate_left(32));
             fill_chunks(unit, self.random_bytes, &mut of_content);
         }

@@ -158,12 +158,12 @@ fn run_number() -> u64 {
 mod tests {
     use std::time::Duration;
 
-    use iolane::{IoPath, Pages, Target, TargetOptions};
+    use iolane::{IoPath, Target};
 
     use super::*;
     use crate::engine::Tally;
     use crate::figures::RunFigure;
-    use crate::placement::Placement;
+
     use crate::workload::{Access, Arrivals, Rate, Workload};
 
     /// The tally of one thread on a simulated device where each request takes 100 us, in virtual time.
@@ -172,24 +172,9 @@ mod tests {
     }
 
     fn simulated_with(settings: &str, workload: Workload, runtime: Duration) -> Tally {
-        let plan = RunPlan {
-            path: IoPath::new("sim"),
-            targets: vec![
-                TargetOptions::default()
-                    .write(workload.access.writes())
-                    .open(format!("sim:16m,latency=100us,jitter=0us,{settings}"))
-                    .unwrap(),
-            ],
-            workload,
-            threads: 1,
-            placement: Placement::default(),
-            runtime,
-            warmup: Duration::ZERO,
-            pages: Pages::Base,
-            prefilled: false,
-            read_back: true,
-            watched: true,
-        };
+        let device = format!("sim:16m,latency=100us,jitter=0us,{settings}");
+        let target = workload.target_options(true).open(device).unwrap();
+        let plan = RunPlan::new(IoPath::new("sim"), vec![target], workload, runtime);
         run(&plan.check().unwrap(), &AtomicBool::new(false)).unwrap().tally
     }
 
@@ -241,18 +226,9 @@ mod tests {
 
     #[test]
     fn a_run_has_the_rate_of_each_tenth_of_a_second_of_real_time() {
-        let plan = |path: &str, target: &str| RunPlan {
-            path: IoPath::new(path),
-            targets: vec![Target::open(target).unwrap()],
-            workload: Workload::default(),
-            threads: 1,
-            placement: Placement::default(),
-            runtime: Duration::from_millis(300),
-            warmup: Duration::ZERO,
-            pages: Pages::Base,
-            prefilled: false,
-            read_back: true,
-            watched: true,
+        let plan = |path: &str, target: &str| {
+            let targets = vec![Target::open(target).unwrap()];
+            RunPlan::new(IoPath::new(path), targets, Workload::default(), Duration::from_millis(300))
         };
         let outcome = run(&plan("null", "null").check().unwrap(), &AtomicBool::new(false)).unwrap();
         let seen: f64 = outcome.rates.iter().map(|rate| rate / 10.0).sum();
@@ -308,19 +284,10 @@ mod tests {
 
     #[test]
     fn a_run_with_a_rate_has_the_figures_of_an_open_loop() {
-        let plan = RunPlan {
-            path: IoPath::new("null"),
-            targets: vec![Target::open("null").unwrap()],
-            workload: Workload { rate: Some(Rate::new(1000.0).unwrap()), ..Workload::default() },
-            threads: 2,
-            placement: Placement::default(),
-            runtime: Duration::from_millis(100),
-            warmup: Duration::ZERO,
-            pages: Pages::Base,
-            prefilled: false,
-            read_back: true,
-            watched: true,
-        };
+        let workload = Workload { rate: Some(Rate::new(1000.0).unwrap()), ..Workload::default() };
+        let targets = vec![Target::open("null").unwrap()];
+        let plan = RunPlan::new(IoPath::new("null"), targets, workload, Duration::from_millis(100));
+        let plan = RunPlan { threads: 2, ..plan };
         let never = AtomicBool::new(false);
         let outcome = run(&plan.clone().check().unwrap(), &never).unwrap();
         let figures = &outcome.telemetry.figures;

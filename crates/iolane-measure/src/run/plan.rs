@@ -110,6 +110,24 @@ impl CheckedPlan {
 }
 
 impl RunPlan {
+    /// A watched run with a thread for each target, on CPUs of the scheduler's choice, without a warm-up, on targets whose
+    /// content is not known.
+    pub fn new(path: IoPath, targets: Vec<Target>, workload: Workload, runtime: Duration) -> Self {
+        Self {
+            path,
+            threads: targets.len(),
+            targets,
+            workload,
+            placement: Placement::default(),
+            runtime,
+            warmup: Duration::ZERO,
+            pages: Pages::Base,
+            prefilled: false,
+            read_back: true,
+            watched: true,
+        }
+    }
+
     /// Checks everything that can be known before the run, on every target.
     ///
     /// # Errors
@@ -311,19 +329,8 @@ mod tests {
     use crate::workload::Access;
 
     fn plan(path: &str, targets: &[&str]) -> RunPlan {
-        RunPlan {
-            path: IoPath::new(path),
-            targets: targets.iter().map(|target| Target::open(target).unwrap()).collect(),
-            workload: Workload::default(),
-            threads: targets.len(),
-            placement: Placement::default(),
-            runtime: Duration::from_secs(1),
-            warmup: Duration::ZERO,
-            pages: Pages::Base,
-            prefilled: false,
-            read_back: true,
-            watched: true,
-        }
+        let targets = targets.iter().map(|target| Target::open(target).unwrap()).collect();
+        RunPlan::new(IoPath::new(path), targets, Workload::default(), Duration::from_secs(1))
     }
 
     #[track_caller]

@@ -6,28 +6,16 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use iolane::{IoPath, Pages, Result, Target};
+use iolane::{IoPath, Result, Target};
 
 use super::{RunOutcome, RunPlan, run};
-use crate::placement::Placement;
 use crate::workload::{Access, Workload};
 
 const BLOCK_BYTES: u64 = 4096;
 
 fn plan(path: &str, target: Target, workload: Workload) -> RunPlan {
-    RunPlan {
-        path: IoPath::new(path),
-        targets: vec![target],
-        workload: Workload { verify: true, ..workload },
-        threads: 1,
-        placement: Placement::default(),
-        runtime: Duration::from_secs(3600),
-        warmup: Duration::ZERO,
-        pages: Pages::Base,
-        prefilled: false,
-        read_back: true,
-        watched: false,
-    }
+    let workload = Workload { verify: true, ..workload };
+    RunPlan { watched: false, ..RunPlan::new(IoPath::new(path), vec![target], workload, Duration::from_secs(3600)) }
 }
 
 fn run_plan(plan: RunPlan) -> Result<RunOutcome> {

@@ -23,6 +23,7 @@ pub use definition::Workload;
 pub use offset_pattern::OffsetPattern;
 pub use offsets::OffsetGenerator;
 pub use random::random_stream;
+pub(crate) use random::{percent_of, scale};
 pub use rate::Rate;
 pub use region::{Region, ThreadShare};
 pub use requests::{PlannedRequest, RequestGenerator};

@@ -6,7 +6,7 @@ use rand_distr::{Distribution as _, Zipf};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::offset_pattern::{Distribution, Zones};
-use super::random::scale;
+use super::random::{percent_of, scale};
 
 /// Random access that prefers some blocks: it draws a rank, 0 being the hottest, and maps ranks to scattered blocks.
 #[derive(Debug, Clone)]
@@ -26,8 +26,8 @@ impl Skew {
     pub(super) fn new(kind: Distribution, units: u64, seed: u64) -> Self {
         let rank = match kind {
             Distribution::Hot { access_percent, space_percent } => {
-                let hot_units = (u128::from(units) * u128::from(space_percent) / 100).max(1) as u64;
-                let hot_up_to = (u128::from(u64::MAX) * u128::from(access_percent) / 100) as u64;
+                let hot_units = percent_of(units, space_percent.into()).max(1);
+                let hot_up_to = percent_of(u64::MAX, access_percent.into());
                 Rank::Hot { hot_units, hot_up_to }
             }
             Distribution::Zipf { theta } => Rank::Zipf(zipf(units, theta)),
@@ -76,15 +76,14 @@ struct Zone {
 
 impl ZoneDraw {
     pub(super) fn new(zones: &Zones, units: u64) -> Self {
-        let part = |of: u64, percent: u32| (u128::from(of) * u128::from(percent) / 100) as u64;
         let (mut access, mut space) = (0, 0);
         let zone = |(access_percent, space_percent): &(u8, u8)| {
             access += u32::from(*access_percent);
-            let first_unit = part(units, space).min(units - 1);
+            let first_unit = percent_of(units, space).min(units - 1);
             space += u32::from(*space_percent);
             // A region of few blocks may have none for a small zone, which then shares its first.
-            let zone_units = part(units, space).saturating_sub(first_unit).max(1);
-            Zone { up_to: part(u64::MAX, access), first_unit, units: zone_units }
+            let zone_units = percent_of(units, space).saturating_sub(first_unit).max(1);
+            Zone { up_to: percent_of(u64::MAX, access), first_unit, units: zone_units }
         };
         Self { zones: zones.shares().iter().map(zone).collect() }
     }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use iolane::{IoPath, Pages, Target};
+use iolane::{IoPath, Target};
 use iolane_measure::placement::Placement;
 use iolane_measure::run::RunPlan;
 use iolane_measure::workload::Workload;
@@ -124,17 +124,11 @@ impl Job {
             }),
         };
         RunPlan {
-            path: self.path.clone(),
-            targets,
-            workload,
             threads: self.threads,
             placement: self.placement.clone(),
-            runtime: self.runtime.unwrap_or(RUNTIME_MAX),
             warmup: self.warmup,
-            pages: Pages::Base,
-            prefilled: false,
             read_back: self.read_back,
-            watched: true,
+            ..RunPlan::new(self.path.clone(), targets, workload, self.runtime.unwrap_or(RUNTIME_MAX))
         }
     }
 }

@@ -436,6 +436,15 @@ impl<'a> Options<'a> {
         Ok(self.parsed(option, count)?.filter(|count| *count > 0))
     }
 
+    /// A percentage: a whole number up to 100.
+    pub(super) fn percent(&self, option: &str) -> Result<Option<u8>> {
+        let percent = |text: &str| match self.kb_base.number(text)? {
+            percent @ 0..=100 => Ok(percent as u8),
+            _ => Err("a percentage cannot exceed 100".into()),
+        };
+        self.parsed(option, percent)
+    }
+
     /// A time above 0 in microseconds; 0 means none. `bare_us` is the unit of a number without one.
     pub(super) fn time_us(&self, option: &str, bare_us: u64) -> Result<Option<u64>> {
         Ok(self.parsed(option, |text| time_us(text, bare_us))?.filter(|time_us| *time_us > 0))

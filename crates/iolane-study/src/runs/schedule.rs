@@ -193,9 +193,9 @@ fn note_on_dropped(job: &RunJob, left: &mut Vec<&RunJob>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use iolane::{IoPath, Pages, Target};
+    use iolane::{IoPath, Target};
     use iolane_measure::meters::MeterSpec;
-    use iolane_measure::placement::Placement;
+
     use iolane_measure::workload::Workload;
 
     use std::time::Instant;
@@ -206,19 +206,9 @@ mod tests {
 
     /// A job that reads a number of blocks of a simulated device.
     fn job(name: &str, blocks: u64, waits: bool) -> RunJob {
-        let plan = RunPlan {
-            path: IoPath::new("sim"),
-            targets: vec![Target::open("sim:16m,latency=100us").unwrap()],
-            workload: Workload { bytes_max: Some(blocks * 4096), ..Workload::default() },
-            threads: 1,
-            placement: Placement::default(),
-            runtime: Duration::from_secs(3600),
-            warmup: Duration::ZERO,
-            pages: Pages::Base,
-            prefilled: false,
-            read_back: true,
-            watched: true,
-        };
+        let workload = Workload { bytes_max: Some(blocks * 4096), ..Workload::default() };
+        let targets = vec![Target::open("sim:16m,latency=100us").unwrap()];
+        let plan = RunPlan::new(IoPath::new("sim"), targets, workload, Duration::from_secs(3600));
         RunJob { name: Some(name.into()), waits, measured: None, ..RunJob::on_targets(plan).unwrap() }
     }
 

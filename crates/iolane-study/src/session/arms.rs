@@ -2,7 +2,7 @@
 //! start.
 
 use iolane::units::CpuList;
-use iolane::{Error, ErrorKind, IoPath, Pages, Result, Target};
+use iolane::{Error, ErrorKind, IoPath, Result, Target};
 
 use super::conditions::Conditions;
 use super::peers;
@@ -80,19 +80,14 @@ fn run_plan(conditions: &Conditions, arm: &Arm, probes: &mut Probes) -> Result<C
         (None, Some(placement)) => placement.clone(),
         (None, None) => Placement::apart(arm.threads),
     };
+    let runtime = conditions.lengths.runtime.unwrap_or_default();
     let plan = RunPlan {
-        path: arm.path.clone(),
-        targets: drives,
-        workload: arm.workload.clone(),
         threads: arm.threads,
         // Paths without a submission thread refuse a CPU for it.
         placement: Placement { sqpoll_cpus: sqpoll_cpus(arm, &placement), ..placement },
-        runtime: conditions.lengths.runtime.unwrap_or_default(),
         warmup: conditions.lengths.warmup,
-        pages: Pages::Base,
         prefilled: conditions.prefilled,
-        read_back: true,
-        watched: true,
+        ..RunPlan::new(arm.path.clone(), drives, arm.workload.clone(), runtime)
     };
     plan.check_with(probes)
 }

@@ -5,14 +5,13 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use iolane::{Error, IoPath, Pages, Result, Target, TargetKind};
+use iolane::{Error, IoPath, Result, Target, TargetKind};
 
 use super::conditions::Conditions;
 use super::planned::Planned;
 use crate::plan::{PerScale, Scale};
 use crate::rows::Preconditioned;
 use crate::stats::first_steady_round;
-use iolane_measure::placement::Placement;
 use iolane_measure::progress::RunProgress;
 use iolane_measure::run::{CheckedPlan, Probes, RunOutcome, RunPlan, run_with_progress};
 use iolane_measure::workload::{Access, Workload};
@@ -131,18 +130,6 @@ fn plan(target: &Target, workload: Workload, runtime: Duration) -> Result<Checke
     let (capabilities, path) = reached.next().ok_or_else(|| {
         Error::unavailable(format!("preconditioning {}", target.name()), "no available path can write to it")
     })?;
-    let plan = RunPlan {
-        path,
-        targets: vec![target.clone()],
-        workload: Workload { depth: DEPTH.min(capabilities.depth_max), ..workload },
-        threads: 1,
-        placement: Placement::default(),
-        runtime,
-        warmup: Duration::ZERO,
-        pages: Pages::Base,
-        prefilled: false,
-        read_back: true,
-        watched: true,
-    };
-    plan.check_with(&mut probes)
+    let workload = Workload { depth: DEPTH.min(capabilities.depth_max), ..workload };
+    RunPlan::new(path, vec![target.clone()], workload, runtime).check_with(&mut probes)
 }

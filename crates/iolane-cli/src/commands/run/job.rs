@@ -33,18 +33,14 @@ impl Job {
 
     fn of_options(arguments: RunArguments) -> anyhow::Result<Self> {
         let size = arguments.targets.size;
+        let workload = arguments.workload.workload(arguments.depth, arguments.targets.start, size);
         let plan = RunPlan {
-            path: arguments.path()?.clone(),
-            workload: arguments.workload.workload(arguments.depth, arguments.targets.start, size),
             threads: arguments.threads.unwrap_or(1),
-            targets: Vec::new(),
             placement: arguments.placement.placement(),
-            runtime: arguments.runtime(),
             warmup: arguments.warmup(),
             pages: arguments.pages(),
-            prefilled: false,
-            read_back: true,
             watched: !arguments.unwatched,
+            ..RunPlan::new(arguments.path()?.clone(), Vec::new(), workload, arguments.runtime())
         };
         // Before a device is claimed or opened for writing.
         plan.workload.validate()?;

@@ -69,13 +69,9 @@ fn offset(text: &str, options: &Options<'_>) -> Result<u64, String> {
 
 /// The last of rwmixread and rwmixwrite takes effect, as in fio.
 fn read_percent(options: &Options<'_>) -> Result<Option<u8>> {
-    let percent = |text: &str| match options.kb_base.number(text)? {
-        percent @ 0..=100 => Ok(percent as u8),
-        _ => Err("a percentage cannot exceed 100".into()),
-    };
     Ok(match options.last_of("rwmixread", "rwmixwrite") {
-        "rwmixread" => options.parsed("rwmixread", percent)?,
-        _ => options.parsed("rwmixwrite", percent)?.map(|percent| 100 - percent),
+        "rwmixread" => options.percent("rwmixread")?,
+        _ => options.percent("rwmixwrite")?.map(|percent| 100 - percent),
     })
 }
 
@@ -245,19 +241,10 @@ fn durable(options: &Options<'_>, notes: &mut Vec<String>) -> Result<bool> {
 
 /// What written blocks hold.
 fn data(options: &Options<'_>, access: Access, notes: &mut Vec<String>) -> Result<DataPattern> {
-    let percent = |option: &str| {
-        let percent = |text: &str| match options.kb_base.number(text)? {
-            percent @ 0..=100 => Ok(percent as u8),
-            _ => Err("a percentage cannot exceed 100".into()),
-        };
-        options.parsed(option, percent)
-    };
-    let mut compress = percent("buffer_compress_percentage")?.unwrap_or(0);
-    if options.flag("zero_buffers")? == Some(true) {
-        compress = 100;
-    }
-    let duplicates = percent("dedupe_percentage")?.filter(|percent| *percent > 0 && access.writes());
-    let set = percent("dedupe_working_set_percentage")?.unwrap_or(DataPattern::SET_PERCENT);
+    let compress = options.percent("buffer_compress_percentage")?.unwrap_or(0);
+    let compress = if options.flag("zero_buffers")? == Some(true) { 100 } else { compress };
+    let duplicates = options.percent("dedupe_percentage")?.filter(|percent| *percent > 0 && access.writes());
+    let set = options.percent("dedupe_working_set_percentage")?.unwrap_or(DataPattern::SET_PERCENT);
     match options.text("dedupe_mode")? {
         _ if duplicates.is_none() => {}
         None | Some("repeat") => notes.push(format!("blocks repeat a set of {set} %; fio repeats the block before")),
