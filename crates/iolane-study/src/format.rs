@@ -12,6 +12,7 @@ pub fn quantity(metric: Metric, value: f64) -> String {
         Metric::Iops => counted(value, "IOPS"),
         Metric::BytesPerS => bytes_per_s(value),
         Metric::MeanNs | Metric::LatencyNs(..) | Metric::SubmitP50Ns => time(value),
+        Metric::ServiceP50Ns | Metric::ServiceP99Ns => time(value),
         Metric::SyscallsPerIo => format!("{} calls per I/O", number(value)),
         Metric::ContextSwitchesPerIo => format!("{} context switches per I/O", number(value)),
         Metric::InterruptsPerIo => format!("{} interrupts per I/O", number(value)),

@@ -68,6 +68,9 @@ pub(crate) struct RunArguments {
     /// [default: results/rate-until]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, requires = "rate_until", help_heading = "Output")]
     out: Option<PathBuf>,
+    /// With --rate-until: start over instead of continuing an interrupted search
+    #[arg(long, requires = "rate_until", help_heading = "Output")]
+    fresh: bool,
     /// Run without telemetry, for the benchmark of its overhead
     #[arg(long, hide = true)]
     pub(crate) unwatched: bool,
@@ -119,7 +122,7 @@ impl RunArguments {
             runtime: self.runtime,
             warmup: self.warmup,
             peer: Vec::new(),
-            fresh: true,
+            fresh: self.fresh,
             fio: None,
             print: None,
             seed: Some(self.workload.seed()),

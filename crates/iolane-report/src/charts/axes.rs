@@ -44,6 +44,8 @@ pub(super) fn metric_axis(metric: Metric) -> Axis {
         Metric::Iops => ("IOPS", Unit::Count),
         Metric::BytesPerS => ("bandwidth", Unit::BytesPerSecond),
         Metric::MeanNs => ("mean latency", Unit::Nanoseconds),
+        Metric::ServiceP50Ns => ("median latency after the start", Unit::Nanoseconds),
+        Metric::ServiceP99Ns => ("p99 latency after the start", Unit::Nanoseconds),
         Metric::SubmitP50Ns => ("median time to submit", Unit::Nanoseconds),
         Metric::SyscallsPerIo => ("system calls per I/O", Unit::Number),
         Metric::ContextSwitchesPerIo => ("context switches per I/O", Unit::Number),

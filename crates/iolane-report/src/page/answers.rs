@@ -44,6 +44,13 @@ pub(super) struct AnswerCell {
     pub(super) sureness: String,
 }
 
+impl AnswerRow {
+    /// Whether there is an answer for one of the goals.
+    pub(super) fn is_answered(&self) -> bool {
+        self.cells.iter().any(Option::is_some)
+    }
+}
+
 impl AnswerTable {
     pub(super) fn new(loaded: &Loaded) -> Self {
         if let Some(rate_until) = loaded.rate_until() {
@@ -88,9 +95,9 @@ impl AnswerTable {
             let next = best.and_then(|_| answers.get(1));
             AnswerRow {
                 load: answers[0].load.clone(),
-                no_answer: match best {
-                    None => format!("no rate that was tried keeps {}", rate_until.bound.in_words()),
-                    Some(_) => "no other path was searched".into(),
+                no_answer: match rate_until.why_none(answers) {
+                    Some(why) => capital(&why),
+                    None => "no other path was searched".into(),
                 },
                 cells: [best, next].map(|answer| answer.map(rate_cell)).into(),
             }

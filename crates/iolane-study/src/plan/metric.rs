@@ -18,6 +18,10 @@ pub enum Metric {
     MeanNs,
     /// A percentile of latency in nanoseconds: `p99_ns`, `read_p99_ns`.
     LatencyNs(Requests, Percentile),
+    /// Of an open loop, the median time from the start of a request to its completion, in nanoseconds.
+    ServiceP50Ns,
+    /// The 99th percentile of the same time.
+    ServiceP99Ns,
     /// Median time to submit a batch, in nanoseconds.
     SubmitP50Ns,
     SyscallsPerIo,
@@ -60,10 +64,12 @@ const PREFIXES: [(Requests, &str); 4] =
     [(Requests::All, ""), (Requests::Reads, "read_"), (Requests::Writes, "write_"), (Requests::Syncs, "sync_")];
 
 /// The metrics but for percentiles, with their names in files.
-const NAMES: [(Metric, &str); 16] = [
+const NAMES: [(Metric, &str); 18] = [
     (Metric::Iops, "iops"),
     (Metric::BytesPerS, "bytes_per_s"),
     (Metric::MeanNs, "mean_ns"),
+    (Metric::ServiceP50Ns, "service_p50_ns"),
+    (Metric::ServiceP99Ns, "service_p99_ns"),
     (Metric::SubmitP50Ns, "submit_p50_ns"),
     (Metric::SyscallsPerIo, "syscalls_per_io"),
     (Metric::ContextSwitchesPerIo, "context_switches_per_io"),
@@ -101,7 +107,7 @@ impl Metric {
 
     /// Whether it is a latency, of all requests or of some.
     pub fn is_latency(self) -> bool {
-        matches!(self, Self::MeanNs | Self::LatencyNs(..))
+        matches!(self, Self::MeanNs | Self::LatencyNs(..) | Self::ServiceP50Ns | Self::ServiceP99Ns)
     }
 }
 

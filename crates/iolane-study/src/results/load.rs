@@ -36,7 +36,7 @@ impl Loaded {
 
     /// Of a rate search, the answers of its runs.
     pub fn rate_until(&self) -> Option<RateUntil> {
-        self.document.rate_until.as_ref().map(|known| RateUntil::new(known.bound, &self.results()))
+        self.document.rate_until.as_ref().map(|known| known.of_runs(&self.results()))
     }
 
     /// The arms that were measured; the others are in [`StudyReport::skipped`].

@@ -4,9 +4,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::format::{count, range_beside, time, times};
-use crate::plan::{Arm, LatencyBound};
+use crate::plan::{Arm, LatencyBound, Percentile};
 use crate::rows::{ArmResults, FLOORS_MIN, Results, Row};
-use crate::search::{self, HighestRate, Trial, has_few_requests, highest_rate, ratio};
+use crate::search::{self, Change, HighestRate, RateSearch, Trial, has_few_requests, highest_rate, ratio};
 use crate::stats::{Estimate, median};
 use iolane_measure::figures::RunFigure;
 use iolane_measure::workload::{Arrivals, Rate};
@@ -16,6 +16,9 @@ use iolane_measure::workload::{Arrivals, Rate};
 pub struct RateUntil {
     #[serde(with = "iolane_measure::serde_text")]
     pub bound: LatencyBound,
+    /// Runs at each rate near the highest.
+    #[serde(default = "three")]
+    pub repeats: usize,
     /// By load, the best path of each first.
     #[serde(default)]
     pub answers: Vec<RateAnswer>,
@@ -37,14 +40,36 @@ pub struct RateAnswer {
     pub at_least: Option<f64>,
     /// The lowest rate that was tried, if it misses the bound.
     pub below: Option<f64>,
-    /// Whether it is the best of its load.
+    /// Whether it is the best of its load. No path is if a search is not complete, the machine changed, or the bound is below
+    /// the floor.
     pub best: bool,
-    /// Its rate over that of the best; `None` for the best, and where one of them has no rate.
+    /// Its rate over that of the best; `None` for the best, where one of them has no rate, and where no path is the best.
     pub of_best: Option<Estimate>,
+    /// Whether the search made all of its runs.
+    #[serde(default = "yes")]
+    pub complete: bool,
+    /// The highest rates before and after the machine changed; `None` if it did not, as far as the runs show.
+    #[serde(default)]
+    pub change: Option<Change>,
+    /// Bounded requests for each read or write, such as 0.3 for the writes of a mix.
+    #[serde(default = "one")]
+    pub bounded_share: f64,
     /// Runs that it comes from.
     pub runs: usize,
     /// The 99th percentile of the same schedule on `null`, in nanoseconds: the median of the runs near the highest rate.
     pub floor_p99_ns: Option<f64>,
+}
+
+fn three() -> usize {
+    3
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn one() -> f64 {
+    1.0
 }
 
 /// Runs up to this factor from the highest rate are near it.
@@ -66,7 +91,7 @@ impl RateAnswer {
         rate.unwrap_or_default()
     }
 
-    /// Its place beside the best: `best`, `0.85x`, or `~0.98x` if no difference is shown.
+    /// Its place beside the best: `best`, `0.85x`, `~0.98x` if no difference is shown, or `-` if no path is the best.
     pub fn standing(&self) -> String {
         match self.of_best {
             _ if self.best => "best".into(),
@@ -85,55 +110,51 @@ fn per_s(rate: f64) -> String {
 }
 
 impl RateUntil {
+    /// A search of which nothing is known yet.
+    pub fn begun(bound: LatencyBound, repeats: usize) -> Self {
+        Self { bound, repeats, answers: Vec::new() }
+    }
+
     /// The answers of the runs of a search.
-    pub fn new(bound: LatencyBound, results: &Results) -> Self {
-        let mut found: Vec<(Arm, HighestRate, Vec<&Row>)> = Vec::new();
-        for (base, rows) in by_arm(results) {
-            let trials: Vec<Trial> = rows.iter().filter_map(|row| row.trial(bound)).collect();
-            found.push((base, highest_rate(&trials, bound), rows));
-        }
+    #[must_use]
+    pub fn of_runs(&self, results: &Results) -> Self {
+        let (bound, repeats) = (self.bound, self.repeats);
+        let mut found: Vec<Found<'_>> = by_arm(results).into_iter().map(|arm| Found::new(arm, bound, repeats)).collect();
         // Loads in the order of their keys; the highest rate of each first.
         let merit = |highest: &HighestRate| match highest {
             HighestRate::AtLeast(rate) => (2, *rate),
             HighestRate::Found { rate, .. } => (1, rate.value),
             HighestRate::None(rate) => (0, -rate),
         };
-        found.sort_by(|(a, a_rate, _), (b, b_rate, _)| {
-            let ((a_class, a_value), (b_class, b_value)) = (merit(a_rate), merit(b_rate));
-            a.load_key().cmp(&b.load_key()).then(b_class.cmp(&a_class)).then(b_value.total_cmp(&a_value))
+        found.sort_by(|a, b| {
+            let ((a_class, a_value), (b_class, b_value)) = (merit(&a.highest), merit(&b.highest));
+            a.arm.load_key().cmp(&b.arm.load_key()).then(b_class.cmp(&a_class)).then(b_value.total_cmp(&a_value))
         });
-        let mut answers = Vec::new();
-        for of_load in found.chunk_by(|a, b| a.0.load_key() == b.0.load_key()) {
-            for (place, (arm, highest, rows)) in of_load.iter().enumerate() {
-                let (rate, at_least, below) = match highest {
-                    HighestRate::Found { rate, .. } => (Some(*rate), None, None),
-                    HighestRate::AtLeast(tried) => (None, Some(*tried), None),
-                    HighestRate::None(tried) => (None, None, Some(*tried)),
-                };
-                answers.push(RateAnswer {
-                    load: load_in_words(arm),
-                    path: arm.label(),
-                    notation: arm.path.to_string(),
-                    depth: arm.workload.depth,
-                    rate,
-                    at_least,
-                    below,
-                    best: place == 0 && below.is_none(),
-                    of_best: if place == 0 { None } else { ratio(highest, &of_load[0].1) },
-                    runs: rows.len(),
-                    floor_p99_ns: floor_p99_ns(highest, rows),
-                });
+        let mut answers: Vec<RateAnswer> = Vec::new();
+        for of_load in found.chunk_by(|a, b| a.arm.load_key() == b.arm.load_key()) {
+            let mut of_load_answers: Vec<RateAnswer> = of_load.iter().map(Found::answer).collect();
+            if self.why_none(&of_load_answers).is_none() {
+                for (place, (answer, found)) in of_load_answers.iter_mut().zip(of_load).enumerate() {
+                    answer.best = place == 0;
+                    answer.of_best = if place == 0 { None } else { ratio(&found.highest, &of_load[0].highest) };
+                }
             }
+            answers.append(&mut of_load_answers);
         }
-        Self { bound, answers }
+        Self { bound, repeats, answers }
+    }
+
+    /// The number of searches that made all of their runs, and of all that began, with their name.
+    pub(super) fn complete_searches(&self) -> (usize, usize, &'static str) {
+        (self.answers.iter().filter(|answer| answer.complete).count(), self.answers.len(), "searches")
     }
 
     /// What to know before trusting the answers.
     pub fn warnings(&self, runtime_s: f64) -> Vec<String> {
         let mut warnings = Vec::new();
-        let near_floor = self.answers.iter().filter_map(|answer| Some((answer, answer.floor_p99_ns?)));
-        let near_floor = near_floor.filter(|(_, floor_ns)| self.bound.max_ns() < FLOORS_MIN * floor_ns);
-        if let Some((answer, floor_ns)) = near_floor.max_by(|(_, a), (_, b)| a.total_cmp(b)) {
+        let close = self.answers.iter().filter_map(|answer| Some((answer, self.floor_of(answer)?)));
+        let close = close.filter(|(_, floor_ns)| (*floor_ns..FLOORS_MIN * floor_ns).contains(&self.bound.max_ns()));
+        if let Some((answer, floor_ns)) = close.max_by(|(_, a), (_, b)| a.total_cmp(b)) {
             warnings.push(format!(
                 "the bound of {} is close to the floor of this machine: the same schedule on null has a p99 of {} near the \
                  highest rate of {}, which is the time that threads take to wake up",
@@ -142,8 +163,19 @@ impl RateUntil {
                 answer.path
             ));
         }
+        let changed = self.answers.iter().filter_map(|answer| Some((answer, answer.change?)));
+        for (answer, change) in changed.filter(|(_, change)| !change.is_large()) {
+            warnings.push(format!(
+                "the machine changed while {} at depth {} was searched: {} before, {} after; the interval covers both",
+                answer.path,
+                answer.depth,
+                per_s(change.before),
+                per_s(change.after)
+            ));
+        }
         let percentile = self.bound.percentile;
-        let lowest = self.answers.iter().filter_map(|answer| answer.rate).map(|rate| rate.value).reduce(f64::min);
+        let bounded_per_s = |answer: &RateAnswer| Some(answer.rate?.value * answer.bounded_share);
+        let lowest = self.answers.iter().filter_map(bounded_per_s).reduce(f64::min);
         if let Some(rate) = lowest.filter(|rate| has_few_requests(percentile, *rate, runtime_s)) {
             let requests = rate * search::runtime_s(percentile, rate, runtime_s);
             let few =
@@ -153,18 +185,14 @@ impl RateUntil {
         warnings
     }
 
-    /// A sentence for each load: the best path, its rate, and the next.
+    /// A sentence for each load: the best path, its rate, and the next; or why there is none.
     pub fn sentences(&self) -> Vec<String> {
         let sentence = |answers: &[RateAnswer]| {
             let best = &answers[0];
-            let bound = self.bound.in_words();
-            if !best.best {
-                return format!(
-                    "{}: no rate keeps {bound}; the lowest that was tried is {}.",
-                    best.load,
-                    per_s(best.below.unwrap_or(0.0))
-                );
+            if let Some(why) = self.why_none(answers) {
+                return format!("{}: {why}.", best.load);
             }
+            let bound = self.bound.in_words();
             let interval = match best.interval_in_words() {
                 empty if empty.is_empty() => String::new(),
                 interval => format!(" (95 %: {interval})"),
@@ -188,6 +216,99 @@ impl RateUntil {
             )
         };
         self.answers.chunk_by(|a, b| a.load == b.load).map(sentence).collect()
+    }
+
+    /// Why no path of a load is its best; `None` if one is. The answers are those of a load, the highest rate first.
+    pub fn why_none(&self, answers: &[RateAnswer]) -> Option<String> {
+        let first = answers.first()?;
+        let bound = self.bound.in_words();
+        if let Some(unfinished) = answers.iter().find(|answer| !answer.complete) {
+            return Some(format!(
+                "the search is not complete; so far {} at depth {} is at {} after {} runs",
+                unfinished.path,
+                unfinished.depth,
+                unfinished.rate_in_words(),
+                unfinished.runs
+            ));
+        }
+        if let Some(floor_ns) = self.floor_of(first).filter(|floor_ns| *floor_ns > self.bound.max_ns()) {
+            return Some(format!(
+                "the threads of this machine wake up too late for {bound}: the same schedule on null, where a request \
+                 completes at once, has a p99 of {}; bound the time after the start, which leaves waking up out \
+                 (--rate-until service_{}={}), or search on a quieter machine",
+                time(floor_ns),
+                Percentile::P99,
+                self.bound.max()
+            ));
+        }
+        if let Some(tried) = first.below {
+            return Some(format!("no rate keeps {bound}; the lowest that was tried is {}", per_s(tried)));
+        }
+        let changed = answers.iter().find_map(|answer| Some((answer, answer.change.filter(|change| change.is_large())?)));
+        let (answer, change) = changed?;
+        Some(format!(
+            "the machine changed during the search: {} at depth {} keeps {bound} up to {} in the runs before and {} in those \
+             after; search again when nothing else runs on it",
+            answer.path,
+            answer.depth,
+            per_s(change.before),
+            per_s(change.after)
+        ))
+    }
+
+    /// The floor that a bound is compared with, in nanoseconds; `None` if the bound leaves waking up out, or is of a percentile
+    /// below that of the floor.
+    fn floor_of(&self, answer: &RateAnswer) -> Option<f64> {
+        let is_comparable = self.bound.includes_wake_up() && self.bound.percentile >= Percentile::P99;
+        answer.floor_p99_ns.filter(|_| is_comparable)
+    }
+}
+
+/// The search of an arm.
+struct Found<'a> {
+    arm: Arm,
+    rows: Vec<&'a Row>,
+    highest: HighestRate,
+    complete: bool,
+    bounded_share: f64,
+}
+
+impl<'a> Found<'a> {
+    fn new((arm, mut rows): (Arm, Vec<&'a Row>), bound: LatencyBound, repeats: usize) -> Self {
+        rows.sort_by(|a, b| a.started_unix_s.total_cmp(&b.started_unix_s));
+        let trials: Vec<Trial> = rows.iter().filter_map(|row| row.trial(bound)).collect();
+        Self {
+            highest: highest_rate(&trials, bound),
+            complete: RateSearch::is_complete(&trials, bound, repeats),
+            bounded_share: bound.share_of_requests(&arm.workload),
+            arm,
+            rows,
+        }
+    }
+
+    /// Its answer, which is not the best yet.
+    fn answer(&self) -> RateAnswer {
+        let (rate, at_least, below, change) = match &self.highest {
+            HighestRate::Found { rate, change, .. } => (Some(*rate), None, None, *change),
+            HighestRate::AtLeast(tried) => (None, Some(*tried), None, None),
+            HighestRate::None(tried) => (None, None, Some(*tried), None),
+        };
+        RateAnswer {
+            load: load_in_words(&self.arm),
+            path: self.arm.label(),
+            notation: self.arm.path.to_string(),
+            depth: self.arm.workload.depth,
+            rate,
+            at_least,
+            below,
+            best: false,
+            of_best: None,
+            complete: self.complete,
+            change,
+            bounded_share: self.bounded_share,
+            runs: self.rows.len(),
+            floor_p99_ns: rate.map(|rate| rate.value).or(below).and_then(|near| floor_p99_ns(near, &self.rows)),
+        }
     }
 }
 
@@ -220,12 +341,11 @@ fn by_arm(results: &Results) -> Vec<(Arm, Vec<&Row>)> {
     arms
 }
 
-/// The floor near the highest rate; `None` if no run there has one.
-fn floor_p99_ns(highest: &HighestRate, rows: &[&Row]) -> Option<f64> {
-    let HighestRate::Found { rate, .. } = highest else { return None };
+/// The floor near a rate; `None` if no run there has one.
+fn floor_p99_ns(rate: f64, rows: &[&Row]) -> Option<f64> {
     let is_near = |row: &&&Row| {
         let of_row = row.arm.workload.rate.map_or(0.0, Rate::per_s);
-        (rate.value / NEAR..=rate.value * NEAR).contains(&of_row)
+        (rate / NEAR..=rate * NEAR).contains(&of_row)
     };
     let floors = rows.iter().filter(is_near).filter_map(|row| row.figures.number(RunFigure::FloorP99Ns));
     let floors: Vec<f64> = floors.collect();
@@ -247,16 +367,30 @@ mod tests {
         row
     }
 
+    /// The runs of a search on a machine with this latency, in milliseconds, at each rate and run.
+    fn searched(name: &str, latency_ms: impl Fn(f64, usize) -> f64) -> Vec<Row> {
+        let mut search = RateSearch::new(bound(), 3);
+        let mut rows: Vec<Row> = Vec::new();
+        while let Some(rate) = search.next_rate() {
+            let mut row = row(name, rate, search.trials_at(rate) as u32, latency_ms(rate, rows.len()));
+            row.started_unix_s = rows.len() as f64;
+            search.note(row.trial(bound()).unwrap());
+            rows.push(row);
+        }
+        rows
+    }
+
     /// Runs of a path whose latency reaches 5 ms at `edge`.
     fn runs(name: &str, edge: f64) -> Vec<Row> {
-        let rates = [0.25, 0.5, 0.8, 0.9, 1.1, 1.3, 4.0].map(|share| edge * share);
-        let of_rate =
-            |rate: f64| (0..3).map(move |repeat| row(name, rate, repeat, 5.0 * rate / edge)).collect::<Vec<_>>();
-        rates.into_iter().flat_map(of_rate).collect()
+        searched(name, |rate, _| 5.0 * rate / edge)
+    }
+
+    fn bound() -> LatencyBound {
+        "p99=5ms".parse().unwrap()
     }
 
     fn answers(rows: &[Row]) -> RateUntil {
-        RateUntil::new("p99=5ms".parse().unwrap(), &Results::new(rows, Vec::new()))
+        RateUntil::begun(bound(), 3).of_runs(&Results::new(rows, Vec::new()))
     }
 
     #[test]
@@ -290,28 +424,67 @@ mod tests {
 
     #[test]
     fn a_bound_that_no_rate_keeps_or_every_rate_keeps_is_said_so() {
-        let never: Vec<Row> = (0..3).map(|repeat| row("one", 10.0, repeat, 7.0)).collect();
-        let found = answers(&never);
+        let found = answers(&searched("one", |_, _| 7.0));
         assert_eq!((found.answers[0].below, found.answers[0].best), (Some(10.0), false));
         assert_eq!(
             found.sentences(),
             ["randread 4k: no rate keeps p99 within 5 ms; the lowest that was tried is 10/s."]
         );
-        let always: Vec<Row> = (0..3).map(|repeat| row("one", 9000.0, repeat, 1.0)).collect();
-        let found = answers(&always);
-        assert_eq!((found.answers[0].at_least, found.answers[0].best), (Some(9000.0), true));
-        assert_eq!(found.answers[0].rate_in_words(), "above 9 k/s");
+        let found = answers(&searched("one", |_, _| 1.0));
+        assert_eq!((found.answers[0].at_least, found.answers[0].best), (Some(16e6), true));
+        assert_eq!(found.answers[0].rate_in_words(), "above 16 M/s");
     }
 
     #[test]
-    fn a_bound_close_to_the_floor_and_too_few_requests_are_noted() {
-        let mut rows = runs("one", 40.0);
+    fn a_search_that_is_not_complete_names_no_best_path() {
+        let whole = [runs("one", 4000.0), runs("other", 2000.0)].concat();
+        assert!(answers(&whole).answers[0].best);
+        let cut = answers(&whole[..whole.len() - 1]);
+        assert!(cut.answers.iter().all(|answer| !answer.best && answer.of_best.is_none() && answer.standing() == "-"));
+        let sentence = cut.sentences().concat();
+        assert!(sentence.contains("the search is not complete; so far other at depth 1 is at 2"), "{sentence}");
+    }
+
+    #[test]
+    fn a_machine_that_changed_has_no_best_path_and_both_answers_are_said() {
+        let changed = searched("one", |rate, run| if run < 20 { 5.0 * rate / 20_000.0 } else { 5.0 * rate / 4000.0 });
+        let found = answers(&[changed, runs("other", 2000.0)].concat());
+        let change = found.answers[0].change.unwrap();
+        assert!((change.before / 20_000.0 - 1.0).abs() < 0.1 && change.after < 6000.0, "{change:?}");
+        let interval = found.answers[0].rate.unwrap();
+        assert!(interval.low <= change.after && change.before <= interval.high * 1.05, "{interval:?}");
+        assert!(found.answers.iter().all(|answer| !answer.best), "{:?}", found.answers);
+        let sentence = found.sentences().concat();
+        assert!(sentence.contains("the machine changed during the search: one at depth 1"), "{sentence}");
+    }
+
+    #[test]
+    fn a_bound_below_the_floor_names_no_best_path_and_one_close_to_it_is_noted() {
+        let with_floor = |floor_ns: f64| {
+            let mut rows = runs("one", 4000.0);
+            for row in &mut rows {
+                row.figures
+                    .set(RunFigure::FloorP99Ns, Ok(iolane_measure::telemetry::Sourced::new(floor_ns, "null")));
+            }
+            answers(&rows)
+        };
+        let far = with_floor(1e6);
+        assert!(far.answers[0].best && far.warnings(10.0).is_empty(), "{:?}", far.warnings(10.0));
+        let close = with_floor(2e6);
+        let warnings = close.warnings(10.0);
+        assert!(close.answers[0].best, "{:?}", close.answers);
+        assert!(warnings.len() == 1 && warnings[0].contains("has a p99 of 2 ms"), "{warnings:?}");
+        let below = with_floor(12e6);
+        assert!(!below.answers[0].best && below.warnings(10.0).is_empty(), "{:?}", below.warnings(10.0));
+        let sentence = below.sentences().concat();
+        assert!(sentence.contains("wake up too late for p99 within 5 ms"), "{sentence}");
+        assert!(sentence.contains("a p99 of 12 ms") && sentence.contains("service_p99=5ms"), "{sentence}");
+    }
+
+    #[test]
+    fn runs_with_few_requests_for_the_percentile_are_noted() {
+        let rows = runs("one", 40.0);
         assert_eq!(answers(&rows).warnings(1.0).len(), 1, "{:?}", answers(&rows).warnings(1.0));
         assert_eq!(answers(&rows).warnings(10.0), [""; 0]);
-        for row in &mut rows {
-            row.figures.set(RunFigure::FloorP99Ns, Ok(iolane_measure::telemetry::Sourced::new(2e6, "null")));
-        }
-        let warnings = answers(&rows).warnings(10.0);
-        assert!(warnings.len() == 1 && warnings[0].contains("has a p99 of 2 ms"), "{warnings:?}");
     }
 }

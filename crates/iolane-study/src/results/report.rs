@@ -150,7 +150,7 @@ impl StudyReport {
             records,
             skipped: skipped(&measured.left_out),
             figures: Vec::new(),
-            rate_until: study.rate_until.map(|bound| RateUntil { bound, answers: Vec::new() }),
+            rate_until: study.rate_until.map(|bound| RateUntil::begun(bound, *repeats)),
             advice: Vec::new(),
             answers: Vec::new(),
             claims: Vec::new(),
@@ -159,11 +159,15 @@ impl StudyReport {
             warnings: Vec::new(),
         };
         report.analyze(Some(study), &measured.rows, measured.left_out.clone());
+        let (done, all, parts) = match &report.rate_until {
+            Some(rate_until) => rate_until.complete_searches(),
+            None => (whole, *repeats, "repeats"),
+        };
         if measured.interrupted {
-            let note = format!("interrupted: {whole} of {repeats} repeats are complete; the same command continues");
+            let note = format!("interrupted: {done} of {all} {parts} are complete; the same command continues");
             report.warnings.insert(0, note);
-        } else if whole < *repeats && report.rate_until.is_none() {
-            report.warnings.insert(0, format!("the time allowed {whole} of {repeats} repeats"));
+        } else if done < all {
+            report.warnings.insert(0, format!("the time allowed {done} of {all} {parts}"));
         }
         report
     }
@@ -185,7 +189,7 @@ impl StudyReport {
         self.warnings = self.preconditioned.iter().filter_map(not_steady).collect();
         match &mut self.rate_until {
             Some(rate_until) => {
-                *rate_until = RateUntil::new(rate_until.bound, &results);
+                *rate_until = rate_until.of_runs(&results);
                 self.advice = rate_until.sentences();
                 self.warnings.extend(rate_until.warnings(self.runtime_s));
                 // Rates that are too high are part of a search, and the floor matters only near its answer.
@@ -215,7 +219,7 @@ impl StudyReport {
         let of_load = only.map_or(String::new(), |load| format!(" of {load}"));
         let counted = |count: usize, thing: &str| format!("{count} {thing}{}", if count == 1 { "" } else { "s" });
         let runtime = format::time(self.runtime_s * 1e9);
-        if let Some(RateUntil { bound, answers }) = &self.rate_until {
+        if let Some(RateUntil { bound, answers, .. }) = &self.rate_until {
             let runs = answers.iter().map(|answer| answer.runs).sum();
             let bound = bound.in_words();
             return format!(

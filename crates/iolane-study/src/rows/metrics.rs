@@ -28,6 +28,8 @@ impl Row {
                 Requests::Writes => quantile(&self.latency_of_writes(), percentile.share()),
                 Requests::Syncs => quantile(&self.syncs, percentile.share()),
             },
+            Metric::ServiceP50Ns => figure(RunFigure::ServiceP50Ns),
+            Metric::ServiceP99Ns => figure(RunFigure::ServiceP99Ns),
             Metric::SubmitP50Ns => quantile(&self.submit, 0.5),
             Metric::SyscallsPerIo => figure(RunFigure::SyscallsPerIo),
             Metric::ContextSwitchesPerIo => per_io(figure(RunFigure::ContextSwitches)?),
@@ -78,6 +80,8 @@ impl Row {
         match metric {
             Metric::Iops | Metric::BytesPerS | Metric::SubmitP50Ns => None,
             Metric::MeanNs | Metric::LatencyNs(..) => None,
+            Metric::ServiceP50Ns => Some(RunFigure::ServiceP50Ns),
+            Metric::ServiceP99Ns => Some(RunFigure::ServiceP99Ns),
             Metric::SyscallsPerIo => Some(RunFigure::SyscallsPerIo),
             Metric::ContextSwitchesPerIo => Some(RunFigure::ContextSwitches),
             Metric::InterruptsPerIo => Some(RunFigure::DeviceInterrupts),

@@ -1,7 +1,10 @@
 //! The answer of a rate search. Latency does not fall when the rate grows, so the curve through the medians of each rate is
 //! made monotone (isotonic regression); the answer is the rate at which it passes the bound. The interval comes from
-//! resampled runs.
+//! resampled runs. If the machine changed meanwhile, it covers the answer before the change and the one after.
 
+use serde::{Deserialize, Serialize};
+
+use super::change::first_after_change;
 use super::trial::{STEP, Trial};
 use crate::plan::LatencyBound;
 use crate::stats::{Estimate, isotonic, median, resampled_medians};
@@ -9,12 +12,30 @@ use crate::stats::{Estimate, isotonic, median, resampled_medians};
 /// The answer of a search.
 #[derive(Debug, Clone, PartialEq)]
 pub enum HighestRate {
-    /// The rate at which the curve passes the bound, in requests per second, and that of each resample of the runs.
-    Found { rate: Estimate, resampled: Vec<f64> },
+    /// The rate at which the curve passes the bound, in requests per second, and that of each resample of the runs. If the
+    /// machine changed during the search, half of the resamples are of the runs before, half of those after.
+    Found { rate: Estimate, resampled: Vec<f64>, change: Option<Change> },
     /// The bound held at every rate that was tried; the highest.
     AtLeast(f64),
     /// The bound was missed at every rate that was tried; the lowest.
     None(f64),
+}
+
+/// The answers of the runs before and after the machine changed, in requests per second.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Change {
+    pub before: f64,
+    pub after: f64,
+}
+
+impl Change {
+    /// Answers that differ by more than this factor are those of two machines; an interval around both says nothing of either.
+    const SAME_MACHINE: f64 = 1.5;
+
+    /// Whether the change is so large that no answer describes the machine.
+    pub fn is_large(self) -> bool {
+        !(1.0 / Self::SAME_MACHINE..=Self::SAME_MACHINE).contains(&(self.after / self.before))
+    }
 }
 
 /// Where the curve of a search passes the bound.
@@ -37,7 +58,7 @@ const BOUNDS_MAX: f64 = 1000.0;
 const TAIL: f64 = 0.003;
 
 /// The runs of a search by rate, ascending.
-struct ByRate {
+pub(super) struct ByRate {
     rates: Vec<f64>,
     /// The latencies in bounds, as logarithms: 0 is the bound itself.
     runs: Vec<Vec<f64>>,
@@ -45,27 +66,46 @@ struct ByRate {
 }
 
 impl ByRate {
-    fn new(trials: &[Trial], bound: LatencyBound) -> Self {
+    pub(super) fn new(trials: &[Trial], bound: LatencyBound) -> Self {
         let mut rates: Vec<f64> = trials.iter().map(|trial| trial.rate).collect();
         rates.sort_by(f64::total_cmp);
         rates.dedup();
-        let in_bounds = |latency_ns: f64| (latency_ns.max(1.0) / bound.max_ns()).min(BOUNDS_MAX).ln();
         let of_rate = |rate: f64| trials.iter().filter(move |trial| trial.rate == rate);
         let runs: Vec<Vec<f64>> =
-            rates.iter().map(|rate| of_rate(*rate).map(|trial| in_bounds(trial.latency_ns)).collect()).collect();
+            rates.iter().map(|rate| of_rate(*rate).map(|trial| in_bounds(*trial, bound)).collect()).collect();
         let weights = runs.iter().map(|runs| runs.len() as f64).collect();
         Self { rates, runs, weights }
     }
 
-    fn edge(&self) -> Edge {
+    /// The curve through the medians: for each rate, the latency in bounds as a logarithm.
+    pub(super) fn curve(&self) -> Vec<f64> {
         let medians: Vec<f64> = self.runs.iter().map(|runs| median(runs)).collect();
-        let curve = isotonic(&medians, &self.weights);
+        isotonic(&medians, &self.weights)
+    }
+
+    /// The rates, ascending.
+    pub(super) fn rates(&self) -> &[f64] {
+        &self.rates
+    }
+
+    fn edge(&self) -> Edge {
+        let curve = self.curve();
         match (curve.first(), curve.last()) {
             (_, Some(last)) if *last <= 0.0 => Edge::Above(self.rates[self.rates.len() - 1]),
             (Some(first), _) if *first <= 0.0 => Edge::At(passes_zero(&self.rates, &curve)),
             _ => Edge::Below(self.rates.first().copied().unwrap_or(0.0)),
         }
     }
+
+    /// Where the curve of each resample of the runs passes the bound.
+    fn resampled(&self) -> Vec<f64> {
+        resampled_medians(&self.runs, |medians| passes_zero(&self.rates, &isotonic(medians, &self.weights)))
+    }
+}
+
+/// The latency of a run in bounds, as a logarithm.
+pub(super) fn in_bounds(trial: Trial, bound: LatencyBound) -> f64 {
+    (trial.latency_ns.max(1.0) / bound.max_ns()).min(BOUNDS_MAX).ln()
 }
 
 /// Where the runs pass the bound.
@@ -81,10 +121,18 @@ pub fn highest_rate(trials: &[Trial], bound: LatencyBound) -> HighestRate {
         Edge::Above(rate) => return HighestRate::AtLeast(rate),
         Edge::Below(rate) => return HighestRate::None(rate),
     };
-    let ByRate { rates, runs, weights } = &by_rate;
-    let mut resampled = resampled_medians(runs, |medians| passes_zero(rates, &isotonic(medians, weights)));
+    let (change, mut resampled) = match first_after_change(trials, bound) {
+        None => (None, by_rate.resampled()),
+        Some(first) => {
+            let [before, after] = [&trials[..first], &trials[first..]].map(|trials| ByRate::new(trials, bound));
+            let passes = |part: &ByRate| passes_zero(&part.rates, &part.curve());
+            let half = |part: &ByRate| part.resampled().into_iter().step_by(2);
+            let change = Change { before: passes(&before), after: passes(&after) };
+            (Some(change), half(&before).chain(half(&after)).collect())
+        }
+    };
     let rate = estimate(value, &mut resampled);
-    HighestRate::Found { rate, resampled }
+    HighestRate::Found { rate, resampled, change }
 }
 
 /// A value with the interval of its resamples, which are sorted. Between two rates the curve is not known: the interval is a
@@ -113,8 +161,10 @@ fn passes_zero(rates: &[f64], curve: &[f64]) -> f64 {
 
 /// One highest rate over another, with an interval; `None` unless both were found.
 pub fn ratio(one: &HighestRate, other: &HighestRate) -> Option<Estimate> {
-    let (HighestRate::Found { rate, resampled }, HighestRate::Found { rate: base, resampled: base_resampled }) =
-        (one, other)
+    let (
+        HighestRate::Found { rate, resampled, .. },
+        HighestRate::Found { rate: base, resampled: base_resampled, .. },
+    ) = (one, other)
     else {
         return None;
     };

@@ -2,9 +2,10 @@
 //! that were tried, with an interval. A session makes the runs; nothing here measures.
 
 mod answer;
+mod change;
 mod rates;
 mod trial;
 
-pub use answer::{HighestRate, highest_rate, ratio};
+pub use answer::{Change, HighestRate, highest_rate, ratio};
 pub use rates::{RATE_MAX, RATE_MIN, RateSearch};
 pub use trial::{Trial, has_few_requests, runtime_s};

@@ -40,6 +40,10 @@ const AROUND: i32 = 4;
 const MOVES_MAX: usize = 4;
 /// How often the answer is confirmed, if each time it moves.
 const CONFIRMATIONS_MAX: usize = 5;
+/// About as many runs bracket the edge.
+const BRACKET_TRIALS: usize = 12;
+/// About as many rates next to the answer are run again: the two next to it, and as often as not those next to another.
+const CONFIRMED_RATES: usize = 4;
 /// The runs that decide whether a rate misses the bound.
 const TRIALS_TO_DECIDE: usize = 3;
 
@@ -60,7 +64,24 @@ impl RateSearch {
 
     /// About how many runs a search takes.
     pub fn expected_trials(repeats: usize) -> usize {
-        10 + (2 * AROUND as usize + 2) * repeats
+        BRACKET_TRIALS + (2 * AROUND as usize + CONFIRMED_RATES) * repeats
+    }
+
+    /// About how many runs are left; 0 only at the end.
+    pub fn trials_left(&self) -> usize {
+        let to_confirm = CONFIRMED_RATES * self.repeats;
+        match &self.stage {
+            Stage::Bracket => Self::expected_trials(self.repeats) - self.trials.len().min(BRACKET_TRIALS - 1),
+            Stage::Edge(rates, _) => {
+                let left = rates.iter().map(|rate| self.repeats.saturating_sub(self.trials_at(*rate)));
+                left.sum::<usize>() + to_confirm
+            }
+            Stage::Confirm(wanted, rounds) => {
+                let left = wanted.iter().map(|(rate, runs)| runs.saturating_sub(self.trials_at(*rate)));
+                left.sum::<usize>() + to_confirm.saturating_sub((rounds + 1) * 2 * self.repeats)
+            }
+            Stage::Done => 0,
+        }
     }
 
     /// The rate of the next run; `None` at the end.
@@ -71,6 +92,13 @@ impl RateSearch {
             Stage::Confirm(wanted, _) => self.next_to_confirm(wanted),
             Stage::Done => None,
         }
+    }
+
+    /// Whether runs like these, in the order of time, are a whole search.
+    pub fn is_complete(trials: &[Trial], bound: LatencyBound, repeats: usize) -> bool {
+        let mut search = Self::new(bound, repeats);
+        trials.iter().for_each(|trial| search.note(*trial));
+        search.next_rate().is_none()
     }
 
     /// How often a rate was tried.
@@ -259,8 +287,10 @@ mod tests {
         let mut search = RateSearch::new(bound(), repeats);
         while let Some(rate) = search.next_rate() {
             assert!(search.trials.len() < 200, "{:?}", search.trials);
+            assert!(search.trials_left() > 0);
             search.note(machine.run(rate));
         }
+        assert_eq!(search.trials_left(), 0);
         (highest_rate(&search.trials, bound()), search.trials)
     }
 
@@ -271,7 +301,7 @@ mod tests {
             let HighestRate::Found { rate, .. } = found else { panic!("{found:?} at {edge}") };
             assert!((rate.value / edge - 1.0).abs() < 0.03, "{rate:?} for {edge}");
             assert!(rate.low <= edge && edge <= rate.high, "{rate:?} for {edge}");
-            assert!(trials.len() <= RateSearch::expected_trials(3) + 6, "{} trials for {edge}", trials.len());
+            assert!(trials.len() <= RateSearch::expected_trials(3), "{} trials for {edge}", trials.len());
         }
     }
 
@@ -289,12 +319,18 @@ mod tests {
     fn on_a_noisy_machine_intervals_hold_the_edge_and_those_of_two_searches_overlap() {
         const SEARCHES: u64 = 60;
         for (noise, stalls) in [(0.2, 0.0), (0.5, 0.1), (0.8, 0.15)] {
-            let mut edges = Vec::new();
+            let (mut edges, mut runs, mut changes) = (Vec::new(), 0, 0);
             for seed in 0..SEARCHES {
-                let (found, _) = search(&mut Machine::new(20_000.0, noise, stalls, seed), 3);
-                let HighestRate::Found { rate, .. } = found else { panic!("{found:?}") };
+                let (found, trials) = search(&mut Machine::new(20_000.0, noise, stalls, seed), 3);
+                let HighestRate::Found { rate, change, .. } = found else { panic!("{found:?}") };
                 edges.push(rate);
+                runs += trials.len();
+                changes += usize::from(change.is_some());
             }
+            let expected = RateSearch::expected_trials(3) as f64;
+            let typical = runs as f64 / SEARCHES as f64;
+            assert!((typical / expected - 1.0).abs() < 0.2, "{typical} runs at noise {noise}, {expected} expected");
+            assert!(changes <= 2, "{changes} of {SEARCHES} machines that stay the same seem to change");
             let hold = edges.iter().filter(|rate| rate.low <= 20_000.0 && 20_000.0 <= rate.high).count();
             assert!(hold as f64 >= 0.9 * SEARCHES as f64, "{hold} of {SEARCHES} at noise {noise}");
             let pairs = edges.chunks_exact(2);
@@ -337,6 +373,28 @@ mod tests {
         });
         let hold = answers.filter(|rate| rate.low <= 20_000.0 && 20_000.0 <= rate.high).count();
         assert!(hold >= 18, "{hold} of 20 intervals hold the edge of the quiet machine");
+    }
+
+    #[test]
+    fn an_answer_covers_the_machine_before_a_change_and_after_it() {
+        let mut noticed = 0;
+        for (seed, factor) in (0..20).flat_map(|seed| [(seed, 0.3), (seed, 3.0)]) {
+            let (mut before, mut after) =
+                (Machine::new(20_000.0, 0.3, 0.05, seed), Machine::new(20_000.0 * factor, 0.3, 0.05, seed));
+            let mut search = RateSearch::new(bound(), 3);
+            while let Some(rate) = search.next_rate() {
+                let machine = if search.trials.len() < 25 { &mut before } else { &mut after };
+                search.note(machine.run(rate));
+            }
+            let HighestRate::Found { rate, change, .. } = highest_rate(&search.trials, bound()) else { panic!() };
+            let Some(change) = change else { continue };
+            noticed += 1;
+            assert!((0.7..1.4).contains(&(change.before / 20_000.0)), "{change:?}");
+            assert!((change.after - change.before) * (factor - 1.0) > 0.0, "{change:?} at {factor}");
+            assert!(rate.low <= change.before.min(change.after) * 1.1, "{rate:?} {change:?}");
+            assert!(rate.high >= change.before.max(change.after) / 1.1, "{rate:?} {change:?}");
+        }
+        assert!(noticed >= 36, "{noticed} of 40 changes were noticed");
     }
 
     #[test]

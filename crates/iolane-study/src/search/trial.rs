@@ -16,15 +16,16 @@ const SLOWER: f64 = 3.0;
 /// A run at a low rate is longer, by this factor at most.
 const LONGER_MAX: f64 = 5.0;
 
-/// How long a run at a rate is, in seconds, where one at a high rate takes `shortest_s`.
-pub fn runtime_s(percentile: Percentile, rate: f64, shortest_s: f64) -> f64 {
-    let wanted_s = SLOWER / ((1.0 - percentile.share()) * rate);
+/// How long a run is, in seconds, where one with many bounded requests per second takes `shortest_s`.
+pub fn runtime_s(percentile: Percentile, requests_per_s: f64, shortest_s: f64) -> f64 {
+    let wanted_s = SLOWER / ((1.0 - percentile.share()) * requests_per_s);
     wanted_s.clamp(shortest_s, LONGER_MAX * shortest_s)
 }
 
-/// Whether a run at a rate is too short for its percentile.
-pub fn has_few_requests(percentile: Percentile, rate: f64, shortest_s: f64) -> bool {
-    rate * runtime_s(percentile, rate, shortest_s) * (1.0 - percentile.share()) < 0.99 * SLOWER
+/// Whether such a run is too short for its percentile.
+pub fn has_few_requests(percentile: Percentile, requests_per_s: f64, shortest_s: f64) -> bool {
+    let runtime_s = runtime_s(percentile, requests_per_s, shortest_s);
+    requests_per_s * runtime_s * (1.0 - percentile.share()) < 0.99 * SLOWER
 }
 
 /// Between two rates around the edge.

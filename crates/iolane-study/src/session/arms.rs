@@ -24,7 +24,9 @@ pub(super) fn plan(study: &Study, conditions: &Conditions) -> Result<(Vec<Planne
     let arms = study.arms(conditions.scale)?;
     let writes = arms.iter().any(|arm| arm.workload.access.writes());
     for arm in arms {
-        match check_content(&arm.workload, writes).and_then(|()| run_plan(conditions, &arm, &mut probes)) {
+        let is_bounded = || study.rate_until.map_or(Ok(()), |bound| bound.check(&arm.workload));
+        let checked = check_content(&arm.workload, writes).and_then(|()| is_bounded());
+        match checked.and_then(|()| run_plan(conditions, &arm, &mut probes)) {
             Ok(plan) => planned.push(Planned { arm, plan, peer: None }),
             Err(error) => {
                 let (reason, remedy) = (error.cause().into(), error.remedy_text().into());

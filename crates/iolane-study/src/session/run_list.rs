@@ -7,6 +7,7 @@ use rand_core::Rng;
 use super::planned::Planned;
 use crate::plan::Arm;
 use crate::rows::{Row, gives_up};
+use crate::stats::shuffle;
 
 /// Disturbed runs that are repeated, as a share of all: a study must end even on a machine that is never quiet.
 const RETRIES_SHARE: f64 = 0.1;
@@ -65,9 +66,6 @@ impl RunList {
 /// The numbers below `count` in random order (Fisher and Yates).
 pub(super) fn shuffled(count: usize, random: &mut impl Rng) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
-    for last in (1..count).rev() {
-        let other = ((u128::from(random.next_u64()) * (last as u128 + 1)) >> 64) as usize;
-        order.swap(last, other);
-    }
+    shuffle(&mut order, random);
     order
 }

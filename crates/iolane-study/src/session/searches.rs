@@ -72,6 +72,12 @@ impl Searches {
         }
     }
 
+    /// About how many runs are left.
+    pub(super) fn runs_left(&self) -> usize {
+        let going = self.searches.iter().zip(&self.given_up).filter(|(_, given_up)| !**given_up);
+        going.map(|(search, _)| search.trials_left()).sum()
+    }
+
     pub(super) fn may_retry(&self) -> bool {
         may_retry(self.retries, self.expected)
     }

@@ -245,11 +245,12 @@ impl Session {
                     return Ok(false);
                 }
                 has_run = true;
-                let runtime_s = runtime_s(bound.percentile, next.rate.per_s(), self.runtime.as_secs_f64());
+                let bounded_per_s = next.rate.per_s() * bound.share_of_requests(&self.planned[index].arm.workload);
+                let runtime_s = runtime_s(bound.percentile, bounded_per_s, self.runtime.as_secs_f64());
                 let planned = self.planned[index].at_rate(next.rate, Duration::from_secs_f64(runtime_s));
                 let now = if next.attempt == 0 { Now::Runs(&planned.arm) } else { Now::RunsAgain(&planned.arm) };
                 let done = kept.rows.len();
-                progress(Progress { done, total: self.runs().max(done + 1), now, rows: &kept.rows });
+                progress(Progress { done, total: done + searches.runs_left(), now, rows: &kept.rows });
                 match self.run_once(&planned, (next.repeat, next.attempt), searches.may_retry(), kept, stop)? {
                     Some(row) => searches.note(index, row),
                     None => return Ok(false),

@@ -1,10 +1,11 @@
 //! The percentile bootstrap (Efron and Tibshirani, "An Introduction to the Bootstrap", chapter 13) of statistics of
 //! medians over repeats. Every interval in `stats` is computed here.
 
-use rand_core::{Rng, SeedableRng};
+use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::sample::median_of_sorted;
+use super::shuffle::index_below;
 
 const RESAMPLES: usize = 10_000;
 const SEED: u64 = 0x1071_a0e5;
@@ -58,10 +59,6 @@ pub fn resampled_medians<T>(items: &[impl AsRef<[f64]>], mut statistic: impl FnM
             statistic(&medians)
         })
         .collect()
-}
-
-fn index_below(count: usize, random: &mut impl Rng) -> usize {
-    ((u128::from(random.next_u64()) * count as u128) >> 64) as usize
 }
 
 /// The 2.5 % and 97.5 % points of the resampled values, of which there must be at least one.

@@ -11,6 +11,7 @@ mod noise;
 mod paired;
 mod rank;
 mod sample;
+mod shuffle;
 mod steady;
 mod unpaired;
 
@@ -23,5 +24,6 @@ pub use noise::{robust_variation, variation};
 pub use paired::{estimate_ratio, largest_by_repeat, smallest_by_repeat};
 pub use rank::{estimate_rank_correlation, kendall_tau_b, spearman_rho};
 pub use sample::median;
+pub use shuffle::shuffle;
 pub use steady::{SteadyState, WINDOW_ROUNDS, first_steady_round, steady_state};
 pub use unpaired::estimate_unpaired_ratio;

@@ -217,6 +217,8 @@ fn shown(metric: Metric, value: f64) -> String {
         Metric::BytesPerS
         | Metric::MeanNs
         | Metric::LatencyNs(..)
+        | Metric::ServiceP50Ns
+        | Metric::ServiceP99Ns
         | Metric::SubmitP50Ns
         | Metric::CacheMissRate
         | Metric::Watts => format::quantity(metric, value),
