@@ -74,6 +74,18 @@ fn each_path_of_a_list_has_its_answer_and_the_best_comes_first() {
 }
 
 #[test]
+fn a_log_is_bounded_by_the_latency_of_its_syncs() {
+    let folder = Folder::new();
+    folder.file("log", ODD_BYTES);
+    let ask = ["run", "--rate-until", "sync_p90=10s", "--path", "psync", "--runtime", "10ms", "--warmup", "0s"];
+    let load = ["--rw", "write", "--fdatasync", "1", "--repeat", "1", "--target", "log", "--allow-writes", "log"];
+    let ended = iolane(&folder, [&ask[..], &load].concat()).done();
+    assert!(ended.stdout.contains("sync_p90 within 10 s"), "{ended:#?}");
+    let (report, answers) = answers(&folder, "results/rate-until");
+    assert_eq!((report["rate_until"]["bound"].as_str(), number(&answers[0]["bounded_share"])), (Some("sync_p90=10s"), 1.0));
+}
+
+#[test]
 fn a_bound_that_never_holds_or_cannot_be_read_is_said_so() {
     let folder = Folder::new();
     let ask = |bound| ["run", "--rate-until", bound, "--path", "sim", "--target", DEVICE];
@@ -85,6 +97,9 @@ fn a_bound_that_never_holds_or_cannot_be_read_is_said_so() {
         ("p100=1ms", "percentile `p100`"),
         ("p99=0s", "less than a microsecond"),
         ("99=1ms", "write p50, p99 or p99.9"),
+        ("p99=5", "the time has no unit"),
+        ("sync_p99=5ms", "makes no fsync or fdatasync"),
+        ("write_p99=5ms", "makes no write"),
     ] {
         assert_refused(&iolane(&folder, ask(bound)), 2, &[why]);
     }
@@ -98,7 +113,7 @@ fn a_bound_that_never_holds_or_cannot_be_read_is_said_so() {
 fn a_killed_search_continues_from_its_runs() {
     let folder = Folder::new();
     folder.file("file", ODD_BYTES);
-    let ask = ["study", "--rate-until", "p50=1s", "--path", "psync", "--depth", "1", "--runtime", "50ms", "--out", "r"];
+    let ask = ["run", "--rate-until", "p50=1s", "--path", "psync", "--depth", "1", "--runtime", "50ms", "--out", "r"];
     let place = ["--warmup", "0s", "--repeat", "1", "--target", "file"];
     let child = command(&folder, [&ask[..], &place].concat()).spawn().unwrap();
     let journal = || fs::read_to_string(folder.join("r/journal.jsonl")).unwrap_or_default();
@@ -116,4 +131,23 @@ fn a_killed_search_continues_from_its_runs() {
     let (report, answers) = answers(&folder, "r");
     assert!(report["complete"].as_bool().unwrap() && answers[0]["runs"].as_u64().unwrap() > kept as u64);
     assert!(!folder.join("r/journal.jsonl").exists());
+    assert_refused(&iolane(&folder, ["run", "--fresh"]), 2, &["required arguments"]);
+}
+
+#[test]
+fn an_interrupted_search_names_no_best_path() {
+    let folder = Folder::new();
+    folder.file("file", ODD_BYTES);
+    // Hours, if nobody interrupts it.
+    let ask = ["run", "--rate-until", "p50=1s", "--path", "psync", "--runtime", "100ms", "--repeat", "9999", "--out", "r"];
+    let child = command(&folder, [&ask[..], &["--warmup", "0s", "--target", "file"]].concat()).spawn().unwrap();
+    let journal = || fs::read_to_string(folder.join("r/journal.jsonl")).unwrap_or_default();
+    wait_until("the second run is in the journal", || journal().matches("{\"run\"").count() >= 2);
+    rustix::process::kill_process(pid(&child), Signal::INT).unwrap();
+    let ended = finish(child);
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    assert!(ended.stdout.contains("interrupted: 0 of 1 searches are complete"), "{ended:#?}");
+    assert!(ended.stdout.contains("the search is not complete; so far psync at depth 1"), "{ended:#?}");
+    let (_, answers) = answers(&folder, "r");
+    assert_eq!((answers[0]["best"].as_bool(), answers[0]["complete"].as_bool()), (Some(false), Some(false)));
 }
