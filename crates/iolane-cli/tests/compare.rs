@@ -57,6 +57,28 @@ fn a_comparison_becomes_a_page_which_takes_no_targets_place() {
 }
 
 #[test]
+fn a_loss_beyond_what_is_allowed_fails_and_a_gain_does_not() {
+    let folder = Folder::new();
+    for (out, latency) in [("fast", "100us"), ("slow", "110us")] {
+        let target = format!("sim:16m,latency={latency},jitter=0us");
+        study(&folder, out, &["--path", "sim", "--depth", "1", "--repeat", "3", "--target", &target]);
+    }
+    let compare = |arguments: &[&str]| iolane(&folder, ["compare"].iter().chain(arguments));
+    let lost = compare(&["fast", "slow", "--max-loss", "5%"]);
+    assert_eq!(lost.code, Some(1), "{lost:#?}");
+    let lines: Vec<&str> = lost.stderr.lines().collect();
+    assert!(lines.len() == 2 && lines[0].contains("slow: the IOPS of sim"), "{lost:#?}");
+    assert!(lines[0].contains("is 0.91x that of the first") && lines[1].contains("the p99 of sim"), "{lost:#?}");
+    compare(&["fast", "slow", "--max-loss", "20"]).done();
+    compare(&["slow", "fast", "--max-loss", "0"]).done();
+    compare(&["fast", "slow"]).done();
+    refused(compare(&["fast", "slow", "--max-loss", "300%"]), 2, &["percentage `300%`"]);
+    refused(compare(&["fast", "slow", "--max-loss", "half"]), 2, &["percentage `half`"]);
+    let changes = &json_of(&folder, &["fast", "slow"])["folders"][1]["changes"];
+    assert_eq!((changes["slower"].as_u64(), changes["p99_longer"].as_u64()), (Some(1), Some(1)), "{changes}");
+}
+
+#[test]
 fn a_study_beside_itself_shows_no_difference_and_beside_another_what_differs() {
     let folder = Folder::new();
     study(&folder, "a", &["--path", "null", "--depth", "1,4", "--repeat", "3"]);

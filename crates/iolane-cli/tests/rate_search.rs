@@ -82,7 +82,10 @@ fn a_log_is_bounded_by_the_latency_of_its_syncs() {
     let ended = iolane(&folder, [&ask[..], &load].concat()).done();
     assert!(ended.stdout.contains("sync_p90 within 10 s"), "{ended:#?}");
     let (report, answers) = answers(&folder, "results/rate-until");
-    assert_eq!((report["rate_until"]["bound"].as_str(), number(&answers[0]["bounded_share"])), (Some("sync_p90=10s"), 1.0));
+    assert_eq!(
+        (report["rate_until"]["bound"].as_str(), number(&answers[0]["bounded_share"])),
+        (Some("sync_p90=10s"), 1.0)
+    );
 }
 
 #[test]
@@ -139,7 +142,8 @@ fn an_interrupted_search_names_no_best_path() {
     let folder = Folder::new();
     folder.file("file", ODD_BYTES);
     // Hours, if nobody interrupts it.
-    let ask = ["run", "--rate-until", "p50=1s", "--path", "psync", "--runtime", "100ms", "--repeat", "9999", "--out", "r"];
+    let ask =
+        ["run", "--rate-until", "p50=1s", "--path", "psync", "--runtime", "100ms", "--repeat", "9999", "--out", "r"];
     let child = command(&folder, [&ask[..], &["--warmup", "0s", "--target", "file"]].concat()).spawn().unwrap();
     let journal = || fs::read_to_string(folder.join("r/journal.jsonl")).unwrap_or_default();
     wait_until("the second run is in the journal", || journal().matches("{\"run\"").count() >= 2);

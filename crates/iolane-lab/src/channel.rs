@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_ends_within_a_frame_is_an_error() {
+    fn a_stream_that_depths_within_a_frame_is_an_error() {
         let mut stream = Vec::new();
         Frame::Event("unplug".into()).write(&mut stream).unwrap();
         for length in 1..stream.len() {

@@ -154,6 +154,9 @@ pub struct DeviceHost {
     pub logical_block_bytes: Option<u64>,
     /// Whether the device reports that it is rotational.
     pub rotational: Option<bool>,
+    /// The kernel's view of its volatile cache: `write back`, which a sync flushes, or `write through`, where a sync has nothing
+    /// to flush.
+    pub write_cache: Option<String>,
     /// The NUMA node it is attached to; `None` without NUMA.
     pub numa_node: Option<u32>,
     /// Poll queues requested of its driver: the module parameter of nvme, virtio_blk and null_blk.
@@ -190,6 +193,7 @@ impl DeviceHost {
             nr_requests: queue("nr_requests").and_then(|text| text.parse().ok()),
             logical_block_bytes: queue("logical_block_size").and_then(|text| text.parse().ok()),
             rotational: queue("rotational").as_deref().and_then(parse_switch),
+            write_cache: queue("write_cache"),
             numa_node: numa_node(&disk),
             poll_queues: disk_name.and_then(|name| poll_queues(sys, &name)),
             file_system: None,
@@ -476,6 +480,7 @@ mod tests {
             .write(&format!("{disk}/queue/nr_requests"), "1023\n")
             .write(&format!("{disk}/queue/logical_block_size"), "4096\n")
             .write(&format!("{disk}/queue/rotational"), "0\n")
+            .write(&format!("{disk}/queue/write_cache"), "write back\n")
             .write("module/nvme/parameters/poll_queues", "4\n")
             .link(&format!("{disk}/device"), "../../nvme0")
             .link("dev/block/259:2", &format!("../../{disk}/nvme0n1p2"));
@@ -487,6 +492,7 @@ mod tests {
             nr_requests: Some(1023),
             logical_block_bytes: Some(4096),
             rotational: Some(false),
+            write_cache: Some("write back".into()),
             numa_node: Some(1),
             poll_queues: Some(4),
             file_system: None,

@@ -60,15 +60,27 @@ fn highest_rates(rate_until: &RateUntil) -> String {
     text
 }
 
+/// The place of the latency of syncs in a table of arms.
+const SYNC_COLUMN: usize = 6;
+
 /// The best arm of each load and depth, and the runner-up.
 fn best_arms(loaded: &Loaded) -> String {
     let reports = arm_reports(&loaded.results(), &loaded.rows);
     let groups: Vec<&[ArmReport]> = reports.chunk_by(|a, b| a.arm.competes_with(&b.arm)).collect();
     let headings = ["load", "depth", "best path", "IOPS", "95 % interval", "p99, all repeats", "cores", "runner-up"];
+    let mut headings = headings.to_vec();
+    let has_syncs = reports.iter().any(|arm| arm.sync_p99_ns.is_some());
+    if has_syncs {
+        headings.insert(SYNC_COLUMN, "p99 of syncs");
+    }
     let mut text = format!("| {} |\n|{}\n", headings.join(" | "), " --- |".repeat(headings.len()));
     for arms in groups.iter().take(ROWS_MAX) {
         if let Some(best) = arms.iter().find(|arm| arm.best) {
-            let _ = writeln!(text, "| {} |", row(best, arms).map(|cell| plain(&cell)).join(" | "));
+            let mut cells = row(best, arms).map(|cell| plain(&cell)).to_vec();
+            if has_syncs {
+                cells.insert(SYNC_COLUMN, best.sync_p99_ns.map_or(String::new(), |ns| time(ns as f64)));
+            }
+            let _ = writeln!(text, "| {} |", cells.join(" | "));
         }
     }
     if groups.len() > ROWS_MAX {

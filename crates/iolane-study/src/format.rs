@@ -65,6 +65,9 @@ pub fn short_range(low: &str, high: &str) -> String {
 /// A range of numbers that may be large, for a table's cell: `61.2-63.9 k`, `0.98-1.05 M`.
 pub fn short_count_range(low: f64, high: f64) -> String {
     let (scaled, prefix) = scale(high);
+    if low > 0.0 && low < high / 100.0 {
+        return short_range(&count(low), &count(high));
+    }
     // Both use the prefix of the larger value.
     let factor = if scaled == 0.0 { 1.0 } else { high / scaled };
     format!("{}-{} {prefix}", number(low / factor), number(scaled)).trim_end().into()
@@ -210,9 +213,9 @@ mod tests {
         assert_eq!(range("0.5x", "2x"), "0.5x to 2x");
         assert_eq!(short_range("85.2 us", "90 us"), "85.2-90 us");
         assert_eq!(short_range("850 ns", "1.2 us"), "850 ns-1.2 us");
-        let counts = [(61_234.0, 63_900.0), (980_000.0, 1_050_000.0), (12.0, 950.0), (0.0, 0.0)];
+        let counts = [(61_234.0, 63_900.0), (980_000.0, 1_050_000.0), (12.0, 950.0), (0.0, 0.0), (26.0, 8640.0)];
         let shown = counts.map(|(low, high)| short_count_range(low, high));
-        assert_eq!(shown, ["61.2-63.9 k", "0.98-1.05 M", "12-950", "0-0"]);
+        assert_eq!(shown, ["61.2-63.9 k", "0.98-1.05 M", "12-950", "0-0", "26-8.64 k"]);
     }
 
     #[test]

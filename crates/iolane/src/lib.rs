@@ -26,6 +26,50 @@
 //! # }
 //! ```
 //!
+//! Each thread opens a queue of its own on a shared target. A write is durable once a sync that was submitted after its
+//! completion has completed:
+//!
+//! ```
+//! use std::collections::VecDeque;
+//! use iolane::{IoPath, Pages, Pool, QueueConfig, Request, Target, open_queue};
+//!
+//! fn write_blocks(path: &IoPath, target: &Target, first: u64) -> iolane::Result<()> {
+//!     let pool = Pool::new(8, 4096, Pages::Base)?;
+//!     let mut queue = open_queue(path, target, &QueueConfig::new(9))?;
+//!     let mut requests = VecDeque::new();
+//!     for block in first..first + 8 {
+//!         let mut buffer = pool.take().expect("the pool has 8 buffers");
+//!         buffer.fill(block as u8);
+//!         requests.push_back(Request::write(block, block * 4096, buffer));
+//!     }
+//!     let mut completions = Vec::new();
+//!     queue.submit(&mut requests);
+//!     queue.drain(&mut completions)?;
+//!     queue.submit(&mut VecDeque::from([Request::fdatasync(u64::MAX)]));
+//!     queue.drain(&mut completions)?;
+//!     assert!(completions.iter().all(|completion| completion.result.is_ok()));
+//!     Ok(())
+//! }
+//!
+//! # fn main() -> iolane::Result<()> {
+//! # let file = std::env::temp_dir().join(format!("iolane-doc-write-{}", std::process::id()));
+//! # std::fs::write(&file, vec![0u8; 1 << 16]).unwrap();
+//! let target = Target::options().write(true).direct(false).open(&file)?;
+//! # let written = std::fs::File::open(&file).unwrap();
+//! # std::fs::remove_file(&file).unwrap();
+//! let path: IoPath = "libaio".parse()?;
+//! let (path, target) = (&path, &target);
+//! std::thread::scope(|scope| {
+//!     let threads = [0, 8].map(|first| scope.spawn(move || write_blocks(path, target, first)));
+//!     threads.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
+//! })?;
+//! # let mut bytes = Vec::new();
+//! # std::io::Read::read_to_end(&mut &written, &mut bytes).unwrap();
+//! # assert!((0..16u8).all(|block| bytes[usize::from(block) * 4096] == block));
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! A request owns its buffer until its completion hands it back, and dropping a queue waits for the kernel, so no safe
 //! program can race with the device. [`Pool::from_region`] makes a pool of memory that you own; an event loop waits on
 //! [`Queue::event_fd`]; [`probe`] returns what a path can do on a target, or why it is unavailable and how to fix that.
@@ -56,7 +100,10 @@ pub fn interface_of(path: &IoPath) -> Result<&'static dyn Interface> {
         } else {
             "there is no such interface"
         };
-        Error::usage(format!("path {path}"), cause).remedy(format!("the interfaces are {}", known.join(", ")))
+        let letters = |name: &str| name.chars().filter(char::is_ascii_alphanumeric).collect::<String>();
+        let meant = known.iter().find(|name| letters(name) == letters(path.interface()));
+        let meant = meant.map_or(String::new(), |name| format!("did you mean {name}? "));
+        Error::usage(format!("path {path}"), cause).remedy(format!("{meant}the interfaces are {}", known.join(", ")))
     })
 }
 

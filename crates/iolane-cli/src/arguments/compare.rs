@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
+use super::values::parse_percent;
 use crate::output::Destination;
 
 #[derive(Debug, Args)]
@@ -11,6 +12,10 @@ pub(crate) struct CompareArguments {
     /// Two or more results folders of `iolane study`; each is compared with the first
     #[arg(required = true, num_args = 2.., value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) folders: Vec<PathBuf>,
+    /// Exit with 1 if an arm lost more than this, such as 5%, of its IOPS, or its p99 grew by more: the whole 95 % interval is
+    /// beyond it, so that noise alone does not fail a build
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
+    pub(crate) max_loss: Option<f64>,
     /// Write the comparison as a self-contained HTML page with charts
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) html: Option<Destination>,

@@ -11,7 +11,7 @@ use super::meter::MeterArguments;
 use super::placement::PlacementArguments;
 use super::study::StudyArguments;
 use super::targets::TargetArguments;
-use super::values::{PathList, parse_paths, parse_runtime};
+use super::values::{PathList, parse_depth, parse_paths, parse_runtime};
 use super::workload::WorkloadArguments;
 use crate::output::Destination;
 
@@ -35,7 +35,7 @@ pub(crate) struct RunArguments {
     #[arg(long, default_value = "io_uring", value_parser = parse_paths)]
     path: PathList,
     /// Requests in flight on each queue
-    #[arg(long, default_value_t = 1, value_name = "N")]
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = parse_depth)]
     pub(crate) depth: u32,
     /// Number of threads, each with a queue of its own [default: one per target]
     #[arg(long, value_name = "N")]

@@ -24,7 +24,8 @@ pub(crate) struct StudyArguments {
     /// Use the published run lengths and values; takes hours or days instead of minutes
     #[arg(long)]
     pub(crate) full: bool,
-    /// Time for all runs, without preconditioning; of the repeats, those run that fit [default: set by the study]
+    /// Time for all runs, without preconditioning: sets their length, and of the repeats those run that fit; instead of --runtime
+    /// [default: set by the study]
     #[arg(long, value_parser = parse_runtime, value_name = "DURATION", conflicts_with = "runtime")]
     pub(crate) time: Option<Duration>,
     /// Runs of each arm [default: set by the study; 5 without one]

@@ -6,7 +6,7 @@ use iolane::IoPath;
 use iolane_measure::workload::{Access, Arrivals, BlockSizes, DataPattern, OffsetPattern, Rate, Workload};
 use iolane_study::plan::{LatencyBound, Survey};
 
-use super::values::{PathList, parse_align, parse_paths};
+use super::values::{PathList, parse_align, parse_depth, parse_paths};
 
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Without a study: what to compare")]
@@ -31,7 +31,7 @@ pub(crate) struct SurveyArguments {
     #[arg(long, value_name = "SIZE", value_parser = parse_align)]
     pub(super) align: Option<u32>,
     /// Requests in flight on each queue [default: 1,32]
-    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    #[arg(long, value_delimiter = ',', value_name = "LIST", value_parser = parse_depth)]
     pub(super) depth: Vec<u32>,
     /// Open loop: start this many requests per second in total, such as 500,2k, regardless of completions; latency counts
     /// from each request's scheduled start

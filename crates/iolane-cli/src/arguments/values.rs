@@ -23,6 +23,28 @@ pub(super) fn parse_align(text: &str) -> Result<u32> {
 #[derive(Debug, Clone)]
 pub(crate) struct PathList(pub(crate) Vec<IoPath>);
 
+/// Parses a depth. A list never comes here: `study` splits it, and `run` takes one depth.
+pub(super) fn parse_depth(text: &str) -> Result<u32> {
+    text.parse().map_err(|_| {
+        let wrong = |cause: &str| Error::usage(format!("depth `{text}`"), cause);
+        match text.split_once(['-', ',', ':']) {
+            Some((_, _)) => {
+                wrong("it is not one number").remedy("a study takes a list: `iolane study --depth 4,16,64`")
+            }
+            None => wrong("it is no whole number").remedy("write --depth 32"),
+        }
+    })
+}
+
+/// A share of 1, written as a percentage: `5%` or `5`.
+pub(super) fn parse_percent(text: &str) -> Result<f64> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>();
+    match number.ok().filter(|percent| (0.0..=100.0).contains(percent)) {
+        Some(percent) => Ok(percent / 100.0),
+        None => Err(Error::usage(format!("percentage `{text}`"), "it is no number from 0 to 100").remedy("write 5%")),
+    }
+}
+
 /// Parses a list of paths; `libaio,io_uring,fixedbufs` is two.
 pub(super) fn parse_paths(text: &str) -> Result<PathList> {
     iolane::paths_of(text).map(PathList)

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 
 use iolane::Error;
 use iolane_study::claims::Verdict;
-use iolane_study::compare::{ArmComparison, Cell, ClaimComparison, Comparison, Difference, Ratio};
+use iolane_study::compare::{ArmComparison, Cell, ClaimComparison, Comparison, Difference, Loss, Ratio};
 use iolane_study::files;
 use iolane_study::format::{self, count};
 use iolane_study::results;
@@ -13,10 +13,10 @@ use iolane_study::results;
 use super::report_page::kept;
 use crate::arguments::CompareArguments;
 use crate::outcome::Outcome;
-use crate::output::{self, CellAlignment, Destination, Outputs, printable, wrap};
+use crate::output::{self, CellAlignment, Destination, Outputs, printable, warn, wrap};
 
 pub(crate) fn compare(arguments: CompareArguments) -> anyhow::Result<Outcome> {
-    let CompareArguments { folders, html, json } = arguments;
+    let CompareArguments { folders, max_loss, html, json } = arguments;
     let page = match html {
         None => None,
         Some(Destination::File(file)) => Some(file),
@@ -37,7 +37,12 @@ pub(crate) fn compare(arguments: CompareArguments) -> anyhow::Result<Outcome> {
     if let Some(file) = &page {
         outputs.text(&format!("\nPage: {}\n", printable(file)))?;
     }
-    Ok(Outcome::Done)
+    let losses = max_loss.map(|share| comparison.losses_above(share)).unwrap_or_default();
+    for Loss { folder, arm, figure, ratio } in &losses {
+        let ends = format!("95 %: {:.2} to {:.2}", ratio.low, ratio.high);
+        warn(&format!("{folder}: the {figure} of {arm} is {:.2}x that of the first ({ends})", ratio.value));
+    }
+    Ok(Outcome::failed_if(!losses.is_empty()))
 }
 
 /// Prints a comparison, and writes it as JSON if that was asked for. `iolane lab matrix` ends with it.

@@ -55,7 +55,7 @@ const UNKNOWN: &str = "unknown";
 pub fn findings(facts: &Facts) -> Vec<Finding> {
     let processor = [processor, hardware_threads, hypervisor, mitigations, governor, turbo, hardware_counters];
     let kernel = [kernel, clock_source, io_uring, perf_event_paranoid];
-    let device = [scheduler, io_poll, poll_queues, interrupts, irqbalance, iommu, numa];
+    let device = [scheduler, write_cache, io_poll, poll_queues, interrupts, irqbalance, iommu, numa];
     let limits = [huge_pages, memlock, nofile, rapl, load];
     let all = processor.iter().chain(&kernel).chain(&device).chain(&limits);
     all.map(|look: &fn(&Facts) -> Finding| look(facts)).collect()
@@ -197,6 +197,16 @@ fn scheduler(facts: &Facts) -> Finding {
         ),
         (Some(scheduler), _) => Finding::ok("scheduler", scheduler),
         (None, _) => Finding::ok("scheduler", "no device of its own"),
+    }
+}
+
+fn write_cache(facts: &Facts) -> Finding {
+    let fact = "write cache";
+    match facts.device.as_ref().and_then(|device| device.write_cache.as_deref()) {
+        Some("write back") => Finding::ok(fact, "write back: a sync flushes it"),
+        Some("write through") => Finding::ok(fact, "write through: a sync has nothing to flush on the drive"),
+        Some(other) => Finding::ok(fact, other),
+        None => Finding::ok(fact, UNKNOWN),
     }
 }
 

@@ -1,5 +1,7 @@
 //! The arms of a study by load, and the lines of charts that show them.
 
+use std::collections::BTreeSet;
+
 use iolane_study::plan::Arm;
 use iolane_study::results::Loaded;
 use iolane_study::rows::ArmResults;
@@ -8,6 +10,9 @@ use iolane_study::stats::Estimate;
 use super::chart::{Line, Mark};
 use super::id::slug;
 use crate::chart_style::{self, look};
+
+/// Charts are drawn for as many depths of a load.
+const DEPTHS_MAX: usize = 4;
 
 /// Arms that do the same work; they differ in path and depth.
 pub(super) struct Load {
@@ -33,12 +38,14 @@ pub(super) fn loads(loaded: &Loaded) -> Vec<Load> {
 }
 
 impl Load {
-    /// The arms at the smallest depth and at the largest.
-    pub(super) fn at_ends(&self) -> impl Iterator<Item = (u32, Vec<&ArmResults>)> {
-        let depths = || self.arms.iter().map(|arm| arm.arm.workload.depth);
-        let mut ends = vec![depths().min().unwrap_or(1), depths().max().unwrap_or(1)];
-        ends.dedup();
-        ends.into_iter().map(|depth| (depth, self.arms.iter().filter(|arm| arm.arm.workload.depth == depth).collect()))
+    /// The arms at each depth; of many depths, those at the smallest and at the largest.
+    pub(super) fn at_depths(&self) -> impl Iterator<Item = (u32, Vec<&ArmResults>)> {
+        let depths: BTreeSet<u32> = self.arms.iter().map(|arm| arm.arm.workload.depth).collect();
+        let shown: Vec<u32> = match depths.len() {
+            0..=DEPTHS_MAX => depths.into_iter().collect(),
+            _ => depths.first().into_iter().chain(depths.last()).copied().collect(),
+        };
+        shown.into_iter().map(|depth| (depth, self.arms.iter().filter(|arm| arm.arm.workload.depth == depth).collect()))
     }
 
     pub(super) fn id(&self, what: &str) -> String {

@@ -39,11 +39,7 @@ fn look_at(place: usize, own: Look) -> Look {
         return own;
     }
     let marker = Marker::ALL.iter().position(|marker| *marker == own.marker).unwrap_or(0);
-    Look {
-        marker: Marker::ALL[(marker + place) % Marker::ALL.len()],
-        dash: DASHES[(place - 1) % DASHES.len()],
-        ..own
-    }
+    Look { marker: Marker::ALL[(marker + place) % Marker::ALL.len()], dash: DASHES[(place - 1) % DASHES.len()], ..own }
 }
 
 fn chart(words: &str, arms: &[&ArmResults], rate_until: &RateUntil) -> Chart {

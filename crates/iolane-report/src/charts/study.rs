@@ -31,14 +31,14 @@ impl Charts {
         }
         let loads = loads(loaded);
         for load in &loads {
-            charts.charts.extend(load.at_ends().filter_map(|(depth, arms)| latency::chart(load, depth, &arms)));
+            charts.charts.extend(load.at_depths().filter_map(|(depth, arms)| latency::chart(load, depth, &arms)));
         }
         if figures.is_empty() {
             charts.charts.extend(loads.iter().flat_map(survey::charts));
         }
         let began_unix_s = loaded.rows.iter().map(|row| row.started_unix_s).fold(f64::INFINITY, f64::min);
         for load in &loads {
-            for (depth, arms) in load.at_ends() {
+            for (depth, arms) in load.at_depths() {
                 charts.charts.push(timeline::runs(load, depth, &arms, began_unix_s));
                 charts.charts.extend(timeline::within_a_run(load, depth, &arms));
             }

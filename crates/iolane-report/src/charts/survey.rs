@@ -16,7 +16,7 @@ pub(super) fn charts(load: &Load) -> Vec<Chart> {
     let of = |(depth, arms): (u32, Vec<&ArmResults>)| {
         [Metric::Iops, Metric::P99].map(|metric| by_path(load, depth, &arms, metric)).into_iter().flatten()
     };
-    load.at_ends().flat_map(of).collect()
+    load.at_depths().flat_map(of).collect()
 }
 
 fn by_path(load: &Load, depth: u32, arms: &[&ArmResults], metric: Metric) -> Option<Chart> {

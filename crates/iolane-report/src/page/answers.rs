@@ -58,13 +58,9 @@ impl AnswerTable {
         }
         let answers = answers(&loaded.results());
         let has_energy = answers.iter().any(|answer| answer.goal == Goal::Energy);
-        let mut goals = vec![Goal::Latency, Goal::Throughput];
-        if has_energy {
-            goals.push(Goal::Energy);
-        }
-        if answers.iter().any(|answer| answer.goal == Goal::Processor) {
-            goals.push(Goal::Processor);
-        }
+        let is_reached = |goal: &Goal| answers.iter().any(|answer| answer.goal == *goal);
+        let mut goals = vec![Goal::Latency, Goal::Syncs, Goal::Throughput, Goal::Energy, Goal::Processor];
+        goals.retain(|goal| matches!(goal, Goal::Latency | Goal::Throughput) || is_reached(goal));
         let row = |answers: &[Answer]| AnswerRow {
             load: answers[0].load.clone(),
             no_answer: answers[0].rate_in_words().unwrap_or_else(|| "unavailable".into()),

@@ -89,7 +89,12 @@ fn table(arms: &[ArmReport], shows: Shows) -> HtmlTable {
     headings.extend(rate);
     headings.extend(["depth", "IOPS", "95 % interval", standing]);
     headings.extend(["p50, all repeats", "p99, all repeats", "p99.9, all repeats"]);
-    let parts: Vec<&Part> = PARTS.iter().filter(|(_, p99_ns)| arms.iter().any(|arm| p99_ns(arm).is_some())).collect();
+    // The reads of a load that only reads are all of its requests.
+    let is_part = |p99_ns: fn(&ArmReport) -> Option<u64>| {
+        arms.iter()
+            .any(|arm| p99_ns(arm).is_some() && PARTS.iter().filter(|(_, other)| other(arm).is_some()).count() > 1)
+    };
+    let parts: Vec<&Part> = PARTS.iter().filter(|(_, p99_ns)| is_part(*p99_ns)).collect();
     headings.extend(parts.iter().map(|(heading, _)| *heading));
     headings.extend(["cores", "system calls per I/O", "noise"]);
     HtmlTable {

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::claims::Verdict;
 use crate::plan::{Arm, Metric};
-use crate::results::{Loaded, REPEATS_FOR_ADVICE, Skipped};
+use crate::results::{Loaded, REPEATS_FOR_ADVICE, Skipped, too_few};
 use crate::rows::{ArmResults, Results};
 use crate::stats::{Estimate, estimate_unpaired_ratio, median};
 use iolane_measure::workload::Workload;
@@ -53,7 +53,7 @@ pub struct Folder {
     pub summary: Option<String>,
 }
 
-/// The number of arms that changed in IOPS.
+/// The number of arms that changed in IOPS and in their tail.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Changes {
     /// Arms that both folders have.
@@ -63,6 +63,10 @@ pub struct Changes {
     /// Arms that are shown to be slower.
     pub slower: usize,
     pub no_difference_shown: usize,
+    /// Arms whose 99th percentile is shown to be shorter.
+    pub p99_shorter: usize,
+    /// Arms whose 99th percentile is shown to be longer.
+    pub p99_longer: usize,
     /// The largest gain that is shown.
     pub largest_gain: Option<Extreme>,
     /// The largest loss that is shown.
@@ -184,6 +188,39 @@ impl Comparison {
             folders,
             arms,
         })
+    }
+}
+
+/// A loss that is larger than what is allowed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loss {
+    /// The folder's label.
+    pub folder: String,
+    /// The arm in words.
+    pub arm: String,
+    /// `IOPS` or `p99`.
+    pub figure: &'static str,
+    /// The figure as a ratio to that of the first folder.
+    pub ratio: Estimate,
+}
+
+impl Comparison {
+    /// The arms whose IOPS fell, or whose p99 grew, by more than a share such as 0.05: the whole 95 % interval is beyond it.
+    pub fn losses_above(&self, share: f64) -> Vec<Loss> {
+        let of_cell = |label: &str, arm: &Arm, cell: &Cell| {
+            let fell = |ratio: &Ratio| ratio.shown && ratio.estimate.high < 1.0 - share;
+            let grew = |ratio: &Ratio| ratio.shown && ratio.estimate.low > 1.0 + share;
+            let lost = [("IOPS", cell.iops_ratio.filter(fell)), ("p99", cell.p99_ratio.filter(grew))];
+            let loss = |(figure, ratio): (&'static str, Option<Ratio>)| {
+                Some(Loss { folder: label.into(), arm: arm.to_string(), figure, ratio: ratio?.estimate })
+            };
+            lost.into_iter().filter_map(loss).collect::<Vec<_>>()
+        };
+        let cells = self.arms.iter().flat_map(|arm| {
+            let labelled = self.folders.iter().zip(&arm.folders);
+            labelled.filter_map(|(folder, cell)| Some((folder.label.as_str(), &arm.arm, cell.as_ref()?)))
+        });
+        cells.flat_map(|(label, arm, cell)| of_cell(label, arm, cell)).collect()
     }
 }
 
@@ -319,6 +356,9 @@ impl Changes {
             Some((arm, cell.change?, cell.iops_ratio?.estimate.value))
         });
         let changes: Vec<(&ArmComparison, Change, f64)> = changes.collect();
+        let p99_ratios = arms.iter().filter_map(|arm| arm.folders[index].as_ref()?.p99_ratio);
+        let (p99_longer, p99_shorter): (Vec<Ratio>, Vec<Ratio>) =
+            p99_ratios.filter(|ratio| ratio.shown).partition(|ratio| ratio.estimate.value > 1.0);
         let of = |wanted: Change| changes.iter().filter(move |(_, change, _)| *change == wanted);
         let extreme =
             |(arm, _, ratio): &(&ArmComparison, Change, f64)| Extreme { arm: arm.arm.to_string(), ratio: *ratio };
@@ -327,6 +367,8 @@ impl Changes {
             faster: of(Change::Faster).count(),
             slower: of(Change::Slower).count(),
             no_difference_shown: of(Change::NoDifferenceShown).count(),
+            p99_shorter: p99_shorter.len(),
+            p99_longer: p99_longer.len(),
             largest_gain: of(Change::Faster).max_by(|a, b| a.2.total_cmp(&b.2)).map(extreme),
             largest_loss: of(Change::Slower).min_by(|a, b| a.2.total_cmp(&b.2)).map(extreme),
         }
@@ -341,14 +383,14 @@ impl Changes {
                 fields => format!("{against}: no arm in common; the loads differ in {}.", fields.join(", ")),
             };
         }
-        let Self { compared, faster, slower, no_difference_shown, .. } = self;
+        let Self { compared, faster, slower, no_difference_shown, p99_shorter, p99_longer, .. } = self;
         let extreme = |what: &str, extreme: &Option<Extreme>| {
             let Extreme { arm, ratio } = extreme.as_ref()?;
             Some(format!("; the largest {what} is {ratio:.2}x, {arm}"))
         };
         format!(
             "{against}: of {compared} arms {faster} are faster and {slower} slower, {no_difference_shown} show no \
-             difference{}{}.",
+             difference{}{}; the p99 of {p99_shorter} is shorter, that of {p99_longer} longer.",
             extreme("gain", &self.largest_gain).unwrap_or_default(),
             extreme("loss", &self.largest_loss).unwrap_or_default()
         )
@@ -412,10 +454,6 @@ fn claims(loaded: &[Loaded]) -> Vec<ClaimComparison> {
     all
 }
 
-/// With this many repeats on each side, one in ten arms that are equal shows a difference (two of the 20 ways to split
-/// six values); with five repeats, about one in thirty.
-const REPEATS_FEW: usize = 3;
-
 fn warnings(loaded: &[Loaded], labels: &[String]) -> Vec<String> {
     let mut warnings = Vec::new();
     for (folder, label) in loaded.iter().zip(labels) {
@@ -429,10 +467,8 @@ fn warnings(loaded: &[Loaded], labels: &[String]) -> Vec<String> {
             "with fewer than {REPEATS_FOR_ADVICE} repeats a difference cannot be distinguished from chance: \
              none is shown"
         )),
-        Some(REPEATS_FEW) => warnings.push(format!(
-            "with {REPEATS_FEW} repeats one in ten arms shows a difference by chance, with 5 one in thirty"
-        )),
-        _ => {}
+        Some(repeats) => warnings.extend(too_few(repeats)),
+        None => {}
     }
     warnings
 }

@@ -91,8 +91,8 @@ impl Size {
 pub enum Place {
     /// Existing targets, by name (`filename`).
     Named(Vec<String>),
-    /// One scratch file per thread, in `directory`, of `offset` and `size` bytes.
-    Scratch { folder: PathBuf, bytes: u64 },
+    /// Scratch files in `directory`, of `offset` and `size` bytes: one that all threads share, or one per thread.
+    Scratch { folder: PathBuf, bytes: u64, shared: bool },
 }
 
 /// The bytes after which a thread ends.

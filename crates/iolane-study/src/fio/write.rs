@@ -19,7 +19,7 @@ pub struct JobSpec {
     pub workload: Workload,
     /// Threads, assigned to the targets in turn; at least one per target.
     pub threads: usize,
-    /// Targets by name; empty for scratch files, which fio creates, one per thread.
+    /// Targets by name; empty for a scratch file, which fio creates once for all threads and arms.
     pub targets: Vec<String>,
     /// The measured phase.
     pub runtime: Duration,
@@ -95,11 +95,19 @@ fn engine_options(path: &IoPath) -> Result<String, String> {
     Ok(text)
 }
 
+/// What fio calls the scratch file, in the folder that it runs in.
+const SCRATCH_NAME: &str = "iolane-scratch";
+
 /// The lines that name each target.
 fn places(job: &JobSpec) -> Result<Vec<String>, String> {
     let size = job.workload.size.map_or(String::new(), |size| format!("size={}\n", Bytes(size)));
     if job.targets.is_empty() || job.path.interface() == "null" {
-        return if size.is_empty() { Err("there is no size for a scratch file".into()) } else { Ok(vec![size]) };
+        return match (size.is_empty(), job.path.interface()) {
+            (true, _) => Err("there is no size for a scratch file".into()),
+            (false, "null") => Ok(vec![size]),
+            // Without it, fio makes a file for each thread of each arm.
+            (false, _) => Ok(vec![format!("filename_format={SCRATCH_NAME}\n{size}")]),
+        };
     }
     let place = |name: &String| Ok(format!("filename={}\n{size}", file_name(name)?));
     job.targets.iter().map(place).collect()
@@ -300,7 +308,7 @@ fn time(time: Duration) -> String {
 
 /// A name that fio accepts for a job.
 fn section_name(name: &str) -> String {
-    let name: String = name.chars().map(|c| if c.is_control() || ";#[]$".contains(c) { '-' } else { c }).collect();
+    let name: String = name.chars().map(|c| if c.is_control() || ";#[]$/".contains(c) { '-' } else { c }).collect();
     match name.trim() {
         "" => "job".into(),
         name if name.starts_with("global") => format!("job-{name}"),

@@ -107,7 +107,8 @@ impl LatencyBound {
             BoundedTime::Latency(Requests::Writes) => ("no write", "add --rw randwrite or randrw"),
             _ => ("no read", "add --rw randread or randrw"),
         };
-        Err(Error::usage(format!("bound `{self}`"), format!("{} makes {what}", workload.load_in_words())).remedy(remedy))
+        Err(Error::usage(format!("bound `{self}`"), format!("{} makes {what}", workload.load_in_words()))
+            .remedy(remedy))
     }
 }
 
@@ -179,11 +180,7 @@ mod tests {
 
     #[test]
     fn a_bound_is_about_the_requests_that_a_load_makes() {
-        let log = Workload {
-            access: Access::Write,
-            fdatasync_every: Some(4),
-            ..Workload::default()
-        };
+        let log = Workload { access: Access::Write, fdatasync_every: Some(4), ..Workload::default() };
         let mix = Workload { access: Access::RandRw, read_percent: Some(70), ..Workload::default() };
         for (bound, workload, share) in [
             ("p99=1ms", &log, 1.0),

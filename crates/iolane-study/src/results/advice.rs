@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::format::{number, quantity};
-use crate::plan::{Arm, Metric};
+use crate::plan::{Arm, Metric, Percentile, Requests};
 use crate::rows::{ArmResults, Results};
 use crate::stats::{Estimate, estimate_median, estimate_ratio, median};
 
@@ -16,6 +16,8 @@ use crate::stats::{Estimate, estimate_median, estimate_ratio, median};
 pub enum Goal {
     /// The lowest 99th percentile: at the smallest depth of the study, or at any depth where requests come at a rate.
     Latency,
+    /// The lowest 99th percentile of fsync or fdatasync, at the same depths.
+    Syncs,
     /// The most I/Os per second at any depth.
     Throughput,
     /// The most I/Os per joule at any depth.
@@ -29,6 +31,7 @@ impl Goal {
     pub fn metric(self) -> Metric {
         match self {
             Self::Latency => Metric::P99,
+            Self::Syncs => Metric::LatencyNs(Requests::Syncs, Percentile::P99),
             Self::Throughput => Metric::Iops,
             Self::Energy => Metric::IosPerJoule,
             Self::Processor => Metric::CpuSPerMillionIos,
@@ -39,17 +42,23 @@ impl Goal {
     pub fn words(self) -> &'static str {
         match self {
             Self::Latency => "for latency",
+            Self::Syncs => "for syncs",
             Self::Throughput => "for throughput",
             Self::Energy => "per joule",
             Self::Processor => "for the least processor time",
         }
     }
 
+    /// Whether a low latency is the goal.
+    fn is_latency(self) -> bool {
+        matches!(self, Self::Latency | Self::Syncs)
+    }
+
     /// How many times better `of` is than `over`: above 1 means better, whether a high or a low value is the goal.
     fn gain(self, of: &[f64], over: &[f64]) -> Estimate {
         match self {
             Self::Throughput | Self::Energy => estimate_ratio(of, over),
-            Self::Latency | Self::Processor => estimate_ratio(over, of),
+            Self::Latency | Self::Syncs | Self::Processor => estimate_ratio(over, of),
         }
     }
 }
@@ -127,9 +136,11 @@ fn answers_for(arms: &[&ArmResults]) -> Vec<Answer> {
     let has_rate = arms.iter().any(|arm| arm.arm.workload.rate.is_some());
     let cheapest = |arms: &[&ArmResults]| answer(Goal::Energy, arms).or_else(|| answer(Goal::Processor, arms));
     let answers = match (has_rate, keeping.is_empty()) {
-        (false, _) => [answer(Goal::Latency, arms), answer(Goal::Throughput, arms), cheapest(arms)],
-        (true, false) => [answer(Goal::Latency, &keeping), None, cheapest(&keeping)],
-        (true, true) => [None, answer(Goal::Throughput, arms), None],
+        (false, _) => {
+            vec![answer(Goal::Latency, arms), answer(Goal::Syncs, arms), answer(Goal::Throughput, arms), cheapest(arms)]
+        }
+        (true, false) => vec![answer(Goal::Latency, &keeping), answer(Goal::Syncs, &keeping), cheapest(&keeping)],
+        (true, true) => vec![answer(Goal::Throughput, arms)],
     };
     let misses_rate = has_rate
         .then(|| missing.iter().map(|arm| format!("{} depth {}", arm.arm.name, arm.arm.workload.depth)).collect());
@@ -157,7 +168,7 @@ fn answer(goal: Goal, arms: &[&ArmResults]) -> Option<Answer> {
     let least_depth = arms.iter().map(|arm| arm.arm.workload.depth).min()?;
     // Without a rate, a larger depth lengthens the queue and with it every latency.
     let is_asked = |arm: &&ArmResults| {
-        goal != Goal::Latency || arm.arm.workload.rate.is_some() || arm.arm.workload.depth == least_depth
+        !goal.is_latency() || arm.arm.workload.rate.is_some() || arm.arm.workload.depth == least_depth
     };
     let asked = arms.iter().copied().filter(is_asked);
     let measured = asked.filter_map(|arm| Some((arm, arm.values(goal.metric())?)));
@@ -184,7 +195,7 @@ fn answer(goal: Goal, arms: &[&ArmResults]) -> Option<Answer> {
 
 /// The best arm of each path, the best path first.
 fn best_of_each_path(goal: Goal, mut arms: Vec<Candidate<'_>>) -> Vec<Candidate<'_>> {
-    let is_ascending = matches!(goal, Goal::Latency | Goal::Processor);
+    let is_ascending = goal.is_latency() || goal == Goal::Processor;
     arms.sort_by(|(_, a), (_, b)| {
         let order = median(a).total_cmp(&median(b));
         if is_ascending { order } else { order.reverse() }
@@ -252,7 +263,11 @@ impl Answer {
 
     /// The measured value of the recommended path: `median p99 85.2 us`, `3.1 k I/Os per joule, modelled`.
     pub fn value_in_words(&self) -> String {
-        let prefix = if self.goal == Goal::Latency { "median p99 " } else { "" };
+        let prefix = match self.goal {
+            Goal::Latency => "median p99 ",
+            Goal::Syncs => "median p99 of syncs ",
+            _ => "",
+        };
         let modelled = if self.modelled { ", modelled" } else { "" };
         format!("{prefix}{}{modelled}", quantity(self.metric, self.take.value.value))
     }
@@ -335,7 +350,7 @@ mod tests {
     fn the_best_path_is_named_with_what_it_gains_on_the_runner_up() {
         let text =
             throughput(&[("a", &[20.0, 21.0, 22.0], 1.0), ("b", &[10.0, 10.0, 11.0], 1.0), ("c", &[1.0; 3], 1.0)]);
-        assert_eq!(text, "for throughput take a (null; 21 IOPS, depth 1), 2x better than b (2x to 2.1x)");
+        assert_eq!(text, "for throughput take a (null; 21 IOPS, depth 1), 2x better than b (1.90x to 2.18x)");
     }
 
     #[test]
@@ -343,14 +358,14 @@ mod tests {
         let text = throughput(&[("a", &[20.0, 21.0, 22.0], 2.0), ("b", &[21.0, 19.0, 20.0], 1.0)]);
         assert_eq!(
             text,
-            "for throughput take b (null; 20 IOPS, depth 1), no significant difference from a (ratio 0.90x to 1.05x); it uses 1.00 cores, a uses 2.00"
+            "for throughput take b (null; 20 IOPS, depth 1), no significant difference from a (ratio 0.77x to 1.18x); it uses 1.00 cores, a uses 2.00"
         );
     }
 
     #[test]
     fn a_path_far_below_the_best_is_not_called_its_equal() {
         let text = throughput(&[("a", &[20.0, 20.0, 20.0], 2.0), ("b", &[2.0, 4.0, 21.0], 1.0)]);
-        assert_eq!(text, "for throughput take a (null; 20 IOPS, depth 1), too noisy to tell from b (0.95x to 10x)");
+        assert_eq!(text, "for throughput take a (null; 20 IOPS, depth 1), too noisy to tell from b (0.18x to 72.9x)");
     }
 
     /// Rows of an arm that is asked for 100 I/Os per second.

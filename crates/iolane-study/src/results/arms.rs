@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::format::times;
-use crate::plan::{Arm, Metric};
+use crate::plan::{Arm, Metric, Requests};
 use crate::rows::{ArmResults, Results, Row};
 use crate::stats::{
     Estimate, SteadyState, WINDOW_ROUNDS, estimate_median, estimate_ratio, median, robust_variation, steady_state,
@@ -29,13 +29,13 @@ pub struct ArmReport {
     pub p99_ns: Option<u64>,
     /// 99.9th percentile of latency in nanoseconds.
     pub p99_9_ns: Option<u64>,
-    /// Of a mix, the 99th percentile of the reads alone.
+    /// The 99th percentile of the reads; `None` if there are none, or a peer does not tell them apart.
     #[serde(default)]
     pub read_p99_ns: Option<u64>,
-    /// Of a mix, the 99th percentile of the writes alone.
+    /// The same of the writes.
     #[serde(default)]
     pub write_p99_ns: Option<u64>,
-    /// With fsync or fdatasync, their 99th percentile.
+    /// The same of fsync and fdatasync.
     #[serde(default)]
     pub sync_p99_ns: Option<u64>,
     /// Median time to submit a batch, in nanoseconds.
@@ -141,7 +141,7 @@ impl ArmReport {
         let iops_repeats = values(Metric::Iops).unwrap_or_default();
         let latency = results.latency();
         let quantile = |at: f64| (!latency.is_empty()).then(|| latency.value_at_quantile(at));
-        let (reads, writes) = results.latency_of_each().unzip();
+        let p99_of = |requests| Some(results.latency_of(requests)?.value_at_quantile(0.99));
         let window: Option<&[f64; WINDOW_ROUNDS]> = iops_repeats.last_chunk();
         Self {
             arm: results.arm.clone(),
@@ -151,9 +151,9 @@ impl ArmReport {
             p50_ns: quantile(0.5),
             p99_ns: quantile(0.99),
             p99_9_ns: quantile(0.999),
-            read_p99_ns: reads.map(|reads| reads.value_at_quantile(0.99)),
-            write_p99_ns: writes.map(|writes| writes.value_at_quantile(0.99)),
-            sync_p99_ns: results.latency_of_syncs().map(|syncs| syncs.value_at_quantile(0.99)),
+            read_p99_ns: p99_of(Requests::Reads),
+            write_p99_ns: p99_of(Requests::Writes),
+            sync_p99_ns: p99_of(Requests::Syncs),
             submit_p50_ns: middle(Metric::SubmitP50Ns),
             cores_used: middle(Metric::Cores),
             syscalls_per_io: middle(Metric::SyscallsPerIo),

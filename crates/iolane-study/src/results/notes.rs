@@ -3,19 +3,14 @@
 
 use super::arms::ArmReport;
 use crate::rows::{ArmResults, Preconditioned, Results, Warning, WarningKind};
-use crate::stats::WINDOW_ROUNDS;
+use crate::stats::{REPEATS_ENOUGH, WINDOW_ROUNDS};
 
-/// With this many repeats, their range contains the median in about 95 % of cases, which is what an interval claims.
-const REPEATS_ENOUGH: usize = 5;
-
-/// A warning where intervals cover less than 95 %: the bootstrap of a few repeats gives their range, which misses the
-/// true median when all of them are on one side of it (probability 2 x 0.5^n).
-pub(super) fn too_few(repeats: usize) -> Option<String> {
-    let holds = 100.0 * (1.0 - 0.5f64.powi(repeats as i32 - 1));
+/// A warning where intervals rest on an assumption.
+pub(crate) fn too_few(repeats: usize) -> Option<String> {
     (2..REPEATS_ENOUGH).contains(&repeats).then(|| {
         format!(
-            "with {repeats} repeats an interval is their range, which contains the true median in {holds:.0} % of \
-             cases instead of 95 %; use {REPEATS_ENOUGH} or more where it matters"
+            "with {repeats} repeats, intervals are those of Student's t, which are wide and assume that repeats vary \
+             normally; {REPEATS_ENOUGH} repeats or more need no assumption and show smaller differences"
         )
     })
 }

@@ -119,7 +119,8 @@ impl RateUntil {
     #[must_use]
     pub fn of_runs(&self, results: &Results) -> Self {
         let (bound, repeats) = (self.bound, self.repeats);
-        let mut found: Vec<Found<'_>> = by_arm(results).into_iter().map(|arm| Found::new(arm, bound, repeats)).collect();
+        let mut found: Vec<Found<'_>> =
+            by_arm(results).into_iter().map(|arm| Found::new(arm, bound, repeats)).collect();
         // Loads in the order of their keys; the highest rate of each first.
         let merit = |highest: &HighestRate| match highest {
             HighestRate::AtLeast(rate) => (2, *rate),
@@ -244,7 +245,8 @@ impl RateUntil {
         if let Some(tried) = first.below {
             return Some(format!("no rate keeps {bound}; the lowest that was tried is {}", per_s(tried)));
         }
-        let changed = answers.iter().find_map(|answer| Some((answer, answer.change.filter(|change| change.is_large())?)));
+        let changed =
+            answers.iter().find_map(|answer| Some((answer, answer.change.filter(|change| change.is_large())?)));
         let (answer, change) = changed?;
         Some(format!(
             "the machine changed during the search: {} at depth {} keeps {bound} up to {} in the runs before and {} in those \
@@ -463,8 +465,7 @@ mod tests {
         let with_floor = |floor_ns: f64| {
             let mut rows = runs("one", 4000.0);
             for row in &mut rows {
-                row.figures
-                    .set(RunFigure::FloorP99Ns, Ok(iolane_measure::telemetry::Sourced::new(floor_ns, "null")));
+                row.figures.set(RunFigure::FloorP99Ns, Ok(iolane_measure::telemetry::Sourced::new(floor_ns, "null")));
             }
             answers(&rows)
         };

@@ -7,7 +7,7 @@ use iolane_measure::workload::{Arrivals, Workload};
 use serde::{Deserialize, Serialize};
 
 use super::row::Row;
-use crate::plan::{Arm, Metric};
+use crate::plan::{Arm, Metric, Requests};
 use crate::stats::median;
 
 /// The valid runs of an arm, one per repeat, in the order of the repeats.
@@ -35,15 +35,15 @@ impl ArmResults {
         self.gathered(|row| row.latency.clone())
     }
 
-    /// The same of the reads alone and of the writes alone; `None` unless both occur and are told apart.
-    pub fn latency_of_each(&self) -> Option<(Histogram<u64>, Histogram<u64>)> {
-        let (reads, writes) = (self.gathered(Row::latency_of_reads), self.gathered(Row::latency_of_writes));
-        (!reads.is_empty() && !writes.is_empty()).then_some((reads, writes))
-    }
-
-    /// The same of the syncs; `None` if there were none.
-    pub fn latency_of_syncs(&self) -> Option<Histogram<u64>> {
-        Some(self.gathered(|row| row.syncs.clone())).filter(|syncs| !syncs.is_empty())
+    /// The same of some of the requests; `None` if there were none of them, or a peer does not tell them apart.
+    pub fn latency_of(&self, requests: Requests) -> Option<Histogram<u64>> {
+        let gathered = match requests {
+            Requests::All => self.latency(),
+            Requests::Reads => self.gathered(Row::latency_of_reads),
+            Requests::Writes => self.gathered(Row::latency_of_writes),
+            Requests::Syncs => self.gathered(|row| row.syncs.clone()),
+        };
+        Some(gathered).filter(|latency| !latency.is_empty())
     }
 
     fn gathered(&self, of: impl Fn(&Row) -> Histogram<u64>) -> Histogram<u64> {

@@ -7,7 +7,7 @@ use iolane_measure::meters::Source;
 use iolane_measure::run::{RunOutcome, RunPlan};
 use serde::Serialize;
 
-use crate::plan::Metric;
+use crate::plan::{Metric, Requests};
 use crate::rows::ArmResults;
 use crate::stats::{Estimate, estimate_median, median};
 
@@ -38,9 +38,9 @@ pub struct ResultRecord {
     pub elapsed_s: f64,
     /// Latency from a request's start to its completion.
     pub latency_ns: LatencyRecord,
-    /// Of a mix, the same of the reads alone.
+    /// The same of the reads; `None` if there were none.
     pub read_latency_ns: Option<LatencyRecord>,
-    /// Of a mix, the same of the writes alone.
+    /// The same of the writes; `None` if there were none.
     pub write_latency_ns: Option<LatencyRecord>,
     /// With --fsync or --fdatasync, the same of the syncs, which are not among the others.
     pub sync_latency_ns: Option<LatencyRecord>,
@@ -104,7 +104,7 @@ impl ResultRecord {
         let mean = |metric| values(metric).map(|values| values.iter().sum::<f64>() / values.len() as f64);
         let rates = values(Metric::Iops).unwrap_or_else(|| vec![0.0; outcomes.len()]);
         let Estimate { value, low, high } = estimate_median(&rates);
-        let (reads, writes) = results.latency_of_each().unzip();
+        let latency_of = |requests| results.latency_of(requests).as_ref().map(LatencyRecord::new);
         Self {
             ios: sum(|outcome| outcome.tally.ios),
             errors: sum(|outcome| outcome.tally.errors),
@@ -118,9 +118,9 @@ impl ResultRecord {
             bytes_per_s: values(Metric::BytesPerS).map_or(0.0, |values| median(&values)),
             elapsed_s: sum(|outcome| outcome.tally.elapsed_ns()) as f64 / 1e9,
             latency_ns: LatencyRecord::new(&results.latency()),
-            read_latency_ns: reads.as_ref().map(LatencyRecord::new),
-            write_latency_ns: writes.as_ref().map(LatencyRecord::new),
-            sync_latency_ns: results.latency_of_syncs().as_ref().map(LatencyRecord::new),
+            read_latency_ns: latency_of(Requests::Reads),
+            write_latency_ns: latency_of(Requests::Writes),
+            sync_latency_ns: latency_of(Requests::Syncs),
             submit_ns: SubmitRecord::new(results),
             cpu: CpuRecord::new(outcomes, results),
             syscalls_per_io: mean(Metric::SyscallsPerIo),

@@ -105,8 +105,9 @@ impl RunJob {
         }
         let files = match &job.place {
             fio::Place::Named(_) => None,
-            fio::Place::Scratch { folder, bytes } => {
-                Some(ScratchFiles { folder: folder.clone(), bytes: *bytes, count: job.threads, direct: job.direct })
+            fio::Place::Scratch { folder, bytes, shared } => {
+                let count = if *shared { 1 } else { job.threads };
+                Some(ScratchFiles { folder: folder.clone(), bytes: *bytes, count, direct: job.direct })
             }
         };
         let plan = adapt(job.plan(targets.unwrap_or_default()));

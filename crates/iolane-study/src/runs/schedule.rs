@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_ends_all_leaves_later_ones_out_and_says_so() {
+    fn a_job_that_depths_all_leaves_later_ones_out_and_says_so() {
         let jobs = vec![
             ending("a", 5, Ends::All, false),
             endless("b", 1, false),

@@ -161,10 +161,8 @@ fn passes_zero(rates: &[f64], curve: &[f64]) -> f64 {
 
 /// One highest rate over another, with an interval; `None` unless both were found.
 pub fn ratio(one: &HighestRate, other: &HighestRate) -> Option<Estimate> {
-    let (
-        HighestRate::Found { rate, resampled, .. },
-        HighestRate::Found { rate: base, resampled: base_resampled, .. },
-    ) = (one, other)
+    let (HighestRate::Found { rate, resampled, .. }, HighestRate::Found { rate: base, resampled: base_resampled, .. }) =
+        (one, other)
     else {
         return None;
     };

@@ -2,18 +2,20 @@
 
 use super::bootstrap::{interval, resample_medians};
 use super::estimate::Estimate;
+use super::few::widened;
 use super::sample::median;
 
 /// The median of a sample and its 95 % percentile-bootstrap interval (Efron and Tibshirani, "An Introduction to the
-/// Bootstrap", chapter 13). With one repeat the interval is that value.
+/// Bootstrap", chapter 13); of few repeats, at least that of Student's t. With one repeat the interval is that value.
 pub fn estimate_median(sample: &[f64]) -> Estimate {
     let (low, high) = interval(resample_medians(&[sample], |medians| medians[0]));
-    Estimate { value: median(sample), low, high }
+    widened(Estimate { value: median(sample), low, high }, sample)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stats::REPEATS_ENOUGH;
     use proptest::prelude::*;
 
     #[test]
@@ -40,7 +42,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_interval_lies_within_the_sample_and_around_the_median(sample in prop::collection::vec(0.1f64..1e9, 1..12)) {
+        fn the_interval_lies_within_the_sample_and_around_the_median(sample in prop::collection::vec(0.1f64..1e9, REPEATS_ENOUGH..12)) {
             let estimate = estimate_median(&sample);
             let (least, most) = sample.iter().fold((f64::MAX, f64::MIN), |(a, b), x| (a.min(*x), b.max(*x)));
             prop_assert!(least <= estimate.low && estimate.low <= estimate.value);

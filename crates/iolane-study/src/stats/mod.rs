@@ -5,6 +5,7 @@
 mod bootstrap;
 mod crossing;
 mod estimate;
+mod few;
 mod isotonic;
 mod median;
 mod noise;
@@ -18,6 +19,7 @@ mod unpaired;
 pub use bootstrap::resampled_medians;
 pub use crossing::{Crossing, crossing};
 pub use estimate::Estimate;
+pub use few::REPEATS_ENOUGH;
 pub use isotonic::isotonic;
 pub use median::estimate_median;
 pub use noise::{robust_variation, variation};

@@ -127,8 +127,8 @@ fn in_job_file(name: &OsString, error: Error) -> Error {
     match std::fs::symlink_metadata(name) {
         Ok(_) => error,
         Err(_) => error.remedy(
-            "check the name, make the file first (truncate -s 1g FILE), or leave filename out: with only size a scratch file \
-             is used",
+            "check the name, make the file first (dd if=/dev/urandom of=FILE bs=1M count=1024; reads of a file without \
+             data measure nothing), or leave filename out: with only size a scratch file is used",
         ),
     }
 }

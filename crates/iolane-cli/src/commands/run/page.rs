@@ -63,8 +63,10 @@ fn figures(record: &RunRecord) -> Vec<(&'static str, String)> {
         ("of writes", &result.write_latency_ns),
         ("of syncs", &result.sync_latency_ns),
     ];
-    for (name, of) in parts {
-        lines.extend(of.as_ref().map(|of| (name, latency(of))));
+    // The reads of a load that only reads are all of its requests.
+    let parts: Vec<_> = parts.into_iter().filter_map(|(name, of)| Some((name, of.as_ref()?))).collect();
+    if parts.len() > 1 {
+        lines.extend(parts.into_iter().map(|(name, of)| (name, latency(of))));
     }
     if record.telemetry.is_of_open_loop() {
         let figure = |name: &str| or_unavailable(record.telemetry.value(name), time);
@@ -80,7 +82,14 @@ fn figures(record: &RunRecord) -> Vec<(&'static str, String)> {
         ));
     }
     lines.extend([
-        ("submission", format!("p50 {}, p99 {} per batch", at(result.submit_ns.p50), at(result.submit_ns.p99))),
+        (
+            "submission",
+            format!(
+                "p50 {}, p99 {} per batch, in a slice before the measurement",
+                at(result.submit_ns.p50),
+                at(result.submit_ns.p99)
+            ),
+        ),
         ("cores", or_unavailable(result.cpu.cores, number)),
         ("system calls", per_io(result.syscalls_per_io)),
         ("switches", per_io(result.context_switches_per_io)),

@@ -69,6 +69,9 @@ fn deciding_check(claim: &Decision) -> Option<String> {
     Some(format!("{}: {}{others}", first.says, first.why))
 }
 
+/// The place of the latency of syncs in a table of arms.
+const SYNC_COLUMN: usize = 5;
+
 /// A table for each set of arms that are compared, with their load if it is not the same in all.
 fn arms(arms: &[ArmReport]) -> String {
     let mut text = String::new();
@@ -78,8 +81,14 @@ fn arms(arms: &[ArmReport]) -> String {
             text.push_str(&format!("{}\n", arms[0].arm.load_in_words()));
         }
         let heading = format!("depth {}", arms[0].arm.workload.depth);
-        let headings = [heading.as_str(), "IOPS", "95 %", "p50", "p99", "cores", "calls", "of best"];
-        let rows: Vec<Vec<String>> = arms.iter().map(row).collect();
+        let mut headings = vec![heading.as_str(), "IOPS", "95 %", "p50", "p99", "cores", "calls", "of best"];
+        let mut rows: Vec<Vec<String>> = arms.iter().map(row).collect();
+        if arms.iter().any(|arm| arm.sync_p99_ns.is_some()) {
+            headings.insert(SYNC_COLUMN, "sync p99");
+            for (row, arm) in rows.iter_mut().zip(arms) {
+                row.insert(SYNC_COLUMN, or_unavailable(arm.sync_p99_ns, |ns| time(ns as f64)));
+            }
+        }
         text.push_str(&output::table(&headings, &rows, CellAlignment::Right));
         text.push('\n');
     }

@@ -213,7 +213,7 @@ fn a_trace_without_the_steps_is_refused() {
 }
 
 #[test]
-fn a_trace_that_ends_before_the_study_is_refused() {
+fn a_trace_that_depths_before_the_study_is_refused() {
     let made = Made::new();
     let samples = made.samples();
     made.refused(&samples[..samples.len() / 2].to_vec(), "s long, but the study took");

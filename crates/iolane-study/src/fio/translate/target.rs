@@ -84,7 +84,11 @@ pub(super) fn place(options: &Options<'_>, path: &IoPath, size: Option<Size>, st
             let names = names.map(|name| folder.map_or(name.clone(), |folder| format!("{folder}/{name}")));
             Ok(Place::Named(names.collect()))
         }
-        (None, Some(bytes)) => Ok(Place::Scratch { folder: folder.unwrap_or(".").into(), bytes }),
+        (None, Some(bytes)) => {
+            // fio's own format has the number of the thread in it.
+            let shared = options.text("filename_format")?.is_some_and(|format| !format.contains("$jobnum"));
+            Ok(Place::Scratch { folder: folder.unwrap_or(".").into(), bytes, shared })
+        }
         (None, None) => Err(options.refused_job(
             "it has neither filename nor size",
             "name a target with filename=, or set the size of a scratch file with size=",

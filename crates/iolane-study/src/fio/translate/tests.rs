@@ -159,8 +159,14 @@ fn names_have_colons_between_them_and_a_folder_before_each() {
     assert_eq!(places("filename=pci\\:0000\\:00\\:04.0:b\\c"), named(&["pci:0000:00:04.0", "b\\c"]));
     assert_eq!(places("directory=/mnt\nfilename=a:/b"), named(&["/mnt/a", "/mnt//b"]));
     let jobs = parse("[a]\nsize=1m\n[b]\nsize=2m\ndirectory=/mnt").unwrap();
-    let scratch = |folder: &str, bytes| Place::Scratch { folder: folder.into(), bytes };
+    let scratch = |folder: &str, bytes| Place::Scratch { folder: folder.into(), bytes, shared: false };
     assert_eq!([&jobs[0].place, &jobs[1].place], [&scratch(".", 1 << 20), &scratch("/mnt", 2 << 20)]);
+    // fio's threads share a file whose name lacks the number of the thread.
+    let is_shared = |format: &str| {
+        let jobs = parse(&format!("[a]\nsize=1m\nnumjobs=2\nfilename_format={format}\n")).unwrap();
+        matches!(jobs[0].place, Place::Scratch { shared: true, .. })
+    };
+    assert_eq!(["log", "$jobname", "$jobname.$jobnum"].map(is_shared), [true, true, false]);
 }
 
 #[test]
@@ -414,7 +420,7 @@ fn a_job_that_fills_its_target_ends_with_it() {
     assert_eq!(one("rw=write\nfill_fs=1\nsize=1m").amount, Amount::Bytes(1 << 20));
     assert_eq!(one("rw=read\nfill_device=0").notes, one("").notes);
     let jobs = parse("[a]\nrw=write\nfill_device=1\nsize=1m\n").unwrap();
-    assert_eq!(jobs[0].place, Place::Scratch { folder: ".".into(), bytes: 1 << 20 });
+    assert_eq!(jobs[0].place, Place::Scratch { folder: ".".into(), bytes: 1 << 20, shared: false });
 }
 
 #[test]
