@@ -5,6 +5,7 @@ mod assets;
 mod bench;
 mod capture;
 mod child;
+mod dist;
 mod fuzz;
 mod gallery;
 mod guests;
@@ -54,6 +55,7 @@ Usage: cargo xtask COMMAND
   gallery [pages]   Run the four studies in the lab, one of them on two kernels, and write their pages and pictures to
                     docs/gallery; takes 15 minutes on a quiet machine. `pages` renders them again from the runs, which
                     stay in target/gallery
+  dist              Build a static binary that runs on any Linux of this architecture, in target/dist
   assets            Bundle the chart library of report.html from npm, with its licences; for a new version of it
   help              Print this text
 
@@ -78,6 +80,7 @@ fn main() -> ExitCode {
         "capture" => capture::run(rest),
         "assets" => assets::run(rest),
         "gallery" => gallery::run(rest),
+        "dist" => dist::run(rest),
         "help" => {
             print!("{HELP}");
             return ExitCode::SUCCESS;

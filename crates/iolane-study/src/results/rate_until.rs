@@ -165,7 +165,7 @@ impl RateUntil {
             ));
         }
         let changed = self.answers.iter().filter_map(|answer| Some((answer, answer.change?)));
-        for (answer, change) in changed.filter(|(_, change)| !change.is_large()) {
+        for (answer, change) in changed {
             warnings.push(format!(
                 "the machine changed while {} at depth {} was searched: {} before, {} after; the interval covers both",
                 answer.path,
@@ -245,8 +245,10 @@ impl RateUntil {
         if let Some(tried) = first.below {
             return Some(format!("no rate keeps {bound}; the lowest that was tried is {}", per_s(tried)));
         }
-        let changed =
-            answers.iter().find_map(|answer| Some((answer, answer.change.filter(|change| change.is_large())?)));
+        // A path that is worse than the best, before the change and after it, leaves it the best.
+        let lowest = first.rate.map_or(f64::INFINITY, |rate| rate.low);
+        let could_be_best = |change: &Change| change.is_large() && change.before.max(change.after) > lowest;
+        let changed = answers.iter().find_map(|answer| Some((answer, answer.change.filter(could_be_best)?)));
         let (answer, change) = changed?;
         Some(format!(
             "the machine changed during the search: {} at depth {} keeps {bound} up to {} in the runs before and {} in those \
@@ -450,7 +452,7 @@ mod tests {
     #[test]
     fn a_machine_that_changed_has_no_best_path_and_both_answers_are_said() {
         let changed = searched("one", |rate, run| if run < 20 { 5.0 * rate / 20_000.0 } else { 5.0 * rate / 4000.0 });
-        let found = answers(&[changed, runs("other", 2000.0)].concat());
+        let found = answers(&[changed.clone(), runs("other", 2000.0)].concat());
         let change = found.answers[0].change.unwrap();
         assert!((change.before / 20_000.0 - 1.0).abs() < 0.1 && change.after < 6000.0, "{change:?}");
         let interval = found.answers[0].rate.unwrap();
@@ -458,6 +460,11 @@ mod tests {
         assert!(found.answers.iter().all(|answer| !answer.best), "{:?}", found.answers);
         let sentence = found.sentences().concat();
         assert!(sentence.contains("the machine changed during the search: one at depth 1"), "{sentence}");
+        // It does not matter where both answers are below that of another path.
+        let found = answers(&[changed, runs("other", 200_000.0)].concat());
+        assert!(found.answers[0].best && found.answers[0].path == "other", "{:?}", found.answers);
+        let warnings = found.warnings(10.0);
+        assert!(warnings.len() == 1 && warnings[0].contains("while one at depth 1 was searched"), "{warnings:?}");
     }
 
     #[test]
