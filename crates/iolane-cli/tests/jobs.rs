@@ -151,7 +151,7 @@ fn what_cannot_be_had_is_named_with_its_place_before_anything_is_measured() {
             2,
             &["job.fio line 6: `turbo=9`: this option is not supported", "remove it"][..],
         ),
-        ("[a]\nfilename=missing\n", 3, &["target missing", "make the file first (truncate", "leave filename out"]),
+        ("[a]\nfilename=missing\n", 3, &["target missing", "make the file first (dd", "leave filename out"]),
         ("[a]\nfilename=good\nsize=64m\n", 2, &["job [a]: size=64m", "good has"]),
         ("[a]\nfilename=good\ndirect=1\nbs=1000\n", 2, &["job [a]: bs=1000 on good"]),
         ("[a]\nfilename=good:good\nnumjobs=2\n", 2, &["target good", "the same"]),

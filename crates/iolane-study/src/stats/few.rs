@@ -85,7 +85,7 @@ impl Spread {
 mod tests {
     use rand_core::Rng;
 
-    use crate::stats::{estimate_median, estimate_ratio, estimate_unpaired_ratio};
+    use crate::stats::{Estimate, estimate_median, estimate_ratio, estimate_unpaired_ratio};
     use iolane_measure::workload::random_stream;
 
     /// Repeats that vary by a tenth, log-normally, around 1 (the sum of twelve uniform numbers is nearly normal).
@@ -110,6 +110,20 @@ mod tests {
                 assert!(held as f64 >= 0.92 * CASES as f64, "{what} of {count} repeats: {held} of {CASES}");
             }
         }
+    }
+
+    /// Worked by hand from the definitions (Student, Welch), with t = 4.303 for two degrees of freedom; Welch's have 2.41.
+    #[test]
+    fn intervals_are_those_of_student_and_welch() {
+        let (a, b) = ([10.0, 11.0, 13.0], [8.0, 8.5, 9.0, 9.2, 8.7]);
+        let are_near = |estimate: Estimate, low: f64, high: f64| {
+            assert!(
+                (estimate.low / low - 1.0).abs() < 1e-3 && (estimate.high / high - 1.0).abs() < 1e-3,
+                "{estimate:?}"
+            );
+        };
+        are_near(estimate_median(&a), 8.1003, 15.6696);
+        are_near(estimate_unpaired_ratio(&a, &b), 0.9193, 1.8368);
     }
 
     #[test]
