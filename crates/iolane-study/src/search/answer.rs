@@ -1,13 +1,12 @@
-//! The answer of a rate search. Latency does not fall when the rate grows, so the curve through the medians of each rate is
-//! made monotone (isotonic regression); the answer is the rate at which it passes the bound. The interval comes from
-//! resampled runs. If the machine changed meanwhile, it covers the answer before the change and the one after.
+//! The answer of a rate search: the rate at which its curve passes the bound. The interval comes from resampled runs. If the machine changed meanwhile, it covers the answer before the change and the one after.
 
 use serde::{Deserialize, Serialize};
 
 use super::change::first_after_change;
+use super::curve::{Edge, RunsByRate};
 use super::trial::{STEP, Trial};
 use crate::plan::LatencyBound;
-use crate::stats::{Estimate, isotonic, median, resampled_medians};
+use crate::stats::Estimate;
 
 /// The answer of a search.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,84 +37,14 @@ impl Change {
     }
 }
 
-/// Where the curve of a search passes the bound.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Edge {
-    /// At this rate.
-    At(f64),
-    /// Above the highest rate that was tried.
-    Above(f64),
-    /// Below the lowest rate that was tried.
-    Below(f64),
-}
-
-/// A latency counts as this many bounds at most, so that the slowest runs do not bend the curve between others.
-const BOUNDS_MAX: f64 = 1000.0;
-
 /// The share of resamples outside of an interval, on each side. A search measures most where its runs have led it, so that
 /// resampling these runs shows less spread than another search would have. With this share 95 % of the intervals hold the edge
 /// in the simulations of `rates`, and 93 % where a run varies by more than two and one in seven is ten times slower.
 const TAIL: f64 = 0.003;
 
-/// The runs of a search by rate, ascending.
-pub(super) struct ByRate {
-    rates: Vec<f64>,
-    /// The latencies in bounds, as logarithms: 0 is the bound itself.
-    runs: Vec<Vec<f64>>,
-    weights: Vec<f64>,
-}
-
-impl ByRate {
-    pub(super) fn new(trials: &[Trial], bound: LatencyBound) -> Self {
-        let mut rates: Vec<f64> = trials.iter().map(|trial| trial.rate).collect();
-        rates.sort_by(f64::total_cmp);
-        rates.dedup();
-        let of_rate = |rate: f64| trials.iter().filter(move |trial| trial.rate == rate);
-        let runs: Vec<Vec<f64>> =
-            rates.iter().map(|rate| of_rate(*rate).map(|trial| in_bounds(*trial, bound)).collect()).collect();
-        let weights = runs.iter().map(|runs| runs.len() as f64).collect();
-        Self { rates, runs, weights }
-    }
-
-    /// The curve through the medians: for each rate, the latency in bounds as a logarithm.
-    pub(super) fn curve(&self) -> Vec<f64> {
-        let medians: Vec<f64> = self.runs.iter().map(|runs| median(runs)).collect();
-        isotonic(&medians, &self.weights)
-    }
-
-    /// The rates, ascending.
-    pub(super) fn rates(&self) -> &[f64] {
-        &self.rates
-    }
-
-    fn edge(&self) -> Edge {
-        let curve = self.curve();
-        match (curve.first(), curve.last()) {
-            (_, Some(last)) if *last <= 0.0 => Edge::Above(self.rates[self.rates.len() - 1]),
-            (Some(first), _) if *first <= 0.0 => Edge::At(passes_zero(&self.rates, &curve)),
-            _ => Edge::Below(self.rates.first().copied().unwrap_or(0.0)),
-        }
-    }
-
-    /// Where the curve of each resample of the runs passes the bound.
-    fn resampled(&self) -> Vec<f64> {
-        resampled_medians(&self.runs, |medians| passes_zero(&self.rates, &isotonic(medians, &self.weights)))
-    }
-}
-
-/// The latency of a run in bounds, as a logarithm.
-pub(super) fn in_bounds(trial: Trial, bound: LatencyBound) -> f64 {
-    (trial.latency_ns.max(1.0) / bound.max_ns()).min(BOUNDS_MAX).ln()
-}
-
-/// Where the runs pass the bound.
-pub(super) fn edge(trials: &[Trial], bound: LatencyBound) -> Edge {
-    ByRate::new(trials, bound).edge()
-}
-
 /// The highest rate that keeps the bound.
 pub fn highest_rate(trials: &[Trial], bound: LatencyBound) -> HighestRate {
-    let by_rate = ByRate::new(trials, bound);
+    let by_rate = RunsByRate::new(trials, bound);
     let value = match by_rate.edge() {
         Edge::At(value) => value,
         Edge::Above(rate) => return HighestRate::AtLeast(rate),
@@ -124,10 +53,9 @@ pub fn highest_rate(trials: &[Trial], bound: LatencyBound) -> HighestRate {
     let (change, mut resampled) = match first_after_change(trials, bound) {
         None => (None, by_rate.resampled()),
         Some(first) => {
-            let [before, after] = [&trials[..first], &trials[first..]].map(|trials| ByRate::new(trials, bound));
-            let passes = |part: &ByRate| passes_zero(&part.rates, &part.curve());
-            let half = |part: &ByRate| part.resampled().into_iter().step_by(2);
-            let change = Change { before: passes(&before), after: passes(&after) };
+            let [before, after] = [&trials[..first], &trials[first..]].map(|trials| RunsByRate::new(trials, bound));
+            let half = |part: &RunsByRate| part.resampled().into_iter().step_by(2);
+            let change = Change { before: before.nearest_to_bound(), after: after.nearest_to_bound() };
             (Some(change), half(&before).chain(half(&after)).collect())
         }
     };
@@ -142,21 +70,6 @@ fn estimate(value: f64, resampled: &mut [f64]) -> Estimate {
     let at = |share: f64| resampled[((resampled.len() - 1) as f64 * share).round() as usize];
     let half_step = STEP.sqrt();
     Estimate { value, low: at(TAIL).min(value / half_step), high: at(1.0 - TAIL).max(value * half_step) }
-}
-
-/// Where a curve that does not fall passes 0, between two rates interpolated in the logarithm of the rate; the end that is
-/// nearest if it does not.
-fn passes_zero(rates: &[f64], curve: &[f64]) -> f64 {
-    let above = curve.iter().position(|value| *value > 0.0);
-    match above {
-        None => rates[rates.len() - 1],
-        Some(0) => rates[0],
-        Some(above) => {
-            let (low, high) = (curve[above - 1], curve[above]);
-            let share = -low / (high - low);
-            rates[above - 1] * (rates[above] / rates[above - 1]).powf(share)
-        }
-    }
 }
 
 /// One highest rate over another, with an interval; `None` unless both were found.

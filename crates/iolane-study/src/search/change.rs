@@ -6,7 +6,7 @@
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::answer::{ByRate, in_bounds};
+use super::curve::{RunsByRate, in_bounds};
 use super::trial::Trial;
 use crate::plan::LatencyBound;
 use crate::stats::shuffle;
@@ -39,7 +39,7 @@ pub(super) fn first_after_change(trials: &[Trial], bound: LatencyBound) -> Optio
 
 /// How far each run is above the curve through all, less the mean.
 fn differences(trials: &[Trial], bound: LatencyBound) -> Vec<f64> {
-    let by_rate = ByRate::new(trials, bound);
+    let by_rate = RunsByRate::new(trials, bound);
     let curve = by_rate.curve();
     let at = |rate: f64| by_rate.rates().iter().position(|known| *known == rate).map_or(0.0, |place| curve[place]);
     let most = FACTOR_MAX.ln();

@@ -3,6 +3,7 @@
 
 mod answer;
 mod change;
+mod curve;
 mod rates;
 mod trial;
 

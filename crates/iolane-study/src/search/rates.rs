@@ -3,7 +3,7 @@
 //! Then rates around the edge are run several times each, in turn; `answer` draws a monotone curve through them. At last the
 //! two rates next to the answer are run again: if a disturbance that has passed had moved the answer, it moves back.
 
-use super::answer::{Edge, edge};
+use super::curve::{Edge, RunsByRate};
 use super::trial::{STEP, Trial};
 use crate::plan::LatencyBound;
 
@@ -183,7 +183,7 @@ impl RateSearch {
     /// What follows a complete edge: the end, or the rates beyond the end at which the edge lies.
     fn after_edge(&self, rates: &[f64], moves: usize) -> Stage {
         let (Some(lowest), Some(highest)) = (rates.first(), rates.last()) else { return Stage::Done };
-        let beyond = match edge(&self.trials, self.bound) {
+        let beyond = match RunsByRate::new(&self.trials, self.bound).edge() {
             Edge::At(rate) if rate <= *lowest => Some(lowest / STEP.powi(AROUND - 1)),
             Edge::At(rate) if rate >= *highest => Some(highest * STEP.powi(AROUND)),
             Edge::At(rate) => return self.confirmation(rate, moves),
@@ -218,7 +218,7 @@ impl RateSearch {
     /// The end if the answer stayed between the two rates, or the confirmation of the new answer.
     fn after_confirmation(&self, wanted: &[(f64, usize); 2], rounds: usize) -> Stage {
         let [(below, _), (above, _)] = wanted;
-        match edge(&self.trials, self.bound) {
+        match RunsByRate::new(&self.trials, self.bound).edge() {
             _ if rounds + 1 >= CONFIRMATIONS_MAX => Stage::Done,
             Edge::At(rate) if (*below..*above).contains(&rate) => Stage::Done,
             Edge::At(rate) => self.confirmation(rate, rounds + 1),
