@@ -72,6 +72,13 @@ fn a_loss_beyond_what_is_allowed_fails_and_a_gain_does_not() {
     compare(&["fast", "slow", "--max-loss", "20"]).done();
     compare(&["slow", "fast", "--max-loss", "0"]).done();
     compare(&["fast", "slow"]).done();
+    // A gate that sees nothing is closed.
+    study(&folder, "twice", &["--path", "sim", "--depth", "1", "--repeat", "2", "--target", "sim:16m"]);
+    let blind = compare(&["fast", "twice", "--max-loss", "5%"]);
+    assert!(blind.code == Some(1) && blind.stderr.contains("twice has 2 repeats"), "{blind:#?}");
+    study(&folder, "other", &["--path", "sim", "--depth", "2", "--repeat", "3", "--target", "sim:16m"]);
+    let blind = compare(&["fast", "other", "--max-loss", "5%"]);
+    assert!(blind.code == Some(1) && blind.stderr.contains("no arm in common"), "{blind:#?}");
     for wrong in ["300%", "half", ""] {
         let ended = compare(&["fast", "slow", "--max-loss", wrong]);
         assert!(ended.code == Some(2) && ended.stderr.contains(&format!("percentage `{wrong}`")), "{ended:#?}");

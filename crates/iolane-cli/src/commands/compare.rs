@@ -37,12 +37,21 @@ pub(crate) fn compare(arguments: CompareArguments) -> anyhow::Result<Outcome> {
     if let Some(file) = &page {
         outputs.text(&format!("\nPage: {}\n", printable(file)))?;
     }
-    let losses = max_loss.map(|share| comparison.losses_above(share)).unwrap_or_default();
-    for Loss { folder, arm, figure, ratio } in &losses {
-        let ends = format!("95 %: {:.2} to {:.2}", ratio.low, ratio.high);
-        warn(&format!("{folder}: the {figure} of {arm} is {:.2}x that of the first ({ends})", ratio.value));
+    match max_loss.map(|share| comparison.losses_above(share)) {
+        None => Ok(Outcome::Done),
+        Some(Err(why)) => {
+            let fix = "compare results of one study with 3 repeats or more";
+            Err(Error::failed("--max-loss", format!("no loss could be seen: {why}")).remedy(fix).into())
+        }
+        Some(Ok(losses)) => {
+            for Loss { folder, arm, figure, ratio } in &losses {
+                let ends = format!("95 %: {:.2} to {:.2}", ratio.low, ratio.high);
+                let lost = format!("{folder}: the {figure} of {arm} is {:.2}x that of the first ({ends})", ratio.value);
+                warn(&lost.replace(char::is_control, "?"));
+            }
+            Ok(Outcome::failed_if(!losses.is_empty()))
+        }
     }
-    Ok(Outcome::failed_if(!losses.is_empty()))
 }
 
 /// Prints a comparison, and writes it as JSON if that was asked for. `iolane lab matrix` ends with it.

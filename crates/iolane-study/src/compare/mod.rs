@@ -2,6 +2,7 @@
 //! verdicts of each claim. The first folder is the baseline. It is given loaded results; it reads and prints nothing.
 
 mod differences;
+mod losses;
 
 use std::collections::HashSet;
 
@@ -16,6 +17,7 @@ use crate::stats::{Estimate, estimate_unpaired_ratio, median};
 use iolane_measure::workload::Workload;
 
 pub use differences::Difference;
+pub use losses::Loss;
 
 /// A comparison of folders: schema `iolane.compare/1`, described in `docs/schema/compare.json`.
 #[derive(Debug, Clone, Serialize)]
@@ -188,39 +190,6 @@ impl Comparison {
             folders,
             arms,
         })
-    }
-}
-
-/// A loss that is larger than what is allowed.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Loss {
-    /// The folder's label.
-    pub folder: String,
-    /// The arm in words.
-    pub arm: String,
-    /// `IOPS` or `p99`.
-    pub figure: &'static str,
-    /// The figure as a ratio to that of the first folder.
-    pub ratio: Estimate,
-}
-
-impl Comparison {
-    /// The arms whose IOPS fell, or whose p99 grew, by more than a share such as 0.05: the whole 95 % interval is beyond it.
-    pub fn losses_above(&self, share: f64) -> Vec<Loss> {
-        let of_cell = |label: &str, arm: &Arm, cell: &Cell| {
-            let fell = |ratio: &Ratio| ratio.shown && ratio.estimate.high < 1.0 - share;
-            let grew = |ratio: &Ratio| ratio.shown && ratio.estimate.low > 1.0 + share;
-            let lost = [("IOPS", cell.iops_ratio.filter(fell)), ("p99", cell.p99_ratio.filter(grew))];
-            let loss = |(figure, ratio): (&'static str, Option<Ratio>)| {
-                Some(Loss { folder: label.into(), arm: arm.to_string(), figure, ratio: ratio?.estimate })
-            };
-            lost.into_iter().filter_map(loss).collect::<Vec<_>>()
-        };
-        let cells = self.arms.iter().flat_map(|arm| {
-            let labelled = self.folders.iter().zip(&arm.folders);
-            labelled.filter_map(|(folder, cell)| Some((folder.label.as_str(), &arm.arm, cell.as_ref()?)))
-        });
-        cells.flat_map(|(label, arm, cell)| of_cell(label, arm, cell)).collect()
     }
 }
 

@@ -1,0 +1,52 @@
+//! What a comparison lost: the gate of `iolane compare --max-loss`.
+
+use super::{Cell, Comparison, Ratio};
+use crate::plan::Arm;
+use crate::results::REPEATS_FOR_ADVICE;
+use crate::stats::Estimate;
+
+/// A loss that is larger than what is allowed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loss {
+    /// The folder's label.
+    pub folder: String,
+    /// The arm in words.
+    pub arm: String,
+    /// `IOPS` or `p99`.
+    pub figure: &'static str,
+    /// The figure as a ratio to that of the first folder.
+    pub ratio: Estimate,
+}
+
+impl Comparison {
+    /// The arms whose IOPS fell, or whose p99 grew, by more than a share such as 0.05: the whole 95 % interval is beyond it.
+    ///
+    /// # Errors
+    /// Why a loss could not be seen: a folder has no arm in common with the first, or too few repeats.
+    pub fn losses_above(&self, share: f64) -> Result<Vec<Loss>, String> {
+        for folder in &self.folders {
+            if folder.changes.as_ref().is_some_and(|changes| changes.compared == 0) {
+                return Err(format!("{} has no arm in common with {}", folder.label, self.folders[0].label));
+            }
+            if folder.repeats < REPEATS_FOR_ADVICE {
+                let repeats = folder.repeats;
+                return Err(format!("{} has {repeats} repeats, and {REPEATS_FOR_ADVICE} are the fewest", folder.label));
+            }
+        }
+        let cells = self.arms.iter().flat_map(|arm| {
+            let labelled = self.folders.iter().zip(&arm.folders);
+            labelled.filter_map(|(folder, cell)| Some((folder.label.as_str(), &arm.arm, cell.as_ref()?)))
+        });
+        Ok(cells.flat_map(|(label, arm, cell)| losses_of(label, arm, cell, share)).collect())
+    }
+}
+
+fn losses_of(label: &str, arm: &Arm, cell: &Cell, share: f64) -> impl Iterator<Item = Loss> {
+    let fell = |ratio: &Ratio| ratio.shown && ratio.estimate.high < 1.0 - share;
+    let grew = |ratio: &Ratio| ratio.shown && ratio.estimate.low > 1.0 + share;
+    let lost = [("IOPS", cell.iops_ratio.filter(fell)), ("p99", cell.p99_ratio.filter(grew))];
+    let (folder, arm) = (label.to_owned(), arm.to_string());
+    lost.into_iter().filter_map(move |(figure, ratio)| {
+        Some(Loss { folder: folder.clone(), arm: arm.clone(), figure, ratio: ratio?.estimate })
+    })
+}
