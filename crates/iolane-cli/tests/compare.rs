@@ -69,7 +69,9 @@ fn a_loss_beyond_what_is_allowed_fails_and_a_gain_does_not() {
     let lines: Vec<&str> = lost.stderr.lines().collect();
     assert!(lines.len() == 2 && lines[0].contains("slow: the IOPS of sim"), "{lost:#?}");
     assert!(lines[0].contains("is 0.91x that of the first") && lines[1].contains("the p99 of sim"), "{lost:#?}");
-    compare(&["fast", "slow", "--max-loss", "20"]).done();
+    assert!(lost.stdout.contains("Gate: 1 arms compared, 1 with a loss that is not allowed, 0 too noisy"), "{lost:#?}");
+    let allowed = compare(&["fast", "slow", "--max-loss", "20"]).done();
+    assert!(allowed.stdout.contains("1 arms compared, 0 with a loss"), "{allowed:#?}");
     compare(&["slow", "fast", "--max-loss", "0"]).done();
     compare(&["fast", "slow"]).done();
     // A gate that sees nothing is closed.

@@ -1,11 +1,12 @@
 //! `iolane compare`: the results of several folders compared, as text, as a page or as JSON. The library decides which is
 //! faster.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 
 use iolane::Error;
 use iolane_study::claims::Verdict;
-use iolane_study::compare::{ArmComparison, Cell, ClaimComparison, Comparison, Difference, Loss, Ratio};
+use iolane_study::compare::{ArmComparison, Cell, ClaimComparison, Comparison, Difference, Gate, Loss, Ratio};
 use iolane_study::files;
 use iolane_study::format::{self, count};
 use iolane_study::results;
@@ -43,7 +44,11 @@ pub(crate) fn compare(arguments: CompareArguments) -> anyhow::Result<Outcome> {
             let fix = "compare results of one study with 3 repeats or more";
             Err(Error::failed("--max-loss", format!("no loss could be seen: {why}")).remedy(fix).into())
         }
-        Some(Ok(losses)) => {
+        Some(Ok(Gate { losses, undecided, compared })) => {
+            outputs.text(&format!(
+                "\nGate: {compared} arms compared, {} with a loss that is not allowed, {undecided} too noisy to exclude one.\n",
+                losses.iter().map(|loss| (&loss.folder, &loss.arm)).collect::<HashSet<_>>().len()
+            ))?;
             for Loss { folder, arm, figure, ratio } in &losses {
                 let ends = format!("95 %: {:.2} to {:.2}", ratio.low, ratio.high);
                 let lost = format!("{folder}: the {figure} of {arm} is {:.2}x that of the first ({ends})", ratio.value);

@@ -17,7 +17,7 @@ use crate::stats::{Estimate, estimate_unpaired_ratio, median};
 use iolane_measure::workload::Workload;
 
 pub use differences::Difference;
-pub use losses::Loss;
+pub use losses::{Gate, Loss};
 
 /// A comparison of folders: schema `iolane.compare/1`, described in `docs/schema/compare.json`.
 #[derive(Debug, Clone, Serialize)]

@@ -71,6 +71,15 @@ impl LatencyBound {
         format!("{prefix}{}", self.percentile)
     }
 
+    /// Where the bounded time begins, in words.
+    pub fn counted_from(self) -> &'static str {
+        match self.time {
+            BoundedTime::Latency(Requests::Syncs) => "the time of an fsync or fdatasync",
+            BoundedTime::Latency(_) => "latency counted from the scheduled start",
+            BoundedTime::Service => "latency counted from the actual start",
+        }
+    }
+
     /// Whether the time that a thread takes to wake up is part of what is bounded.
     pub fn includes_wake_up(self) -> bool {
         matches!(self.time, BoundedTime::Latency(Requests::All | Requests::Reads | Requests::Writes))

@@ -118,6 +118,9 @@ pub const REPEATS_FOR_ADVICE: usize = 3;
 /// decide.
 const CLOSE_TO_BEST: f64 = 0.9;
 
+/// Nor is a path whose ratio to the best has an interval that reaches beyond this factor.
+const CLEAR: f64 = 2.0;
+
 /// The advice for each load, from arms with at least `REPEATS_FOR_ADVICE` repeats; empty if no arm has them.
 pub fn answers(results: &Results) -> Vec<Answer> {
     let own = results.arms.iter().filter(|arm| arm.arm.peer.is_none());
@@ -215,11 +218,13 @@ fn take_the_cheaper(goal: Goal, paths: &mut Vec<Candidate<'_>>) -> Vec<String> {
     let Some((_, best)) = paths.first() else { return Vec::new() };
     let is_equal = |(_, values): &&Candidate<'_>| {
         let share = goal.gain(values, best);
-        !share.shows_difference() && share.value >= CLOSE_TO_BEST
+        let is_clear = share.low >= 1.0 / CLEAR && share.high <= CLEAR;
+        !share.shows_difference() && share.value >= CLOSE_TO_BEST && is_clear
     };
     let equals: Vec<&ArmResults> =
         paths.iter().enumerate().filter(|(at, path)| *at == 0 || is_equal(path)).map(|(_, (arm, _))| *arm).collect();
-    let cost = |arm: &ArmResults| cores(arm).unwrap_or(f64::INFINITY);
+    // Of the work itself: a path that does less in the same time uses fewer cores.
+    let cost = |arm: &ArmResults| arm.values(Metric::CpuSPerMillionIos).map_or(f64::INFINITY, |values| median(&values));
     let take = equals.iter().fold(equals[0], |take, arm| if cost(arm) < 0.9 * cost(take) { arm } else { take });
     let others = equals.iter().filter(|arm| arm.arm.name != take.arm.name).map(|arm| arm.arm.name.clone()).collect();
     let at = paths.iter().position(|(arm, _)| arm.arm == take.arm).unwrap_or(0);
@@ -366,6 +371,15 @@ mod tests {
     fn a_path_far_below_the_best_is_not_called_its_equal() {
         let text = throughput(&[("a", &[20.0, 20.0, 20.0], 2.0), ("b", &[2.0, 4.0, 21.0], 1.0)]);
         assert_eq!(text, "for throughput take a (null; 20 IOPS, depth 1), too noisy to tell from b (0.18x to 72.9x)");
+    }
+
+    #[test]
+    fn a_ratio_that_may_be_anything_is_no_equality_and_a_slow_path_is_not_the_cheaper_one() {
+        let text = throughput(&[("a", &[20.0, 4.0, 20.0], 2.0), ("b", &[4.0, 20.0, 21.0], 0.1)]);
+        assert!(text.contains("too noisy to tell from"), "{text}");
+        let slow = advise(&[("fast", &[20.0, 20.1, 20.2], 1.0), ("slow", &[19.9, 20.1, 20.1], 1.2)]);
+        let goal = slow.iter().find(|answer| answer.goal == Goal::Throughput).unwrap();
+        assert_eq!(goal.take.path, "fast");
     }
 
     /// Rows of an arm that is asked for 100 I/Os per second.

@@ -124,10 +124,12 @@ impl<'a> Ranked<'a> {
 }
 
 impl ArmReport {
-    /// Its place beside the best arm: `best`, `0.85x`, `~0.98x` if no difference is shown, or `misses rate`.
+    /// Its place beside the best arm: `best`, `0.85x`, `~0.98x` if no difference is shown, `misses rate`, or `-` with one repeat.
     pub fn standing(&self) -> String {
         match (self.keeps_rate, self.of_best) {
             (Some(false), _) => "misses rate".into(),
+            // One repeat has no interval, so that nothing is shown.
+            _ if self.iops_repeats.len() < 2 => "-".into(),
             _ if self.best => "best".into(),
             (_, None) => "unavailable".into(),
             (_, Some(ratio)) => times(ratio),

@@ -122,9 +122,10 @@ fn rates(rate_until: &RateUntil) -> String {
         text.push_str(&format!("{}\n", output::table(&headings, &rows, CellAlignment::Right)));
     }
     let legend = format!(
-        "highest rate: of an open loop with {}, latency counted from the scheduled start; ~: no significant difference from \
-         the best (the 95 % interval of the ratio includes 1)",
-        rate_until.bound.in_words()
+        "highest rate: of an open loop with {}, {}; ~: no significant difference from the best (the 95 % interval of the ratio \
+         includes 1)",
+        rate_until.bound.in_words(),
+        rate_until.bound.counted_from()
     );
     text.push_str(&format!("{}\n\n", output::wrap(&legend, 0)));
     text
