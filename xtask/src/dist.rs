@@ -2,11 +2,10 @@
 //! keeps POSIX aio, which is part of glibc. `cargo xtask dist` writes it with its checksum to target/dist.
 
 use std::fs;
-use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::child::{cargo, root, succeeds};
+use crate::child::{cargo, program, root, succeeds};
 
 /// Builds the binary, runs it once, and prints where it is.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
@@ -20,15 +19,14 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let built = root().join("target").join(&target).join("release/iolane");
     let binary = fs::read(&built).with_context(|| format!("reading {}", built.display()))?;
     ensure!(!has_interpreter(&binary)?, "it is linked dynamically");
-    let output = Command::new(&built).arg("--version").output().context("starting it")?;
+    let output = program(&built.display().to_string()).arg("--version").output().context("starting it")?;
     let version = String::from_utf8(output.stdout).unwrap_or_default();
     let version = version.trim().strip_prefix("iolane ").context("it does not print its version")?.to_owned();
     let folder = root().join("target/dist");
     fs::create_dir_all(&folder)?;
     let name = format!("iolane-{version}-{arch}-linux");
     fs::copy(&built, folder.join(&name))?;
-    let mut checksum = Command::new("sha256sum");
-    let checksum = checksum.current_dir(&folder).arg(&name).output().context("starting sha256sum")?;
+    let checksum = program("sha256sum").current_dir(&folder).arg(&name).output().context("starting sha256sum")?;
     fs::write(folder.join(format!("{name}.sha256")), &checksum.stdout)?;
     println!("target/dist/{name}  {:.1} MB, static", binary.len() as f64 / 1e6);
     Ok(true)

@@ -56,6 +56,9 @@ fn check_table(rows: &[(&[&str], i32, &[&str])]) {
 fn paths_that_cannot_be_are_wrong_use() {
     check_table(&[
         (&["run", "--path", "nonsense"], 2, &["path nonsense", "no such interface", "psync", "io_uring"]),
+        (&["run", "--path", "iouring"], 2, &["path iouring", "did you mean io_uring?", "psync"]),
+        (&["run", "--depth", "4-64"], 2, &["depth `4-64`", "iolane study --depth 4,16,64"]),
+        (&["study", "--depth", "1,x"], 2, &["depth `x`", "no whole number"]),
         (&["run", "--path", ""], 2, &["path"]),
         (&["run", "--path", "libaio,io_uring"], 2, &["2 paths", "iolane study --path libaio,io_uring"]),
         (&["run", "--path", "io_uring,"], 2, &["io_uring,"]),

@@ -16,14 +16,14 @@ const ROWS_MAX: usize = 40;
 /// The summary of a study's results.
 pub fn summary(loaded: &Loaded) -> String {
     let mut text = format!("### iolane study {}: {}\n\n", plain(&loaded.document.name), plain(&loaded.document.title));
-    let rate_until = loaded.rate_until();
+    let rate_until = &loaded.document.rate_until;
     let advice = rate_until.as_ref().map_or_else(|| sentences(&answers(&loaded.results())), RateUntil::sentences);
     for sentence in advice {
         let _ = writeln!(text, "- {}", plain(&sentence));
     }
     text.push('\n');
     text.push_str(&match rate_until {
-        Some(rate_until) => highest_rates(&rate_until),
+        Some(rate_until) => highest_rates(rate_until),
         None => best_arms(loaded),
     });
     text.push_str(&claims(loaded));
@@ -60,26 +60,18 @@ fn highest_rates(rate_until: &RateUntil) -> String {
     text
 }
 
-/// The place of the latency of syncs in a table of arms.
-const SYNC_COLUMN: usize = 6;
-
 /// The best arm of each load and depth, and the runner-up.
 fn best_arms(loaded: &Loaded) -> String {
     let reports = arm_reports(&loaded.results(), &loaded.rows);
     let groups: Vec<&[ArmReport]> = reports.chunk_by(|a, b| a.arm.competes_with(&b.arm)).collect();
-    let headings = ["load", "depth", "best path", "IOPS", "95 % interval", "p99, all repeats", "cores", "runner-up"];
-    let mut headings = headings.to_vec();
     let has_syncs = reports.iter().any(|arm| arm.sync_p99_ns.is_some());
-    if has_syncs {
-        headings.insert(SYNC_COLUMN, "p99 of syncs");
-    }
+    let mut headings = vec!["load", "depth", "best path", "IOPS", "95 % interval", "p99, all repeats"];
+    headings.extend(has_syncs.then_some("p99 of syncs"));
+    headings.extend(["cores", "runner-up"]);
     let mut text = format!("| {} |\n|{}\n", headings.join(" | "), " --- |".repeat(headings.len()));
     for arms in groups.iter().take(ROWS_MAX) {
         if let Some(best) = arms.iter().find(|arm| arm.best) {
-            let mut cells = row(best, arms).map(|cell| plain(&cell)).to_vec();
-            if has_syncs {
-                cells.insert(SYNC_COLUMN, best.sync_p99_ns.map_or(String::new(), |ns| time(ns as f64)));
-            }
+            let cells: Vec<String> = row(best, arms, has_syncs).iter().map(|cell| plain(cell)).collect();
             let _ = writeln!(text, "| {} |", cells.join(" | "));
         }
     }
@@ -90,22 +82,23 @@ fn best_arms(loaded: &Loaded) -> String {
     text
 }
 
-fn row(best: &ArmReport, arms: &[ArmReport]) -> [String; 8] {
+fn row(best: &ArmReport, arms: &[ArmReport], has_syncs: bool) -> Vec<String> {
     let next = arms.iter().filter_map(|arm| Some((arm, arm.of_best?)));
     let next = next.max_by(|(_, a), (_, b)| a.value.total_cmp(&b.value)).map(|(arm, ratio)| {
         let ends = range(&number(ratio.low), &number(ratio.high));
         format!("{} {} ({ends})", arm.arm.label(), times(ratio))
     });
-    [
+    let mut cells = vec![
         best.arm.load_in_words(),
         best.arm.workload.depth.to_string(),
         best.arm.label(),
         count(best.iops.value),
         range(&count(best.iops.low), &count(best.iops.high)),
         best.p99_ns.map_or("unavailable".into(), |ns| time(ns as f64)),
-        best.cores_used.map_or("unavailable".into(), number),
-        next.unwrap_or_default(),
-    ]
+    ];
+    cells.extend(has_syncs.then(|| best.sync_p99_ns.map_or(String::new(), |ns| time(ns as f64))));
+    cells.extend([best.cores_used.map_or("unavailable".into(), number), next.unwrap_or_default()]);
+    cells
 }
 
 fn claims(loaded: &Loaded) -> String {

@@ -19,24 +19,18 @@ pub(super) fn parse_align(text: &str) -> Result<u32> {
     u32::try_from(bytes).map_err(|_| Error::usage(format!("alignment `{text}`"), "it is 4 GiB or more"))
 }
 
-/// Paths that an option names, separated by commas.
-#[derive(Debug, Clone)]
-pub(crate) struct PathList(pub(crate) Vec<IoPath>);
-
-/// Parses a depth. A list never comes here: `study` splits it, and `run` takes one depth.
+/// Parses one depth; the lists of a study are split before.
 pub(super) fn parse_depth(text: &str) -> Result<u32> {
     text.parse().map_err(|_| {
         let wrong = |cause: &str| Error::usage(format!("depth `{text}`"), cause);
-        match text.split_once(['-', ',', ':']) {
-            Some((_, _)) => {
-                wrong("it is not one number").remedy("a study takes a list: `iolane study --depth 4,16,64`")
-            }
-            None => wrong("it is no whole number").remedy("write --depth 32"),
+        match text.contains(['-', ',', ':']) {
+            true => wrong("it is not one number").remedy("a study takes a list: `iolane study --depth 4,16,64`"),
+            false => wrong("it is no whole number").remedy("write --depth 32"),
         }
     })
 }
 
-/// A share of 1, written as a percentage: `5%` or `5`.
+/// Parses a percentage, `5%` or `5`, as a share of 1.
 pub(super) fn parse_percent(text: &str) -> Result<f64> {
     let number = text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>();
     match number.ok().filter(|percent| (0.0..=100.0).contains(percent)) {
@@ -44,6 +38,10 @@ pub(super) fn parse_percent(text: &str) -> Result<f64> {
         None => Err(Error::usage(format!("percentage `{text}`"), "it is no number from 0 to 100").remedy("write 5%")),
     }
 }
+
+/// Paths that an option names, separated by commas.
+#[derive(Debug, Clone)]
+pub(crate) struct PathList(pub(crate) Vec<IoPath>);
 
 /// Parses a list of paths; `libaio,io_uring,fixedbufs` is two.
 pub(super) fn parse_paths(text: &str) -> Result<PathList> {

@@ -1,7 +1,6 @@
 //! `iolane compare`: the results of several folders compared, as text, as a page or as JSON. The library decides which is
 //! faster.
 
-use std::collections::HashSet;
 use std::ffi::OsString;
 
 use iolane::Error;
@@ -38,16 +37,15 @@ pub(crate) fn compare(arguments: CompareArguments) -> anyhow::Result<Outcome> {
     if let Some(file) = &page {
         outputs.text(&format!("\nPage: {}\n", printable(file)))?;
     }
-    match max_loss.map(|share| comparison.losses_above(share)) {
+    match max_loss.map(|share| comparison.gate(share)) {
         None => Ok(Outcome::Done),
         Some(Err(why)) => {
             let fix = "compare results of one study with 3 repeats or more";
             Err(Error::failed("--max-loss", format!("no loss could be seen: {why}")).remedy(fix).into())
         }
-        Some(Ok(Gate { losses, undecided, compared })) => {
+        Some(Ok(Gate { losses, lost, undecided, compared })) => {
             outputs.text(&format!(
-                "\nGate: {compared} arms compared, {} with a loss that is not allowed, {undecided} too noisy to exclude one.\n",
-                losses.iter().map(|loss| (&loss.folder, &loss.arm)).collect::<HashSet<_>>().len()
+                "\nGate: {compared} arms compared, {lost} with a loss that is not allowed, {undecided} too noisy to exclude one.\n"
             ))?;
             for Loss { folder, arm, figure, ratio } in &losses {
                 let ends = format!("95 %: {:.2} to {:.2}", ratio.low, ratio.high);

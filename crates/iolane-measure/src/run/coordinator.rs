@@ -163,7 +163,6 @@ mod tests {
     use super::*;
     use crate::engine::Tally;
     use crate::figures::RunFigure;
-
     use crate::workload::{Access, Arrivals, Rate, Workload};
 
     /// The tally of one thread on a simulated device where each request takes 100 us, in virtual time.

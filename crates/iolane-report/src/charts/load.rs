@@ -23,9 +23,7 @@ pub(super) struct Load {
 /// The arms by load in the order of the report's tables, those of a load in the order of legends.
 pub(super) fn loads(loaded: &Loaded) -> Vec<Load> {
     let mut arms = loaded.results().arms;
-    arms.sort_by_cached_key(|ArmResults { arm, .. }| {
-        (arm.load_key(), chart_style::rank(&arm.path, arm.peer.as_deref()), arm.name.clone(), arm.workload.depth)
-    });
+    arms.sort_by_cached_key(|ArmResults { arm, .. }| (arm.load_key(), legend_order(arm)));
     let mut loads: Vec<Load> = Vec::new();
     for arm in arms {
         let words = arm.arm.load_in_words();
@@ -51,6 +49,11 @@ impl Load {
     pub(super) fn id(&self, what: &str) -> String {
         format!("{what}-{}", slug(&self.words))
     }
+}
+
+/// The place of an arm among those of a legend.
+pub(super) fn legend_order(arm: &Arm) -> impl Ord + use<> {
+    (chart_style::rank(&arm.path, arm.peer.as_deref()), arm.name.clone(), arm.workload.depth)
 }
 
 pub(super) fn line(arm: &Arm, points: Vec<Mark>) -> Line {

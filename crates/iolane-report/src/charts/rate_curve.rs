@@ -13,9 +13,9 @@ use iolane_study::stats::estimate_median;
 use super::axes::{axis, metric_axis};
 use super::chart::{Axis, AxisKind, Chart, ChartKind, ChartSection, Line, Mark};
 use super::id::slug;
-use super::load::line;
+use super::load::{legend_order, line};
 use super::unit::Unit;
-use crate::chart_style::{self, Look, Marker, look};
+use crate::chart_style::{Look, Marker, look};
 
 /// A chart for each load; `arms` are the runs of the search, each rate an arm of its own.
 pub(super) fn charts(arms: &[ArmResults], rate_until: &RateUntil) -> Vec<Chart> {
@@ -50,9 +50,7 @@ fn chart(words: &str, arms: &[&ArmResults], rate_until: &RateUntil) -> Chart {
         _ => format!("{path}, depth {depth}"),
     };
     let mut arms = arms.to_vec();
-    arms.sort_by_cached_key(|arm| {
-        (chart_style::rank(&arm.arm.path, arm.arm.peer.as_deref()), arm.arm.name.clone(), arm.arm.workload.depth)
-    });
+    arms.sort_by_cached_key(|arm| legend_order(&arm.arm));
     let mut series: Vec<Line> = Vec::new();
     for arm in arms {
         let Some(mark) = mark(arm, bound) else { continue };

@@ -12,8 +12,8 @@ use super::{cost, figures, id, latency, rate_curve, survey, timeline};
 impl Charts {
     pub fn new(loaded: &Loaded) -> Self {
         let mut charts = Self::default();
-        if let Some(rate_until) = loaded.rate_until() {
-            charts.charts = rate_curve::charts(&loaded.results().arms, &rate_until);
+        if let Some(rate_until) = &loaded.document.rate_until {
+            charts.charts = rate_curve::charts(&loaded.results().arms, rate_until);
             id::make_distinct(&mut charts.charts);
             return charts;
         }

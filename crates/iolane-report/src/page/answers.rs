@@ -53,14 +53,13 @@ impl AnswerRow {
 
 impl AnswerTable {
     pub(super) fn new(loaded: &Loaded) -> Self {
-        if let Some(rate_until) = loaded.rate_until() {
-            return Self::of_rates(&rate_until);
+        if let Some(rate_until) = &loaded.document.rate_until {
+            return Self::of_rates(rate_until);
         }
         let answers = answers(&loaded.results());
-        let has_energy = answers.iter().any(|answer| answer.goal == Goal::Energy);
-        let is_reached = |goal: &Goal| answers.iter().any(|answer| answer.goal == *goal);
+        let has_answer = |goal: Goal| answers.iter().any(|answer| answer.goal == goal);
         let mut goals = vec![Goal::Latency, Goal::Syncs, Goal::Throughput, Goal::Energy, Goal::Processor];
-        goals.retain(|goal| matches!(goal, Goal::Latency | Goal::Throughput) || is_reached(goal));
+        goals.retain(|goal| matches!(goal, Goal::Latency | Goal::Throughput) || has_answer(*goal));
         let row = |answers: &[Answer]| AnswerRow {
             load: answers[0].load.clone(),
             no_answer: answers[0].rate_in_words().unwrap_or_else(|| "unavailable".into()),
@@ -74,7 +73,7 @@ impl AnswerTable {
             rows: answers.chunk_by(|a, b| a.load == b.load).map(row).collect(),
             none: if answers.is_empty() { iolane_study::results::sentences(&answers).concat() } else { String::new() },
             no_energy: match why {
-                _ if has_energy => String::new(),
+                _ if has_answer(Goal::Energy) => String::new(),
                 Some(why) => format!("Energy is unavailable: {why}."),
                 None => "Energy is unavailable: no meter.".into(),
             },

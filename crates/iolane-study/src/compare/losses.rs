@@ -22,18 +22,21 @@ pub struct Loss {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gate {
     pub losses: Vec<Loss>,
-    /// Arms whose intervals do not exclude such a loss.
+    /// Arms with a loss.
+    pub lost: usize,
+    /// Arms without one whose intervals do not exclude it.
     pub undecided: usize,
     /// Arms that were compared.
     pub compared: usize,
 }
 
 impl Comparison {
-    /// The arms whose IOPS fell, or whose p99 grew, by more than a share such as 0.05: the whole 95 % interval is beyond it.
+    /// Finds the arms whose IOPS fell, or whose p99 grew, by more than a share such as 0.05: the whole 95 % interval is beyond
+    /// it.
     ///
     /// # Errors
     /// Why a loss could not be seen: a folder has no arm in common with the first, or too few repeats.
-    pub fn losses_above(&self, share: f64) -> Result<Gate, String> {
+    pub fn gate(&self, share: f64) -> Result<Gate, String> {
         for folder in &self.folders {
             if folder.changes.as_ref().is_some_and(|changes| changes.compared == 0) {
                 return Err(format!("{} has no arm in common with {}", folder.label, self.folders[0].label));
@@ -47,16 +50,19 @@ impl Comparison {
             let labelled = self.folders.iter().zip(&arm.folders);
             labelled.filter_map(|(folder, cell)| Some((folder.label.as_str(), &arm.arm, cell.as_ref()?)))
         });
-        let cells: Vec<_> = cells.filter(|(_, _, cell)| cell.iops_ratio.is_some()).collect();
-        let losses: Vec<Vec<Loss>> =
-            cells.iter().map(|(label, arm, cell)| losses_of(label, arm, cell, share).collect()).collect();
         let may_lose = |cell: &Cell| {
             cell.iops_ratio.is_some_and(|ratio| ratio.estimate.low < 1.0 - share)
                 || cell.p99_ratio.is_some_and(|ratio| ratio.estimate.high > 1.0 + share)
         };
-        let undecided = cells.iter().zip(&losses).filter(|((_, _, cell), losses)| losses.is_empty() && may_lose(cell));
-        let (undecided, compared) = (undecided.count(), cells.len());
-        Ok(Gate { losses: losses.concat(), undecided, compared })
+        let mut gate = Gate { losses: Vec::new(), lost: 0, undecided: 0, compared: 0 };
+        for (label, arm, cell) in cells.filter(|(_, _, cell)| cell.iops_ratio.is_some()) {
+            let losses: Vec<Loss> = losses_of(label, arm, cell, share).collect();
+            gate.compared += 1;
+            gate.lost += usize::from(!losses.is_empty());
+            gate.undecided += usize::from(losses.is_empty() && may_lose(cell));
+            gate.losses.extend(losses);
+        }
+        Ok(gate)
     }
 }
 

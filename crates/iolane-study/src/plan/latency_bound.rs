@@ -28,13 +28,8 @@ enum BoundedTime {
     Service,
 }
 
-/// Times but for the latency of all requests, as they are written before a percentile.
-const PREFIXES: [(BoundedTime, &str); 4] = [
-    (BoundedTime::Latency(Requests::Reads), "read_"),
-    (BoundedTime::Latency(Requests::Writes), "write_"),
-    (BoundedTime::Latency(Requests::Syncs), "sync_"),
-    (BoundedTime::Service, "service_"),
-];
+/// What stands before a percentile of [`BoundedTime::Service`].
+const SERVICE: &str = "service_";
 
 impl LatencyBound {
     /// The metric that it bounds.
@@ -67,7 +62,10 @@ impl LatencyBound {
 
     /// `p99`, or `sync_p99`.
     pub fn figure(self) -> String {
-        let prefix = PREFIXES.iter().find(|(time, _)| *time == self.time).map_or("", |(_, prefix)| prefix);
+        let prefix = match self.time {
+            BoundedTime::Latency(requests) => requests.prefix(),
+            BoundedTime::Service => SERVICE,
+        };
         format!("{prefix}{}", self.percentile)
     }
 
@@ -87,11 +85,7 @@ impl LatencyBound {
 
     /// How many of its bounded requests a load makes for each of its reads and writes; 0 if it makes none of them.
     pub fn share_of_requests(self, workload: &Workload) -> f64 {
-        let access = workload.access;
-        let reads = match (access.reads(), access.writes()) {
-            (true, true) => f64::from(workload.read_percent()) / 100.0,
-            (reads, _) => f64::from(u8::from(reads)),
-        };
+        let reads = f64::from(workload.read_percent()) / 100.0;
         match self.time {
             BoundedTime::Latency(Requests::All) | BoundedTime::Service => 1.0,
             BoundedTime::Latency(Requests::Reads) => reads,
@@ -131,8 +125,13 @@ impl FromStr for LatencyBound {
         };
         let (figure, max) = text.split_once('=').ok_or_else(|| wrong("it is not PERCENTILE=TIME"))?;
         let (figure, max) = (figure.trim(), max.trim());
-        let prefixed = PREFIXES.iter().find_map(|(time, prefix)| Some((*time, figure.strip_prefix(prefix)?)));
-        let (time, percentile) = prefixed.unwrap_or((BoundedTime::Latency(Requests::All), figure));
+        let (time, percentile) = match figure.strip_prefix(SERVICE) {
+            Some(percentile) => (BoundedTime::Service, percentile),
+            None => {
+                let (requests, percentile) = Requests::of_name(figure);
+                (BoundedTime::Latency(requests), percentile)
+            }
+        };
         let percentile: Percentile = percentile.parse()?;
         if time == BoundedTime::Service && ![Percentile::P50, Percentile::P99].contains(&percentile) {
             return Err(wrong("of the time after the start, p50 and p99 are recorded"));

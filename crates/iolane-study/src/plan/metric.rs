@@ -85,6 +85,19 @@ const NAMES: [(Metric, &str); 18] = [
     (Metric::WattsAboveIdle, "watts_above_idle"),
 ];
 
+impl Requests {
+    /// What names of their percentiles begin with: `read_`; nothing for all requests.
+    pub(super) fn prefix(self) -> &'static str {
+        PREFIXES.iter().find(|(requests, _)| *requests == self).map_or("", |(_, prefix)| prefix)
+    }
+
+    /// The requests that a name is about, and the rest of the name.
+    pub(super) fn of_name(name: &str) -> (Self, &str) {
+        let begins = |(requests, prefix): &(Self, &str)| Some((*requests, name.strip_prefix(prefix)?));
+        PREFIXES.iter().filter(|(_, prefix)| !prefix.is_empty()).find_map(begins).unwrap_or((Self::All, name))
+    }
+}
+
 impl Metric {
     /// The median latency.
     pub const P50: Self = Self::LatencyNs(Requests::All, Percentile::P50);
@@ -114,10 +127,7 @@ impl Metric {
 impl fmt::Display for Metric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::LatencyNs(requests, percentile) => {
-                let prefix = PREFIXES.iter().find(|(known, _)| known == requests).map_or("", |(_, prefix)| prefix);
-                write!(f, "{prefix}{}_ns", percentile.name())
-            }
+            Self::LatencyNs(requests, percentile) => write!(f, "{}{}_ns", requests.prefix(), percentile.name()),
             other => {
                 let found = NAMES.iter().find(|(metric, _)| metric == other);
                 f.write_str(found.map_or("", |(_, name)| name))
@@ -133,11 +143,9 @@ impl FromStr for Metric {
         if let Some((metric, _)) = NAMES.iter().find(|(_, name)| *name == text) {
             return Ok(*metric);
         }
-        let percentile = |(requests, prefix): &(Requests, &str)| {
-            let percentile = text.strip_prefix(prefix)?.strip_suffix("_ns")?;
-            Some(Self::LatencyNs(*requests, percentile.parse().ok()?))
-        };
-        PREFIXES.iter().find_map(percentile).ok_or_else(|| {
+        let (requests, percentile) = Requests::of_name(text);
+        let percentile = percentile.strip_suffix("_ns").and_then(|percentile| percentile.parse().ok());
+        percentile.map(|percentile| Self::LatencyNs(requests, percentile)).ok_or_else(|| {
             let names: Vec<&str> = NAMES.iter().map(|(_, name)| *name).collect();
             Error::usage(format!("metric `{text}`"), "no metric of that name").remedy(format!(
                 "use {}, or a percentile such as p99_9_ns, read_p99_ns, write_p99_ns or sync_p99_ns",

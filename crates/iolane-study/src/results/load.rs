@@ -9,7 +9,6 @@ use iolane::{Error, Result};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::rate_until::RateUntil;
 use super::report::{RECORDS_FILE, SCHEMA, StudyReport};
 use crate::rows::{Results, Row, journal, parquet};
 
@@ -34,11 +33,6 @@ impl Loaded {
         self.document.warnings.clone()
     }
 
-    /// Of a rate search, the answers of its runs.
-    pub fn rate_until(&self) -> Option<RateUntil> {
-        self.document.rate_until.as_ref().map(|known| known.of_runs(&self.results()))
-    }
-
     /// The arms that were measured; the others are in [`StudyReport::skipped`].
     pub fn results(&self) -> Results {
         Results::new(&self.rows, Vec::new())
@@ -53,6 +47,8 @@ pub fn load(folder: &Path) -> Result<Loaded> {
     let mut loaded = load_begun(folder)?;
     // An interrupted study has rows of incomplete repeats.
     loaded.rows.retain(|row| (row.repeat as usize) < loaded.document.repeats);
+    // The answers of a rate search are those of its runs, whatever version wrote them.
+    loaded.document.rate_until = loaded.document.rate_until.as_ref().map(|known| known.of_runs(&loaded.results()));
     Ok(loaded)
 }
 

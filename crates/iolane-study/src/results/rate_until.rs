@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::format::{count, range_beside, time, times};
-use crate::plan::{Arm, LatencyBound, Percentile};
+use crate::plan::{Arm, LatencyBound, Percentile, Survey};
 use crate::rows::{ArmResults, FLOORS_MIN, Results, Row};
 use crate::search::{self, Change, HighestRate, RateSearch, Trial, has_few_requests, highest_rate, ratio};
 use crate::stats::{Estimate, median};
@@ -17,7 +17,7 @@ pub struct RateUntil {
     #[serde(with = "iolane_measure::serde_text")]
     pub bound: LatencyBound,
     /// Runs at each rate near the highest.
-    #[serde(default = "three")]
+    #[serde(default = "default_repeats")]
     pub repeats: usize,
     /// By load, the best path of each first.
     #[serde(default)]
@@ -46,13 +46,13 @@ pub struct RateAnswer {
     /// Its rate over that of the best; `None` for the best, where one of them has no rate, and where no path is the best.
     pub of_best: Option<Estimate>,
     /// Whether the search made all of its runs.
-    #[serde(default = "yes")]
+    #[serde(default)]
     pub complete: bool,
     /// The highest rates before and after the machine changed; `None` if it did not, as far as the runs show.
     #[serde(default)]
     pub change: Option<Change>,
     /// Bounded requests for each read or write, such as 0.3 for the writes of a mix.
-    #[serde(default = "one")]
+    #[serde(default)]
     pub bounded_share: f64,
     /// Runs that it comes from.
     pub runs: usize,
@@ -60,16 +60,8 @@ pub struct RateAnswer {
     pub floor_p99_ns: Option<f64>,
 }
 
-fn three() -> usize {
-    3
-}
-
-fn yes() -> bool {
-    true
-}
-
-fn one() -> f64 {
-    1.0
+fn default_repeats() -> usize {
+    Survey::SEARCH_LENGTHS.repeats
 }
 
 /// Runs up to this factor from the highest rate are near it.

@@ -105,10 +105,11 @@ fn check_workload(arguments: &StudyArguments, named: Option<&Study>) -> anyhow::
 fn check_loads(arguments: &StudyArguments) -> anyhow::Result<()> {
     let mut survey = arguments.survey.survey(arguments.targets.start.0, size(arguments), seed(arguments, None));
     survey.paths = vec![IoPath::new("null")];
-    let arms = survey.clone().study(&[]).arms(Scale::Scaled)?;
+    let bound = survey.rate_until;
+    let arms = survey.study(&[]).arms(Scale::Scaled)?;
     let is_valid = |workload: &Workload| {
         workload.validate()?;
-        survey.rate_until.map_or(Ok(()), |bound| bound.check(workload))
+        bound.map_or(Ok(()), |bound| bound.check(workload))
     };
     let mut checked = arms.iter().map(|arm| is_valid(&arm.workload));
     match checked.clone().any(|checked| checked.is_ok()) {

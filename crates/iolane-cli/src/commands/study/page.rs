@@ -69,9 +69,6 @@ fn deciding_check(claim: &Decision) -> Option<String> {
     Some(format!("{}: {}{others}", first.says, first.why))
 }
 
-/// The place of the latency of syncs in a table of arms.
-const SYNC_COLUMN: usize = 5;
-
 /// A table for each set of arms that are compared, with their load if it is not the same in all.
 fn arms(arms: &[ArmReport]) -> String {
     let mut text = String::new();
@@ -81,14 +78,11 @@ fn arms(arms: &[ArmReport]) -> String {
             text.push_str(&format!("{}\n", arms[0].arm.load_in_words()));
         }
         let heading = format!("depth {}", arms[0].arm.workload.depth);
-        let mut headings = vec![heading.as_str(), "IOPS", "95 %", "p50", "p99", "cores", "calls", "of best"];
-        let mut rows: Vec<Vec<String>> = arms.iter().map(row).collect();
-        if arms.iter().any(|arm| arm.sync_p99_ns.is_some()) {
-            headings.insert(SYNC_COLUMN, "sync p99");
-            for (row, arm) in rows.iter_mut().zip(arms) {
-                row.insert(SYNC_COLUMN, or_unavailable(arm.sync_p99_ns, |ns| time(ns as f64)));
-            }
-        }
+        let has_syncs = arms.iter().any(|arm| arm.sync_p99_ns.is_some());
+        let mut headings = vec![heading.as_str(), "IOPS", "95 %", "p50", "p99"];
+        headings.extend(has_syncs.then_some("sync p99"));
+        headings.extend(["cores", "calls", "of best"]);
+        let rows: Vec<Vec<String>> = arms.iter().map(|arm| row(arm, has_syncs)).collect();
         text.push_str(&output::table(&headings, &rows, CellAlignment::Right));
         text.push('\n');
     }
@@ -131,18 +125,18 @@ fn rates(rate_until: &RateUntil) -> String {
     text
 }
 
-fn row(arm: &ArmReport) -> Vec<String> {
+fn row(arm: &ArmReport, has_syncs: bool) -> Vec<String> {
     let at = |value: Option<u64>| or_unavailable(value, |ns| time(ns as f64));
-    vec![
+    let mut cells = vec![
         arm.arm.label(),
         count(arm.iops.value),
         format::short_count_range(arm.iops.low, arm.iops.high),
         at(arm.p50_ns),
         at(arm.p99_ns),
-        or_unavailable(arm.cores_used, number),
-        or_unavailable(arm.syscalls_per_io, number),
-        arm.standing(),
-    ]
+    ];
+    cells.extend(has_syncs.then(|| at(arm.sync_p99_ns)));
+    cells.extend([or_unavailable(arm.cores_used, number), or_unavailable(arm.syscalls_per_io, number), arm.standing()]);
+    cells
 }
 
 /// A table for each figure with values, and the names of the others.
