@@ -4,12 +4,15 @@ use std::sync::OnceLock;
 
 use super::chart::*;
 use super::latency::SHARES;
+use super::rate_curve;
 use super::unit::Unit;
 use crate::chart_style::{Look, look};
 use iolane::IoPath;
+use iolane_measure::workload::Rate;
 use iolane_study::plan::Scale;
+use iolane_study::results::RateUntil;
 use iolane_study::results::fixtures::{REPEATS, built_in_study};
-use iolane_study::rows::Row;
+use iolane_study::rows::{Results, Row};
 use std::collections::{HashMap, HashSet};
 
 /// The charts of a built-in study, made once for all tests.
@@ -50,6 +53,34 @@ fn a_figure_of_latency_against_iops_goes_by_rising_depth_and_hooks_back_where_ra
     let depths: Vec<&str> = line.points.iter().map(|mark| mark.at.as_str()).collect();
     assert_eq!(depths, ["depth 1", "depth 4", "depth 16", "depth 64", "depth 128"]);
     assert_eq!(line.published, [PublishedPoint { x: 79000.0, y: 185_000.0 }]);
+}
+
+#[test]
+fn a_rate_search_has_a_line_for_each_depth_and_its_highest_rates_on_the_bound() {
+    let known = built_in_study("systor22", Scale::Scaled).rows.remove(0);
+    let run = |depth: u32, rate: f64, repeat: u32| {
+        let mut row = Row { repeat, elapsed_s: 1.0, ios: rate as u64, ..known.clone() };
+        (row.arm.workload.depth, row.arm.workload.rate) = (depth, Some(Rate::new(rate).unwrap()));
+        row.latency.reset();
+        row.latency.record_n((rate * 1000.0 / f64::from(depth)) as u64, row.ios).unwrap();
+        row
+    };
+    let rates = [1000.0, 2000.0, 4000.0, 8000.0].into_iter().flat_map(|rate| [16, 4].map(|depth| (depth, rate)));
+    let rows: Vec<Row> = rates.flat_map(|(depth, rate)| (0..3).map(move |repeat| run(depth, rate, repeat))).collect();
+    let results = Results::new(&rows, Vec::new());
+    let rate_until = RateUntil::begun("p99=400us".parse().unwrap(), 3).of_runs(&results);
+    let [chart] = &rate_curve::charts(&results.arms, &rate_until)[..] else { panic!("a chart for the load") };
+    let names: Vec<&str> = chart.series.iter().map(|line| line.name.rsplit(", ").next().unwrap()).collect();
+    assert_eq!(names, ["depth 4", "depth 16", "and the highest rates"]);
+    let [four, sixteen, bound] = &chart.series[..] else { panic!() };
+    assert_eq!(four.look.light, sixteen.look.light, "the path has its colour");
+    assert!(four.look.marker != sixteen.look.marker && four.look.dash != sixteen.look.dash);
+    let on_bound: Vec<&str> = bound.points.iter().map(|mark| mark.at.rsplit(", ").next().unwrap()).collect();
+    assert_eq!(on_bound, ["", "depth 4", "depth 16", ""], "between both ends of the line");
+    // 250 ns for each request per second at depth 4 reach 400 us at 1600/s, a quarter of that at depth 16 at 6400/s.
+    for (mark, rate) in bound.points[1..3].iter().zip([1600.0, 6400.0]) {
+        assert!((mark.x / rate - 1.0).abs() < 0.01 && mark.y == 400e3, "{mark:?}");
+    }
 }
 
 #[test]

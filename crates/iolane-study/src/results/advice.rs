@@ -382,6 +382,21 @@ mod tests {
         assert_eq!(goal.take.path, "fast");
     }
 
+    #[test]
+    fn a_log_takes_the_path_whose_syncs_have_the_shortest_tail() {
+        let of = |name, sync_ns: u64| {
+            let mut rows = rows(name, &[20.0, 20.1, 20.2], 1.0);
+            rows.iter_mut().for_each(|row| row.syncs.record(sync_ns).unwrap());
+            rows
+        };
+        let found = answers(&Results::new(&[of("slow", 9_000_000), of("fast", 3_000_000)].concat(), Vec::new()));
+        let syncs = found.iter().find(|answer| answer.goal == Goal::Syncs).unwrap();
+        let words = syncs.words();
+        assert!(words.starts_with("for syncs take fast (null; median p99 of syncs 3.00 ms, depth 1), 3"), "{words}");
+        let none = advise(&[("a", &[20.0, 21.0, 22.0], 1.0)]);
+        assert!(none.iter().all(|answer| answer.goal != Goal::Syncs), "{none:?}");
+    }
+
     /// Rows of an arm that is asked for 100 I/Os per second.
     fn at_a_rate(name: &str, depth: u32, iops: f64, latency_ns: u64) -> Vec<Row> {
         let mut rows = rows(name, &[iops; 3], 1.0);

@@ -179,6 +179,7 @@ impl ArmReport {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use iolane_measure::workload::Access;
 
     /// Three runs of an arm with this p99 in each, in nanoseconds.
     fn rows(name: &str, rate: Option<&str>, iops: u64, p99_ns: [u64; 3]) -> Vec<Row> {
@@ -225,6 +226,25 @@ mod tests {
         silent.iter_mut().for_each(|row| row.latency.reset());
         let rows = [silent, rows("fast", Some("100"), 100, [1000; 3])];
         assert_eq!(names_and_standings(&rows), "fast best, silent unavailable, ");
+    }
+
+    #[test]
+    fn one_repeat_has_no_standing() {
+        let rows = [rows("a", None, 100, [1; 3]), rows("b", None, 50, [1; 3])].concat();
+        let first: Vec<Row> = rows.into_iter().filter(|row| row.repeat == 0).collect();
+        assert_eq!(names_and_standings(&[first]), "a -, b -, ");
+    }
+
+    #[test]
+    fn a_load_of_one_kind_has_the_latency_of_that_kind() {
+        let p99s = |access| {
+            let mut rows = rows("a", None, 100, [5000; 3]);
+            rows.iter_mut().for_each(|row| row.arm.workload.access = access);
+            let report = arm_reports(&Results::new(&rows, Vec::new()), &rows).remove(0);
+            [report.read_p99_ns, report.write_p99_ns, report.sync_p99_ns].map(|p99_ns| p99_ns.is_some())
+        };
+        assert_eq!(p99s(Access::RandRead), [true, false, false]);
+        assert_eq!(p99s(Access::Write), [false, true, false]);
     }
 
     #[test]
