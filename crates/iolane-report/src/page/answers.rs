@@ -7,7 +7,7 @@ use iolane_study::results::{Answer, Goal, Loaded, RateAnswer, RateUntil, Surenes
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AnswerTable {
     /// What the cells hold, in a sentence.
-    pub(super) lead: &'static str,
+    pub(super) lead: String,
     /// What a point of a figure is, in a sentence.
     pub(super) about_points: &'static str,
     /// In the order of the cells of a row.
@@ -68,7 +68,8 @@ impl AnswerTable {
         let why = loaded.rows.iter().find_map(|row| row.figures.why_missing(RunFigure::Joules));
         Self {
             lead: "The best path for each goal: the median of its repeats with the 95 % interval, and how certain its lead \
-                   over the runner-up is.",
+                   over the runner-up is."
+                .into(),
             about_points: "Points are medians of the repeats, whiskers their 95 % intervals.",
             rows: answers.chunk_by(|a, b| a.load == b.load).map(row).collect(),
             none: if answers.is_empty() { iolane_study::results::sentences(&answers).concat() } else { String::new() },
@@ -98,8 +99,11 @@ impl AnswerTable {
             }
         };
         Self {
-            lead: "The highest rate of an open loop that keeps the bound, with its 95 % interval, and the path that comes \
-                   next. Latency counts from the scheduled start of a request.",
+            lead: format!(
+                "The highest rate of an open loop that keeps the bound, with its 95 % interval, and the path that comes next; \
+                 {}.",
+                rate_until.bound.counted_from()
+            ),
             about_points: "Points are medians of the runs at a rate, whiskers their whole range.",
             goals: vec![format!("Highest rate with {}", rate_until.bound.in_words()), "Next".into()],
             rows: rate_until.answers.chunk_by(|a, b| a.load == b.load).map(row).collect(),
