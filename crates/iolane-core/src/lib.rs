@@ -6,6 +6,7 @@
 
 pub mod buffer;
 pub mod capability;
+pub mod did_you_mean;
 pub mod error;
 pub mod interface;
 pub mod loop_device;
@@ -19,6 +20,7 @@ pub mod units;
 
 pub use buffer::{Buffer, Pages, Pool};
 pub use capability::{Capabilities, Operations};
+pub use did_you_mean::did_you_mean;
 pub use error::{Error, ErrorKind, Result};
 pub use interface::{Interface, Queue, QueueConfig, SyscallUse};
 pub use path::{CompletionMode, IoPath, PathOptions, SubmissionMode};

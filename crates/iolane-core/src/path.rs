@@ -4,6 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::did_you_mean::did_you_mean;
 use crate::error::{Error, Result};
 
 /// How a request is handed to the kernel or the device.
@@ -73,7 +74,8 @@ impl PathOptions {
             };
         }
         let Some((name, flag)) = Self::FLAGS.iter().find(|(name, _)| *name == text) else {
-            return Err(format!("`{text}` is not an option"));
+            let known = Self::FLAGS.iter().map(|(name, _)| *name).chain(["sqidle="]);
+            return Err(format!("`{text}` is not an option{}", suggestion(text, known)));
         };
         match std::mem::replace(flag(self), true) {
             false => Ok(()),
@@ -192,12 +194,23 @@ impl IoPath {
             "int" => CompletionMode::Interrupt,
             "iopoll" | "cpoll" | "p" => CompletionMode::Iopoll,
             "hybrid" => CompletionMode::Hybrid,
-            _ => return Err(format!("`{mode}` is not a submission or completion mode")),
+            _ => {
+                let meant = suggestion(mode, ["sqpoll", "int", "iopoll", "hybrid"]);
+                return Err(format!("`{mode}` is not a submission or completion mode{meant}"));
+            }
         };
         match std::mem::replace(&mut self.completion, completion) {
             CompletionMode::Default => Ok(()),
             _ => Err("two completion modes are given".into()),
         }
+    }
+}
+
+/// `; did you mean NAME?`, or nothing.
+fn suggestion<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    match did_you_mean(given, known).trim_end() {
+        "" => String::new(),
+        question => format!("; {question}"),
     }
 }
 
@@ -344,5 +357,13 @@ mod tests {
                 prop_assert_eq!(parse(&path.to_string()), path);
             }
         }
+    }
+
+    #[test]
+    fn a_misspelt_mode_or_option_suggests_the_one_that_was_probably_meant() {
+        let refused = |text: &str| text.parse::<IoPath>().unwrap_err().cause().to_owned();
+        assert_eq!(refused("io_uring+sqpol"), "`sqpol` is not a submission or completion mode; did you mean sqpoll?");
+        assert_eq!(refused("io_uring,fixedbuf"), "`fixedbuf` is not an option; did you mean fixedbufs?");
+        assert_eq!(refused("io_uring,turbo"), "`turbo` is not an option");
     }
 }

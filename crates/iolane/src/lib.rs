@@ -100,9 +100,7 @@ pub fn interface_of(path: &IoPath) -> Result<&'static dyn Interface> {
         } else {
             "there is no such interface"
         };
-        let letters = |name: &str| name.chars().filter(char::is_ascii_alphanumeric).collect::<String>();
-        let meant = known.iter().find(|name| letters(name) == letters(path.interface()));
-        let meant = meant.map_or(String::new(), |name| format!("did you mean {name}? "));
+        let meant = did_you_mean(path.interface(), known.iter().copied());
         Error::usage(format!("path {path}"), cause).remedy(format!("{meant}the interfaces are {}", known.join(", ")))
     })
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use iolane::{Error, Result};
+use iolane::{Error, Result, did_you_mean};
 
 use super::job_file::{Entry, JobFile, Section};
 use super::numbers::{KbBase, time_us};
@@ -244,6 +244,8 @@ pub(super) struct Options<'a> {
     without_effect: Vec<(&'static str, &'static str)>,
     /// A note on each option that is not supported, if they are ignored.
     ignored: Vec<String>,
+    /// An error for each, if they are refused.
+    pub(super) refused: Vec<Error>,
     pub(super) kb_base: KbBase,
 }
 
@@ -263,8 +265,8 @@ impl<'a> Options<'a> {
     /// The options of the job in section `index` of the file.
     ///
     /// # Errors
-    /// `Usage` for each option that is not supported, unless they are ignored.
-    pub(super) fn of_job(file: &'a JobFile, index: usize, unsupported: Unsupported) -> Result<Self, Vec<Error>> {
+    /// `Usage` for an invalid `kb_base`, without which no number can be read.
+    pub(super) fn of_job(file: &'a JobFile, index: usize, unsupported: Unsupported) -> Result<Self> {
         let section = &file.sections[index];
         let globals = file.sections[..index].iter().filter(|section| section.is_global());
         let mut options = Self {
@@ -273,9 +275,9 @@ impl<'a> Options<'a> {
             entries: BTreeMap::new(),
             without_effect: Vec::new(),
             ignored: Vec::new(),
+            refused: Vec::new(),
             kb_base: KbBase::Compatible,
         };
-        let mut refused = Vec::new();
         for (order, entry) in globals.chain([section]).flat_map(|section| &section.entries).enumerate() {
             match Self::meaning(entry) {
                 Meaning::Supported(name) => {
@@ -288,16 +290,16 @@ impl<'a> Options<'a> {
                 }
                 Meaning::Default => {}
                 Meaning::Unsupported(cause, remedy) => match unsupported {
-                    Unsupported::Refused => refused.push(options.refused(entry, cause, &remedy)),
+                    Unsupported::Refused => {
+                        let error = options.error_at(entry, cause, &remedy);
+                        options.refused.push(error);
+                    }
                     Unsupported::Ignored => options.ignored.push(note_on_ignored(entry, cause)),
                 },
             }
         }
-        if !refused.is_empty() {
-            return Err(refused);
-        }
         // kb_base applies to all numbers of the job wherever it is set, as in fio.
-        let kb_base = options.parsed("kb_base", parse_kb_base).map_err(|error| vec![error])?;
+        let kb_base = options.parsed("kb_base", parse_kb_base)?;
         options.kb_base = kb_base.unwrap_or(KbBase::Compatible);
         Ok(options)
     }
@@ -315,8 +317,18 @@ impl<'a> Options<'a> {
             Some((_, _, meaning, remedy)) => {
                 Meaning::Unsupported(meaning, format!("{remedy}; or use --lenient to ignore it"))
             }
-            None => Meaning::Unsupported("this option is not supported", UNKNOWN_REMEDY.into()),
+            None => {
+                let meant = did_you_mean(&entry.key, Self::known());
+                Meaning::Unsupported("this option is not supported", format!("{meant}{UNKNOWN_REMEDY}"))
+            }
         }
+    }
+
+    /// The names of all options that have a meaning here.
+    fn known() -> impl Iterator<Item = &'static str> {
+        let supported = SUPPORTED.iter().flat_map(|(name, others)| others.iter().chain([name]));
+        let refused = REFUSED.iter().map(|(name, ..)| name);
+        supported.chain(refused).chain(WITHOUT_EFFECT.iter().map(|(name, _)| name)).copied()
     }
 
     /// A note for each thing that options without effect concern: `` `percentile_list`, `unlink` have no effect: ... ``.
@@ -364,12 +376,12 @@ impl<'a> Options<'a> {
     /// An error about an option, or about the job if the option is not set.
     pub(super) fn refuse(&self, option: &str, cause: &str, remedy: &str) -> Error {
         match self.entries.get(option) {
-            Some((_, entry)) => self.refused(entry, cause, remedy),
+            Some((_, entry)) => self.error_at(entry, cause, remedy),
             None => self.refused_job(cause, remedy),
         }
     }
 
-    fn refused(&self, entry: &Entry, cause: &str, remedy: &str) -> Error {
+    fn error_at(&self, entry: &Entry, cause: &str, remedy: &str) -> Error {
         let file = entry.included.as_deref().unwrap_or(self.file);
         Error::usage(format!("{file} line {}", entry.line), format!("`{}`: {cause}", written(entry))).remedy(remedy)
     }
@@ -387,7 +399,7 @@ impl<'a> Options<'a> {
     pub(super) fn text(&self, option: &str) -> Result<Option<&'a str>> {
         let Some((_, entry)) = self.entries.get(option) else { return Ok(None) };
         match entry.value.as_deref() {
-            None | Some("") => Err(self.refused(entry, "it needs a value", "write, for example, bs=4k")),
+            None | Some("") => Err(self.error_at(entry, "it needs a value", "write, for example, bs=4k")),
             value => Ok(value),
         }
     }
@@ -404,7 +416,7 @@ impl<'a> Options<'a> {
         match entry.value.as_deref() {
             None | Some("1") => Ok(Some(true)),
             Some("0") => Ok(Some(false)),
-            Some(_) => Err(self.refused(entry, "expected 0 or 1", "write 0 or 1")),
+            Some(_) => Err(self.error_at(entry, "expected 0 or 1", "write 0 or 1")),
         }
     }
 
@@ -492,10 +504,7 @@ mod tests {
 
     #[test]
     fn every_option_and_alias_is_listed_once() {
-        let mut names: Vec<&str> =
-            SUPPORTED.iter().flat_map(|(name, others)| others.iter().chain([name])).copied().collect();
-        names.extend(REFUSED.iter().map(|(name, ..)| *name));
-        names.extend(WITHOUT_EFFECT.iter().map(|(name, _)| *name));
+        let mut names: Vec<&str> = Options::known().collect();
         let count = names.len();
         names.sort_unstable();
         names.dedup();

@@ -36,13 +36,14 @@ pub fn jobs_with(file: &JobFile, unsupported: Unsupported) -> Result<Vec<Job>> {
     let mut refused: Vec<Error> = Vec::new();
     let (mut threads, mut group) = (0, 0);
     for (index, _) in of_jobs {
-        let options = match Options::of_job(file, index, unsupported) {
+        let mut options = match Options::of_job(file, index, unsupported) {
             Ok(options) => options,
-            Err(errors) => {
-                refused.extend(errors);
+            Err(error) => {
+                refused.push(error);
                 continue;
             }
         };
+        refused.append(&mut options.refused);
         // Jobs that were refused are not in the list of those to wait for.
         let waits = |job: Job| match refused.is_empty() {
             true => waits_for(&options, &jobs, file).map(|waits| Job { stonewall: job.stonewall || waits, ..job }),

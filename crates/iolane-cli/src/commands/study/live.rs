@@ -29,6 +29,8 @@ pub(super) struct Live {
     run_progress: Arc<RunProgress>,
     meter: Option<Arc<Meter>>,
     expected: Duration,
+    /// The limit of the time from the first run on.
+    time_max: Option<Duration>,
     /// When the first run began, and how many had ended before it.
     begun: Option<(Instant, usize)>,
     /// Whether [`at`](Self::at) was called before.
@@ -45,6 +47,7 @@ impl Live {
             run_progress: session.run_progress(),
             meter: session.conditions().metering.meter.as_ref().ok().cloned(),
             expected: session.estimated_time(),
+            time_max: session.conditions().time_max,
             begun: None,
             is_shown: false,
             screen: None,
@@ -99,14 +102,17 @@ impl Live {
         self.screen = drawing.ok().map(|drawing| (sender, drawing));
     }
 
-    /// The time left: once some runs have ended, they predict it better than the estimate does.
+    /// The time left: once some runs have ended, they predict it better than the estimate does. A limit of the time ends the
+    /// study before its last run.
     fn left(&self, progress: &Progress<'_>) -> Duration {
         let Progress { done, total, .. } = *progress;
         let to_do = (total - done) as f64;
-        match self.begun.map(|(begun, before)| (begun, done - before)) {
+        let of_runs = match self.begun.map(|(begun, before)| (begun, done - before)) {
             Some((begun, measured @ 5..)) => begun.elapsed().mul_f64(to_do / measured as f64),
             _ => self.expected.mul_f64(to_do / total.max(1) as f64),
-        }
+        };
+        let elapsed = self.begun.map_or(Duration::ZERO, |(begun, _)| begun.elapsed());
+        self.time_max.map_or(of_runs, |max| of_runs.min(max.saturating_sub(elapsed)))
     }
 
     fn view(&self) -> MutexGuard<'_, View> {

@@ -268,14 +268,21 @@ fn differences_from_fio_are_noted() {
 fn every_error_of_a_file_is_reported_once_with_its_line() {
     let error = parse("[global]\nturbo=1\nfilename=x\n[a]\nbs=4x\n[b]\nrw=trim\nnice=2").unwrap_err().to_string();
     let lines: Vec<&str> = error.lines().collect();
-    assert_eq!(lines.len(), 3, "{error}");
-    assert!(lines[0].starts_with("job file job.fio: it has 2 errors:"), "{error}");
-    assert!(lines[1].contains("line 2: `turbo=1`") && lines[2].contains("line 8: `nice=2`"), "{error}");
+    assert!(lines[0].starts_with("job file job.fio: it has 4 errors:"), "{error}");
+    let told = ["line 2: `turbo=1`", "line 5: `bs=4x`", "line 8: `nice=2`", "line 7: `rw=trim`"];
+    assert_eq!(lines.len(), 1 + told.len(), "{error}");
+    assert!(lines[1..].iter().zip(told).all(|(line, told)| line.contains(told)), "{error}");
     let error = parse("[a]\nfilename=x\nbs=4x\n[b]\nfilename=x\nrw=trim").unwrap_err().to_string();
     assert!(
         error.contains("\n  job.fio line 3: `bs=4x`") && error.contains("\n  job.fio line 6: `rw=trim`"),
         "{error}"
     );
+}
+
+#[test]
+fn a_misspelt_option_suggests_the_one_that_was_probably_meant() {
+    let error = parse("[a]\nfilename=x\niodeph=4").unwrap_err().to_string();
+    assert!(error.contains("`iodeph=4`: this option is not supported; did you mean iodepth? "), "{error}");
 }
 
 #[test]
