@@ -2,6 +2,7 @@
 //! Each thread of a run has one engine and decides when its phases begin. No phase allocates.
 
 mod read_back;
+mod syncs;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use crate::progress::ThreadCounters;
 use crate::workload::{PlannedRequest, RequestGenerator, Workload};
 
 pub(crate) use read_back::ReadBack;
+use syncs::Syncs;
 
 /// What one phase of one engine did; merged, of all engines of a run.
 #[derive(Debug, Clone)]
@@ -38,6 +40,9 @@ pub struct Tally {
     pub first_error: Option<String>,
     /// Latencies of the syncs that succeeded, in nanoseconds.
     pub syncs: Histogram<u64>,
+    /// From the start of the first write that a sync covers (with a rate: its scheduled start) to the completion of the sync,
+    /// in nanoseconds.
+    pub commits: Histogram<u64>,
     /// With a rate: requests that were due but had not started when the phase ended.
     pub late: u64,
     /// System calls of the queue; `None` where it cannot count them.
@@ -70,6 +75,7 @@ impl Tally {
             errors: 0,
             first_error: None,
             syncs: new_histogram(),
+            commits: new_histogram(),
             late: 0,
             syscalls: None,
             sleeps: 0,
@@ -104,6 +110,7 @@ impl Tally {
         let _ = self.latency.add(&other.latency);
         let _ = self.writes.add(&other.writes);
         let _ = self.syncs.add(&other.syncs);
+        let _ = self.commits.add(&other.commits);
         let _ = self.service.add(&other.service);
         let _ = self.lateness.add(&other.lateness);
         let _ = self.submit.add(&other.submit);
@@ -145,7 +152,7 @@ pub(crate) struct Engine<C> {
     batch: usize,
     /// With a rate: when requests are due.
     open_loop: Option<OpenLoop>,
-    sync_every: Option<SyncEvery>,
+    syncs: Option<Syncs>,
     /// With a think time: nanoseconds to wait after each request.
     think_ns: Option<u64>,
     /// Bytes that the phase may still request.
@@ -168,19 +175,8 @@ pub(crate) struct Engine<C> {
     writes: Option<LatencyCounts>,
     /// Progress that the sampler reads.
     counters: Arc<ThreadCounters>,
-    writes_unsynced: u32,
-    /// Tag and buffer that a sync in flight occupies.
-    syncing: Option<(u32, Buffer)>,
     /// A request that was drawn but overlaps one in flight; it is the next to start.
     held_back: Option<PlannedRequest>,
-}
-
-/// When a sync follows writes.
-#[derive(Clone, Copy)]
-struct SyncEvery {
-    writes: u32,
-    /// fdatasync instead of fsync.
-    data_only: bool,
 }
 
 /// An open loop: its pace, and what tells the time of the device from that of this program.
@@ -225,11 +221,11 @@ impl<C: Clock> Engine<C> {
             generator,
             batch: workload.batch.map_or(1, |batch| batch as usize),
             open_loop: pace.map(OpenLoop::new),
-            sync_every: SyncEvery::of(workload),
+            syncs: Syncs::of(workload),
             think_ns: workload.think_us.map(|think_us| think_us.saturating_mul(1000)),
             bytes_left: u64::MAX,
             unconditional: workload.rate.is_none()
-                && SyncEvery::of(workload).is_none()
+                && Syncs::of(workload).is_none()
                 && workload.think_us.is_none()
                 && workload.bytes_max.is_none()
                 && verifier.is_none(),
@@ -243,8 +239,6 @@ impl<C: Clock> Engine<C> {
             latencies: LatencyCounts::new(),
             writes: workload.access.is_mixed().then(LatencyCounts::new),
             counters: Arc::default(),
-            writes_unsynced: 0,
-            syncing: None,
             held_back: None,
             queue,
         })
@@ -279,7 +273,8 @@ impl<C: Clock> Engine<C> {
         let mut goes_on = is_time(now_ns);
         let unconditional = self.unconditional;
         loop {
-            if goes_on && !self.free.is_empty() && now_ns >= resume_ns {
+            // A thread thinks between its writes, not before their sync.
+            if goes_on && !self.free.is_empty() && (now_ns >= resume_ns || self.sync_is_due()) {
                 match &mut schedule {
                     None => self.refill(now_ns),
                     Some(schedule) => self.refill_due(now_ns, schedule),
@@ -328,7 +323,10 @@ impl<C: Clock> Engine<C> {
                 resume_ns = now_ns.saturating_add(think_ns);
             }
         }
-        assert!(self.requests.is_empty() && self.syncing.is_none(), "a phase ends with nothing in flight");
+        if let Some(syncs) = &mut self.syncs {
+            syncs.end_phase();
+        }
+        assert!(self.requests.is_empty(), "a phase ends with nothing in flight");
         self.move_latencies_to(tally);
         tally.ios = tally.latency.len();
         tally.window_ns = (begin_ns, now_ns);
@@ -348,10 +346,8 @@ impl<C: Clock> Engine<C> {
         if workload.access.writes() {
             required = required.with(Operations::WRITE);
         }
-        match SyncEvery::of(workload) {
-            None => {}
-            Some(SyncEvery { data_only: false, .. }) => required = required.with(Operations::FSYNC),
-            Some(SyncEvery { data_only: true, .. }) => required = required.with(Operations::FDATASYNC),
+        if let Some(syncs) = Syncs::of(workload) {
+            required = required.with(syncs.operation());
         }
         required
     }
@@ -362,9 +358,12 @@ impl<C: Clock> Engine<C> {
     }
 
     /// Prepares the requests that are due, as far as tags are free. Each starts at the time it was due, even if that is
-    /// past.
+    /// past; a sync, which is no request of the schedule, as soon as it is due.
     fn refill_due(&mut self, now_ns: u64, schedule: &mut Schedule) {
         loop {
+            if self.sync_is_due() {
+                self.prepare(now_ns, now_ns);
+            }
             let due_ns = schedule.next_ns();
             if self.free.is_empty() || due_ns > now_ns {
                 return;
@@ -425,16 +424,8 @@ impl<C: Clock> Engine<C> {
     #[inline(never)]
     fn prepare(&mut self, start_ns: u64, handed_ns: u64) -> bool {
         let Some((tag, buffer)) = self.free.pop() else { return false };
-        if let Some(every) = self.sync_every.filter(|every| self.writes_unsynced >= every.writes)
-            && self.syncing.is_none()
-        {
-            self.in_flight[tag as usize].start_ns = start_ns;
-            self.requests.push(match every.data_only {
-                true => Request::fdatasync(tag.into()),
-                false => Request::fsync(tag.into()),
-            });
-            self.syncing = Some((tag, buffer));
-            self.writes_unsynced = 0;
+        if let Some(syncs) = self.syncs.as_mut().filter(|syncs| syncs.is_due()) {
+            self.requests.push(syncs.begin(tag, buffer, start_ns));
             return true;
         }
         let planned = self.held_back.take().unwrap_or_else(|| self.generator.next_request());
@@ -452,7 +443,9 @@ impl<C: Clock> Engine<C> {
             return false;
         }
         self.bytes_left = bytes_left;
-        self.writes_unsynced += u32::from(!planned.is_read);
+        if let Some(syncs) = self.syncs.as_mut().filter(|_| !planned.is_read) {
+            syncs.begin_write();
+        }
         self.in_flight[tag as usize] = InFlight { start_ns, handed_ns, request: planned };
         add(&mut self.requests, &mut self.block_data, tag, buffer, planned);
         true
@@ -473,7 +466,7 @@ impl<C: Clock> Engine<C> {
         while let Some(Completion { tag, result, buffer }) = self.completions.pop() {
             let tag = tag as u32;
             let Some(buffer) = buffer else {
-                self.note_sync(now_ns - self.in_flight[tag as usize].start_ns, result, tally);
+                self.note_sync(now_ns, result, tally);
                 continue;
             };
             debug_assert!(self.free.len() < self.depth, "a completion of tag {tag} with nothing in flight");
@@ -503,6 +496,9 @@ impl<C: Clock> Engine<C> {
                 *begun = InFlight { start_ns: now_ns, handed_ns: now_ns, request: planned };
                 add(&mut self.requests, &mut self.block_data, tag, sized(buffer, planned), planned);
             } else {
+                if let Some(syncs) = self.syncs.as_mut().filter(|_| result.is_ok() && !begun.request.is_read) {
+                    syncs.end_write(begun.start_ns);
+                }
                 self.free.push((tag, buffer));
             }
         }
@@ -510,16 +506,13 @@ impl<C: Clock> Engine<C> {
     }
 
     #[cold]
-    fn note_sync(&mut self, latency_ns: u64, result: Result<u32, IoError>, tally: &mut Tally) {
+    fn note_sync(&mut self, now_ns: u64, result: Result<u32, IoError>, tally: &mut Tally) {
         self.counters.uncount();
-        match result {
-            Ok(_) => tally.syncs.saturating_record(latency_ns),
-            Err(error) => {
-                tally.errors += 1;
-                tally.first_error.get_or_insert_with(|| format!("sync: {error}"));
-            }
-        }
-        self.free.extend(self.syncing.take());
+        self.free.extend(self.syncs.as_mut().and_then(|syncs| syncs.end(now_ns, result, tally)));
+    }
+
+    fn sync_is_due(&self) -> bool {
+        self.syncs.as_ref().is_some_and(Syncs::is_due)
     }
 }
 
@@ -561,13 +554,6 @@ fn sized(mut buffer: Buffer, planned: PlannedRequest) -> Buffer {
 fn describe(request: PlannedRequest, error: IoError) -> String {
     let what = if request.is_read { "read" } else { "write" };
     format!("{what} of {} bytes at offset {}: {error}", request.block_bytes, request.offset)
-}
-
-impl SyncEvery {
-    fn of(workload: &Workload) -> Option<Self> {
-        let every = |writes: Option<u32>, data_only| writes.map(|writes| Self { writes, data_only });
-        every(workload.fsync_every, false).or(every(workload.fdatasync_every, true))
-    }
 }
 
 impl OpenLoop {

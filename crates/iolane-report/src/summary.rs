@@ -66,7 +66,7 @@ fn best_arms(loaded: &Loaded) -> String {
     let groups: Vec<&[ArmReport]> = reports.chunk_by(|a, b| a.arm.competes_with(&b.arm)).collect();
     let has_syncs = reports.iter().any(|arm| arm.sync_p99_ns.is_some());
     let mut headings = vec!["load", "depth", "best path", "IOPS", "95 % interval", "p99, all repeats"];
-    headings.extend(has_syncs.then_some("p99 of syncs"));
+    headings.extend(has_syncs.then_some("p99 of commits"));
     headings.extend(["cores", "runner-up"]);
     let mut text = format!("| {} |\n|{}\n", headings.join(" | "), " --- |".repeat(headings.len()));
     for arms in groups.iter().take(ROWS_MAX) {
@@ -96,7 +96,7 @@ fn row(best: &ArmReport, arms: &[ArmReport], has_syncs: bool) -> Vec<String> {
         range(&count(best.iops.low), &count(best.iops.high)),
         best.p99_ns.map_or("unavailable".into(), |ns| time(ns as f64)),
     ];
-    cells.extend(has_syncs.then(|| best.sync_p99_ns.map_or(String::new(), |ns| time(ns as f64))));
+    cells.extend(has_syncs.then(|| best.commit_p99_ns.map_or(String::new(), |ns| time(ns as f64))));
     cells.extend([best.cores_used.map_or("unavailable".into(), number), next.unwrap_or_default()]);
     cells
 }

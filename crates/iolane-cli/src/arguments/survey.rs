@@ -37,8 +37,8 @@ pub(crate) struct SurveyArguments {
     /// from each request's scheduled start
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub(super) rate: Vec<Rate>,
-    /// Search the highest rate of each path that keeps this bound: p99=5ms, write_p99=5ms, sync_p99=10ms (fsync), service_p99=1ms
-    /// (from the actual start); the page shows latency against rate
+    /// Search the highest rate of each path that keeps this bound: p99=5ms, write_p99=5ms, commit_p99=10ms (a write with its
+    /// sync), service_p99=1ms (from the actual start); the page shows latency against rate
     #[arg(long, value_name = "BOUND", conflicts_with_all = ["rate", "peer", "fio"])]
     pub(super) rate_until: Option<LatencyBound>,
     /// Spacing of the requests of --rate and --rate-until: even, or poisson (at random, as from many users) [default: even]

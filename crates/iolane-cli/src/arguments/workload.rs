@@ -33,14 +33,14 @@ pub(crate) struct WorkloadArguments {
     /// scheduled start
     #[arg(long, value_name = "N")]
     rate: Option<Rate>,
-    /// Search the highest rate of each path of --path that keeps this bound: p99=5ms, write_p99=5ms, sync_p99=10ms (fsync),
-    /// service_p99=1ms (from the actual start); results go to --out, with a page that shows latency against rate
+    /// Search the highest rate of each path of --path that keeps this bound: p99=5ms, write_p99=5ms, commit_p99=10ms (a write
+    /// with its sync), service_p99=1ms (from the actual start); results go to --out, with a page that shows latency against rate
     #[arg(long, value_name = "BOUND", conflicts_with_all = ["rate", "job_file", "huge_pages"])]
     pub(super) rate_until: Option<LatencyBound>,
     /// Spacing of the requests of --rate and --rate-until: even, or poisson (at random, as from many users)
     #[arg(long, default_value_t, value_name = "SPACING")]
     arrivals: Arrivals,
-    /// Call fsync after every N writes
+    /// Call fsync after every N writes; it takes no turn of --rate
     #[arg(long, value_name = "N")]
     fsync: Option<u32>,
     /// Call fdatasync after every N writes

@@ -278,7 +278,39 @@ mod tests {
             assert_eq!(tally.latency.len(), tally.ios, "syncs are not among the writes");
             assert!((99_000..102_000).contains(&tally.syncs.min()), "{} ns", tally.syncs.min());
         }
-        assert!(simulated(base, Duration::from_secs(1)).syncs.is_empty());
+        let without = simulated(base, Duration::from_secs(1));
+        assert!(without.syncs.is_empty() && without.commits.is_empty());
+    }
+
+    #[test]
+    fn a_commit_lasts_from_the_first_write_that_a_sync_covers_to_the_end_of_the_sync() {
+        let base = Workload { access: Access::Write, depth: 1, ..Workload::default() };
+        // A write and a sync take 100 us each.
+        for (every, commit_us) in [(1, 200), (4, 500)] {
+            let tally = simulated(Workload { fdatasync_every: Some(every), ..base.clone() }, Duration::from_secs(1));
+            assert!(tally.commits.len().abs_diff(tally.syncs.len()) <= 1, "{} commits", tally.commits.len());
+            for quantile in [0.01, 0.5, 0.99] {
+                let measured_us = tally.commits.value_at_quantile(quantile) / 1000;
+                assert!(measured_us.abs_diff(commit_us) <= 2, "{measured_us} us with a sync every {every}");
+            }
+        }
+        // A sync that begins while its write is in flight does not cover it; the next does.
+        let deep = simulated(Workload { fdatasync_every: Some(1), depth: 2, ..base }, Duration::from_secs(1));
+        assert!((199_000..205_000).contains(&deep.commits.min()), "{} ns", deep.commits.min());
+    }
+
+    #[test]
+    fn a_sync_takes_no_turn_of_the_rate_and_no_time_to_think() {
+        let log = Workload { access: Access::Write, depth: 1, fdatasync_every: Some(1), ..Workload::default() };
+        for load in [
+            Workload { rate: Some(Rate::new(1000.0).unwrap()), ..log.clone() },
+            Workload { think_us: Some(800), ..log },
+        ] {
+            let tally = simulated(load, Duration::from_secs(1));
+            assert!((998..=1001).contains(&tally.ios), "{} writes", tally.ios);
+            assert!(tally.syncs.len().abs_diff(tally.ios) <= 1, "{} syncs", tally.syncs.len());
+            assert!((199_000..205_000).contains(&tally.commits.max()), "{} ns", tally.commits.max());
+        }
     }
 
     #[test]

@@ -162,6 +162,11 @@ impl Workload {
         ]
     }
 
+    /// Writes from one fsync or fdatasync to the next; `None` without them.
+    pub fn sync_every(&self) -> Option<u32> {
+        self.fsync_every.or(self.fdatasync_every)
+    }
+
     /// The load without its depth: `randread 4k`, or `randrw 70/30 16k zipf:1.2, rate 2k/s, fsync every 8`. Leaves out
     /// what is not given, and the seed.
     pub fn load_in_words(&self) -> String {

@@ -26,6 +26,7 @@ fn label_of_percentile(requests: Requests, percentile: Percentile) -> String {
         Requests::Reads => " of reads",
         Requests::Writes => " of writes",
         Requests::Syncs => " of syncs",
+        Requests::Commits => " of commits",
     };
     match percentile {
         Percentile::P50 => format!("median latency{of}"),

@@ -58,7 +58,7 @@ impl AnswerTable {
         }
         let answers = answers(&loaded.results());
         let has_answer = |goal: Goal| answers.iter().any(|answer| answer.goal == goal);
-        let mut goals = vec![Goal::Latency, Goal::Syncs, Goal::Throughput, Goal::Energy, Goal::Processor];
+        let mut goals = vec![Goal::Latency, Goal::Commits, Goal::Throughput, Goal::Energy, Goal::Processor];
         goals.retain(|goal| matches!(goal, Goal::Latency | Goal::Throughput) || has_answer(*goal));
         let row = |answers: &[Answer]| AnswerRow {
             load: answers[0].load.clone(),

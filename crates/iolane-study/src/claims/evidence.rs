@@ -90,6 +90,7 @@ fn unavailable(results: &ArmResults, metric: Metric) -> String {
     let reason = match metric {
         Metric::Iops | Metric::BytesPerS => "no time was measured",
         Metric::LatencyNs(Requests::Syncs, _) => "no sync was measured",
+        Metric::LatencyNs(Requests::Commits, _) => "no commit was measured",
         Metric::MeanNs | Metric::LatencyNs(..) => "no latency was measured",
         Metric::ServiceP50Ns | Metric::ServiceP99Ns => "the time after the start is that of open loops",
         Metric::SubmitP50Ns => "submit latency was not measured",

@@ -73,6 +73,9 @@ impl LatencyBound {
     pub fn counted_from(self) -> &'static str {
         match self.time {
             BoundedTime::Latency(Requests::Syncs) => "the time of an fsync or fdatasync",
+            BoundedTime::Latency(Requests::Commits) => {
+                "the time from the scheduled start of a write to the end of the sync that makes it durable"
+            }
             BoundedTime::Latency(_) => "latency counted from the scheduled start",
             BoundedTime::Service => "latency counted from the actual start",
         }
@@ -80,20 +83,20 @@ impl LatencyBound {
 
     /// Whether the time that a thread takes to wake up is part of what is bounded.
     pub fn includes_wake_up(self) -> bool {
-        matches!(self.time, BoundedTime::Latency(Requests::All | Requests::Reads | Requests::Writes))
+        matches!(self.time, BoundedTime::Latency(requests) if requests != Requests::Syncs)
     }
 
     /// How many of its bounded requests a load makes for each of its reads and writes; 0 if it makes none of them.
     pub fn share_of_requests(self, workload: &Workload) -> f64 {
-        let reads = f64::from(workload.read_percent()) / 100.0;
+        let writes = 1.0 - f64::from(workload.read_percent()) / 100.0;
+        let every = workload.sync_every();
+        let syncs = every.map_or(0.0, |every| writes / f64::from(every.max(1)));
         match self.time {
             BoundedTime::Latency(Requests::All) | BoundedTime::Service => 1.0,
-            BoundedTime::Latency(Requests::Reads) => reads,
-            BoundedTime::Latency(Requests::Writes) => 1.0 - reads,
-            BoundedTime::Latency(Requests::Syncs) => {
-                let every = workload.fsync_every.or(workload.fdatasync_every);
-                every.map_or(0.0, |every| (1.0 - reads) / f64::from(every.max(1)))
-            }
+            BoundedTime::Latency(Requests::Reads) => 1.0 - writes,
+            BoundedTime::Latency(Requests::Writes) => writes,
+            BoundedTime::Latency(Requests::Commits) if every.is_none() && workload.durable => writes,
+            BoundedTime::Latency(Requests::Syncs | Requests::Commits) => syncs,
         }
     }
 
@@ -107,6 +110,9 @@ impl LatencyBound {
         }
         let (what, remedy) = match self.time {
             BoundedTime::Latency(Requests::Syncs) => ("no fsync or fdatasync", "add --rw randwrite and --fdatasync 1"),
+            BoundedTime::Latency(Requests::Commits) => {
+                ("no durable write", "add --rw randwrite and --fdatasync 1, or --durable")
+            }
             BoundedTime::Latency(Requests::Writes) => ("no write", "add --rw randwrite or randrw"),
             _ => ("no read", "add --rw randread or randrw"),
         };
@@ -121,7 +127,7 @@ impl FromStr for LatencyBound {
     fn from_str(text: &str) -> Result<Self> {
         let wrong = |cause: &str| {
             Error::usage(format!("bound `{text}`"), cause)
-                .remedy("write p99=5ms, p99.9=800us, read_p99=1ms, write_p99=2ms, sync_p99=10ms or service_p99=300us")
+                .remedy("write p99=5ms, p99.9=800us, read_p99=1ms, write_p99=2ms, sync_p99=10ms, commit_p99=10ms or service_p99=300us")
         };
         let (figure, max) = text.split_once('=').ok_or_else(|| wrong("it is not PERCENTILE=TIME"))?;
         let (figure, max) = (figure.trim(), max.trim());
@@ -190,10 +196,14 @@ mod tests {
     fn a_bound_is_about_the_requests_that_a_load_makes() {
         let log = Workload { access: Access::Write, fdatasync_every: Some(4), ..Workload::default() };
         let mix = Workload { access: Access::RandRw, read_percent: Some(70), ..Workload::default() };
+        let durable = Workload { durable: true, ..mix.clone() };
         for (bound, workload, share) in [
             ("p99=1ms", &log, 1.0),
             ("service_p50=1ms", &log, 1.0),
             ("sync_p99=1ms", &log, 0.25),
+            ("commit_p99=1ms", &log, 0.25),
+            ("commit_p99=1ms", &durable, 0.3),
+            ("commit_p99=1ms", &mix, 0.0),
             ("write_p99=1ms", &mix, 0.3),
             ("read_p99=1ms", &mix, 0.7),
             ("read_p99=1ms", &log, 0.0),

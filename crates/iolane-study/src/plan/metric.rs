@@ -57,11 +57,18 @@ pub enum Requests {
     Writes,
     /// fsync and fdatasync, which are not among [`All`](Self::All).
     Syncs,
+    /// Writes made durable: the write that waited longest with the sync that covers it, or a write with `--durable`.
+    Commits,
 }
 
 /// What percentiles of some requests are called in files.
-const PREFIXES: [(Requests, &str); 4] =
-    [(Requests::All, ""), (Requests::Reads, "read_"), (Requests::Writes, "write_"), (Requests::Syncs, "sync_")];
+const PREFIXES: [(Requests, &str); 5] = [
+    (Requests::All, ""),
+    (Requests::Reads, "read_"),
+    (Requests::Writes, "write_"),
+    (Requests::Syncs, "sync_"),
+    (Requests::Commits, "commit_"),
+];
 
 /// The metrics but for percentiles, with their names in files.
 const NAMES: [(Metric, &str); 18] = [
@@ -148,7 +155,7 @@ impl FromStr for Metric {
         percentile.map(|percentile| Self::LatencyNs(requests, percentile)).ok_or_else(|| {
             let names: Vec<&str> = NAMES.iter().map(|(_, name)| *name).collect();
             Error::usage(format!("metric `{text}`"), "no metric of that name").remedy(format!(
-                "use {}, or a percentile such as p99_9_ns, read_p99_ns, write_p99_ns or sync_p99_ns",
+                "use {}, or a percentile such as p99_9_ns, read_p99_ns, write_p99_ns, sync_p99_ns or commit_p99_ns",
                 names.join(", ")
             ))
         })
@@ -181,7 +188,7 @@ mod tests {
             assert!(!name.is_empty() && !names.contains(&name), "{name}");
             names.push(name);
         }
-        assert_eq!(names.len(), NAMES.len() + 5 + 3);
+        assert_eq!(names.len(), NAMES.len() + 6 + 3);
     }
 
     #[test]

@@ -16,8 +16,8 @@ use crate::stats::{Estimate, estimate_median, estimate_ratio, median};
 pub enum Goal {
     /// The lowest 99th percentile: at the smallest depth of the study, or at any depth where requests come at a rate.
     Latency,
-    /// The lowest 99th percentile of fsync or fdatasync, at the same depths.
-    Syncs,
+    /// The lowest 99th percentile of a write with the sync that makes it durable, at the same depths.
+    Commits,
     /// The most I/Os per second at any depth.
     Throughput,
     /// The most I/Os per joule at any depth.
@@ -31,7 +31,7 @@ impl Goal {
     pub fn metric(self) -> Metric {
         match self {
             Self::Latency => Metric::P99,
-            Self::Syncs => Metric::LatencyNs(Requests::Syncs, Percentile::P99),
+            Self::Commits => Metric::LatencyNs(Requests::Commits, Percentile::P99),
             Self::Throughput => Metric::Iops,
             Self::Energy => Metric::IosPerJoule,
             Self::Processor => Metric::CpuSPerMillionIos,
@@ -42,7 +42,7 @@ impl Goal {
     pub fn words(self) -> &'static str {
         match self {
             Self::Latency => "for latency",
-            Self::Syncs => "for syncs",
+            Self::Commits => "for commits",
             Self::Throughput => "for throughput",
             Self::Energy => "per joule",
             Self::Processor => "for the least processor time",
@@ -51,14 +51,14 @@ impl Goal {
 
     /// Whether a low latency is the goal.
     fn is_latency(self) -> bool {
-        matches!(self, Self::Latency | Self::Syncs)
+        matches!(self, Self::Latency | Self::Commits)
     }
 
     /// How many times better `of` is than `over`: above 1 means better, whether a high or a low value is the goal.
     fn gain(self, of: &[f64], over: &[f64]) -> Estimate {
         match self {
             Self::Throughput | Self::Energy => estimate_ratio(of, over),
-            Self::Latency | Self::Syncs | Self::Processor => estimate_ratio(over, of),
+            Self::Latency | Self::Commits | Self::Processor => estimate_ratio(over, of),
         }
     }
 }
@@ -138,11 +138,12 @@ fn answers_for(arms: &[&ArmResults]) -> Vec<Answer> {
         arms.iter().partition(|arm| arm.keeps_rate() == Some(false));
     let has_rate = arms.iter().any(|arm| arm.arm.workload.rate.is_some());
     let cheapest = |arms: &[&ArmResults]| answer(Goal::Energy, arms).or_else(|| answer(Goal::Processor, arms));
+    // Without syncs a commit is a write.
+    let has_syncs = arms.iter().any(|arm| arm.arm.workload.sync_every().is_some());
+    let commits = |arms: &[&ArmResults]| has_syncs.then(|| answer(Goal::Commits, arms)).flatten();
     let answers = match (has_rate, keeping.is_empty()) {
-        (false, _) => {
-            vec![answer(Goal::Latency, arms), answer(Goal::Syncs, arms), answer(Goal::Throughput, arms), cheapest(arms)]
-        }
-        (true, false) => vec![answer(Goal::Latency, &keeping), answer(Goal::Syncs, &keeping), cheapest(&keeping)],
+        (false, _) => vec![answer(Goal::Latency, arms), commits(arms), answer(Goal::Throughput, arms), cheapest(arms)],
+        (true, false) => vec![answer(Goal::Latency, &keeping), commits(&keeping), cheapest(&keeping)],
         (true, true) => vec![answer(Goal::Throughput, arms)],
     };
     let misses_rate = has_rate
@@ -270,7 +271,7 @@ impl Answer {
     pub fn value_in_words(&self) -> String {
         let prefix = match self.goal {
             Goal::Latency => "median p99 ",
-            Goal::Syncs => "median p99 of syncs ",
+            Goal::Commits => "median p99 of commits ",
             _ => "",
         };
         let modelled = if self.modelled { ", modelled" } else { "" };
@@ -324,6 +325,7 @@ impl Answer {
 mod tests {
     use iolane_measure::figures::RunFigure;
     use iolane_measure::telemetry::Sourced;
+    use iolane_measure::workload::Access;
 
     use super::*;
     use crate::rows::Row;
@@ -383,18 +385,24 @@ mod tests {
     }
 
     #[test]
-    fn a_log_takes_the_path_whose_syncs_have_the_shortest_tail() {
-        let of = |name, sync_ns: u64| {
+    fn a_log_takes_the_path_whose_commits_have_the_shortest_tail() {
+        let of = |name, commit_ns: u64| {
             let mut rows = rows(name, &[20.0, 20.1, 20.2], 1.0);
-            rows.iter_mut().for_each(|row| row.syncs.record(sync_ns).unwrap());
+            rows.iter_mut().for_each(|row| {
+                (row.arm.workload.access, row.arm.workload.fdatasync_every) = (Access::Write, Some(1));
+                row.commits.record(commit_ns).unwrap();
+            });
             rows
         };
         let found = answers(&Results::new(&[of("slow", 9_000_000), of("fast", 3_000_000)].concat(), Vec::new()));
-        let syncs = found.iter().find(|answer| answer.goal == Goal::Syncs).unwrap();
-        let words = syncs.words();
-        assert!(words.starts_with("for syncs take fast (null; median p99 of syncs 3.00 ms, depth 1), 3"), "{words}");
+        let commits = found.iter().find(|answer| answer.goal == Goal::Commits).unwrap();
+        let words = commits.words();
+        assert!(
+            words.starts_with("for commits take fast (null; median p99 of commits 3.00 ms, depth 1), 3"),
+            "{words}"
+        );
         let none = advise(&[("a", &[20.0, 21.0, 22.0], 1.0)]);
-        assert!(none.iter().all(|answer| answer.goal != Goal::Syncs), "{none:?}");
+        assert!(none.iter().all(|answer| answer.goal != Goal::Commits), "{none:?}");
     }
 
     /// Rows of an arm that is asked for 100 I/Os per second.

@@ -35,9 +35,18 @@ pub struct ArmReport {
     /// The same of the writes.
     #[serde(default)]
     pub write_p99_ns: Option<u64>,
-    /// The same of fsync and fdatasync.
+    /// Median time of fsync and fdatasync; `None` without them.
+    #[serde(default)]
+    pub sync_p50_ns: Option<u64>,
+    /// Its 99th percentile.
     #[serde(default)]
     pub sync_p99_ns: Option<u64>,
+    /// Median time from the start of a write until it is durable; `None` if no write is made durable.
+    #[serde(default)]
+    pub commit_p50_ns: Option<u64>,
+    /// Its 99th percentile.
+    #[serde(default)]
+    pub commit_p99_ns: Option<u64>,
     /// Median time to submit a batch, in nanoseconds.
     pub submit_p50_ns: Option<f64>,
     /// CPU seconds per second, kernel threads included.
@@ -143,7 +152,7 @@ impl ArmReport {
         let iops_repeats = values(Metric::Iops).unwrap_or_default();
         let latency = results.latency();
         let quantile = |at: f64| (!latency.is_empty()).then(|| latency.value_at_quantile(at));
-        let p99_of = |requests| Some(results.latency_of(requests)?.value_at_quantile(0.99));
+        let quantile_of = |requests, at| Some(results.latency_of(requests)?.value_at_quantile(at));
         let window: Option<&[f64; WINDOW_ROUNDS]> = iops_repeats.last_chunk();
         Self {
             arm: results.arm.clone(),
@@ -153,9 +162,12 @@ impl ArmReport {
             p50_ns: quantile(0.5),
             p99_ns: quantile(0.99),
             p99_9_ns: quantile(0.999),
-            read_p99_ns: p99_of(Requests::Reads),
-            write_p99_ns: p99_of(Requests::Writes),
-            sync_p99_ns: p99_of(Requests::Syncs),
+            read_p99_ns: quantile_of(Requests::Reads, 0.99),
+            write_p99_ns: quantile_of(Requests::Writes, 0.99),
+            sync_p50_ns: quantile_of(Requests::Syncs, 0.5),
+            sync_p99_ns: quantile_of(Requests::Syncs, 0.99),
+            commit_p50_ns: quantile_of(Requests::Commits, 0.5),
+            commit_p99_ns: quantile_of(Requests::Commits, 0.99),
             submit_p50_ns: middle(Metric::SubmitP50Ns),
             cores_used: middle(Metric::Cores),
             syscalls_per_io: middle(Metric::SyscallsPerIo),

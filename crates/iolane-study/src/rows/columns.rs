@@ -141,6 +141,16 @@ const FIXED: &[FixedColumn] = &[
     },
     FixedColumn { name: "sync_latency_ns", kind: Kind::Numbers, cell: |row| halves(&row.syncs, |(value, _)| value) },
     FixedColumn { name: "sync_latency_count", kind: Kind::Numbers, cell: |row| halves(&row.syncs, |(_, count)| count) },
+    FixedColumn {
+        name: "commit_latency_ns",
+        kind: Kind::Numbers,
+        cell: |row| halves(&row.commits, |(value, _)| value),
+    },
+    FixedColumn {
+        name: "commit_latency_count",
+        kind: Kind::Numbers,
+        cell: |row| halves(&row.commits, |(_, count)| count),
+    },
     FixedColumn { name: "submit_ns", kind: Kind::Numbers, cell: |row| halves(&row.submit, |(value, _)| value) },
     FixedColumn { name: "submit_count", kind: Kind::Numbers, cell: |row| halves(&row.submit, |(_, count)| count) },
     FixedColumn {
@@ -277,6 +287,7 @@ impl<'a> Fields<'a> {
             latency: self.histogram("latency_ns", "latency_count")?,
             writes: self.histogram("write_latency_ns", "write_latency_count")?,
             syncs: self.histogram("sync_latency_ns", "sync_latency_count")?,
+            commits: self.histogram("commit_latency_ns", "commit_latency_count")?,
             submit: self.histogram("submit_ns", "submit_count")?,
             threads: self.threads()?,
             rates: self.reals("rates")?,

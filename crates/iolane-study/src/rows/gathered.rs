@@ -32,25 +32,19 @@ impl ArmResults {
 
     /// The latencies of all repeats in one histogram, in nanoseconds.
     pub fn latency(&self) -> Histogram<u64> {
-        self.gathered(|row| row.latency.clone())
+        self.gathered(Requests::All)
     }
 
     /// The same of some of the requests; `None` if there were none of them, or a peer does not tell them apart.
     pub fn latency_of(&self, requests: Requests) -> Option<Histogram<u64>> {
-        let gathered = match requests {
-            Requests::All => self.latency(),
-            Requests::Reads => self.gathered(Row::latency_of_reads),
-            Requests::Writes => self.gathered(Row::latency_of_writes),
-            Requests::Syncs => self.gathered(|row| row.syncs.clone()),
-        };
-        Some(gathered).filter(|latency| !latency.is_empty())
+        Some(self.gathered(requests)).filter(|latency| !latency.is_empty())
     }
 
-    fn gathered(&self, of: impl Fn(&Row) -> Histogram<u64>) -> Histogram<u64> {
+    fn gathered(&self, requests: Requests) -> Histogram<u64> {
         let mut all = iolane_measure::latencies::new_histogram();
         for row in &self.rows {
             // All histograms have the same bounds, so adding cannot fail.
-            let _ = all.add(of(row));
+            let _ = all.add(&*row.latency_of(requests));
         }
         all
     }

@@ -1,5 +1,7 @@
 //! The metrics of a row, computed from what a run measured: studies compare them, and `plan::Metric` names them.
 
+use std::borrow::Cow;
+
 use hdrhistogram::Histogram;
 use iolane_measure::figures::RunFigure;
 
@@ -22,12 +24,7 @@ impl Row {
             Metric::Iops => per_s(self.ios as f64),
             Metric::BytesPerS => per_s(self.bytes as f64),
             Metric::MeanNs => self.mean_ns,
-            Metric::LatencyNs(requests, percentile) => match requests {
-                Requests::All => quantile(&self.latency, percentile.share()),
-                Requests::Reads => quantile(&self.latency_of_reads(), percentile.share()),
-                Requests::Writes => quantile(&self.latency_of_writes(), percentile.share()),
-                Requests::Syncs => quantile(&self.syncs, percentile.share()),
-            },
+            Metric::LatencyNs(requests, percentile) => quantile(&self.latency_of(requests), percentile.share()),
             Metric::ServiceP50Ns => figure(RunFigure::ServiceP50Ns),
             Metric::ServiceP99Ns => figure(RunFigure::ServiceP99Ns),
             Metric::SubmitP50Ns => quantile(&self.submit, 0.5),
@@ -58,8 +55,22 @@ impl Row {
         Some(Trial { rate: rate.per_s(), latency_ns: latency_ns.unwrap_or(f64::INFINITY) })
     }
 
-    /// The latencies of the reads; empty where they are not told apart from the writes.
-    pub fn latency_of_reads(&self) -> Histogram<u64> {
+    /// The latencies of some of the requests; empty if there were none of them, or a peer does not tell them apart.
+    pub fn latency_of(&self, requests: Requests) -> Cow<'_, Histogram<u64>> {
+        let workload = &self.arm.workload;
+        match requests {
+            Requests::All => Cow::Borrowed(&self.latency),
+            Requests::Reads => Cow::Owned(self.latency_of_reads()),
+            Requests::Writes => Cow::Borrowed(self.latency_of_writes()),
+            Requests::Syncs => Cow::Borrowed(&self.syncs),
+            Requests::Commits if workload.durable && workload.sync_every().is_none() => {
+                Cow::Borrowed(self.latency_of_writes())
+            }
+            Requests::Commits => Cow::Borrowed(&self.commits),
+        }
+    }
+
+    fn latency_of_reads(&self) -> Histogram<u64> {
         let mut reads = self.latency.clone();
         let access = self.arm.workload.access;
         if !access.reads() || access.is_mixed() && self.writes.is_empty() {
@@ -70,9 +81,8 @@ impl Row {
         reads
     }
 
-    /// The latencies of the writes; empty where they are not told apart from the reads.
-    pub fn latency_of_writes(&self) -> Histogram<u64> {
-        if self.arm.workload.access.reads() { self.writes.clone() } else { self.latency.clone() }
+    fn latency_of_writes(&self) -> &Histogram<u64> {
+        if self.arm.workload.access.reads() { &self.writes } else { &self.latency }
     }
 
     /// The figure whose availability decides that of a metric; `None` for metrics that every run of iolane has.

@@ -263,6 +263,7 @@ mod tests {
         full.latency.record(3_000_000_000).unwrap();
         full.writes.record_n(1500, 2).unwrap();
         full.syncs.record_n(90_000, 3).unwrap();
+        full.commits.record_n(120_000, 2).unwrap();
         full.submit.record(20).unwrap();
         full.warnings = vec![
             Warning::note("one, with a \"quote\""),

@@ -52,6 +52,9 @@ pub struct Row {
     /// Latencies of fsync and fdatasync, which are not among those above; empty without them.
     #[serde(with = "histogram", default = "new_histogram")]
     pub syncs: Histogram<u64>,
+    /// From the start of the first write that a sync covers to the end of the sync; empty without syncs.
+    #[serde(with = "histogram", default = "new_histogram")]
+    pub commits: Histogram<u64>,
     /// Time to submit a batch, in nanoseconds, from a slice before the measured phase.
     #[serde(with = "histogram")]
     pub submit: Histogram<u64>,
@@ -85,6 +88,7 @@ impl Row {
             latency: new_histogram(),
             writes: new_histogram(),
             syncs: new_histogram(),
+            commits: new_histogram(),
             submit: new_histogram(),
             threads: Vec::new(),
             rates: Vec::new(),
@@ -128,6 +132,7 @@ impl Row {
             latency: tally.latency.clone(),
             writes: tally.writes.clone(),
             syncs: tally.syncs.clone(),
+            commits: tally.commits.clone(),
             submit: outcome.submit.clone(),
             threads: telemetry.threads,
             rates: outcome.rates.clone(),

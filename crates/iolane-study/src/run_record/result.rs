@@ -44,6 +44,9 @@ pub struct ResultRecord {
     pub write_latency_ns: Option<LatencyRecord>,
     /// With --fsync or --fdatasync, the same of the syncs, which are not among the others.
     pub sync_latency_ns: Option<LatencyRecord>,
+    /// The time from the start of a write until it is durable: until its sync ended, or with --durable until it completed
+    /// itself; `None` without both.
+    pub commit_latency_ns: Option<LatencyRecord>,
     /// Time to submit a batch.
     pub submit_ns: SubmitRecord,
     /// CPU time.
@@ -121,6 +124,7 @@ impl ResultRecord {
             read_latency_ns: latency_of(Requests::Reads),
             write_latency_ns: latency_of(Requests::Writes),
             sync_latency_ns: latency_of(Requests::Syncs),
+            commit_latency_ns: latency_of(Requests::Commits),
             submit_ns: SubmitRecord::new(results),
             cpu: CpuRecord::new(outcomes, results),
             syscalls_per_io: mean(Metric::SyscallsPerIo),

@@ -68,6 +68,8 @@ fn figures(record: &RunRecord) -> Vec<(&'static str, String)> {
     if parts.len() > 1 {
         lines.extend(parts.into_iter().map(|(name, of)| (name, latency(of))));
     }
+    let commits = result.commit_latency_ns.as_ref().filter(|_| result.sync_latency_ns.is_some());
+    lines.extend(commits.map(|of| ("of commits", latency(of))));
     if record.telemetry.is_of_open_loop() {
         let figure = |name: &str| or_unavailable(record.telemetry.value(name), time);
         lines.push(("after start", format!("p50 {}, p99 {}", figure("service_p50_ns"), figure("service_p99_ns"))));

@@ -80,15 +80,19 @@ fn arms(arms: &[ArmReport]) -> String {
         let heading = format!("depth {}", arms[0].arm.workload.depth);
         let has_syncs = arms.iter().any(|arm| arm.sync_p99_ns.is_some());
         let mut headings = vec![heading.as_str(), "IOPS", "95 %", "p50", "p99"];
-        headings.extend(has_syncs.then_some("sync p99"));
+        headings.extend(has_syncs.then_some(["commit p50", "commit p99"]).into_iter().flatten());
         headings.extend(["cores", "calls", "of best"]);
         let rows: Vec<Vec<String>> = arms.iter().map(|arm| row(arm, has_syncs)).collect();
         text.push_str(&output::table(&headings, &rows, CellAlignment::Right));
         text.push('\n');
     }
+    let has_syncs = arms.iter().any(|arm| arm.sync_p99_ns.is_some());
     let mut legend = String::from(
         "p50, p99: over all repeats; calls: system calls per I/O; ~: no significant difference from the best (the 95 % interval of the ratio includes 1)",
     );
+    if has_syncs {
+        legend.push_str("; commit: from the start of a write to the end of the sync that makes it durable");
+    }
     if arms.iter().any(|arm| arm.keeps_rate.is_some()) {
         legend.push_str("; with a rate, paths are ranked by p99: 0.5x is twice the best p99");
     }
@@ -134,7 +138,7 @@ fn row(arm: &ArmReport, has_syncs: bool) -> Vec<String> {
         at(arm.p50_ns),
         at(arm.p99_ns),
     ];
-    cells.extend(has_syncs.then(|| at(arm.sync_p99_ns)));
+    cells.extend(has_syncs.then(|| [at(arm.commit_p50_ns), at(arm.commit_p99_ns)]).into_iter().flatten());
     cells.extend([or_unavailable(arm.cores_used, number), or_unavailable(arm.syscalls_per_io, number), arm.standing()]);
     cells
 }
