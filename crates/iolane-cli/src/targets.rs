@@ -111,12 +111,23 @@ impl Opener {
 
 /// Makes a scratch file in the current folder, with a progress bar, and opens it.
 pub(crate) fn open_scratch(bytes: u64, seed: u64, options: TargetOptions) -> anyhow::Result<Target> {
-    if bytes < 4096 {
-        return Err(Error::usage(format!("--size {}", Bytes(bytes)), "a scratch file needs 4k or more").into());
-    }
+    check_scratch(bytes)?;
     let bar = Bar::bytes(bytes, "writing the scratch file");
     let scratch = Scratch::create(Path::new("."), bytes, seed, &STOP, |written| bar.at(written))?;
     Ok(scratch.open(options)?)
+}
+
+/// Opens a scratch file without content, for a command that measures nothing.
+pub(crate) fn open_sparse_scratch(bytes: u64, options: TargetOptions) -> anyhow::Result<Target> {
+    check_scratch(bytes)?;
+    Ok(Scratch::sparse(Path::new("."), bytes)?.open(options)?)
+}
+
+fn check_scratch(bytes: u64) -> anyhow::Result<()> {
+    if bytes < 4096 {
+        return Err(Error::usage(format!("--size {}", Bytes(bytes)), "a scratch file needs 4k or more").into());
+    }
+    Ok(())
 }
 
 /// The devices of this machine that offer paths which files do not: NVMe generic devices, block devices with poll queues,

@@ -73,6 +73,11 @@ fn a_loss_beyond_what_is_allowed_fails_and_a_gain_does_not() {
     let allowed = compare(&["fast", "slow", "--max-loss", "20"]).done();
     assert!(allowed.stdout.contains("1 arms compared, 0 with a loss"), "{allowed:#?}");
     compare(&["slow", "fast", "--max-loss", "0"]).done();
+    let gate = &json_of(&folder, &["fast", "slow", "--max-loss", "20", "--strict"])["gate"];
+    let counts = ["compared", "lost", "undecided"].map(|key| gate[key].as_u64());
+    assert_eq!((counts, gate["max_loss"].as_f64()), ([Some(1), Some(0), Some(0)], Some(0.2)), "{gate}");
+    let alone = compare(&["fast", "slow", "--strict"]);
+    assert!(alone.code == Some(2) && alone.stderr.contains("--max-loss"), "{alone:#?}");
     compare(&["fast", "slow"]).done();
     // A gate that sees nothing is closed.
     study(&folder, "twice", &["--path", "sim", "--depth", "1", "--repeat", "2", "--target", "sim:16m"]);

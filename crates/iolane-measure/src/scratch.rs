@@ -36,20 +36,8 @@ impl Scratch {
         stop: &AtomicBool,
         mut progress: impl FnMut(u64),
     ) -> Result<Self> {
-        let shown = folder.display().to_string();
-        let what = format!("scratch file of {} in {shown}", Bytes(bytes));
-        let failed = |errno: Errno| match errno {
-            Errno::NOSPC | Errno::DQUOT => {
-                Error::exhausted(&what, "the disk is full").remedy("use --size to make it smaller, or name a target")
-            }
-            Errno::FBIG => Error::exhausted(&what, "the file system does not support files of this size")
-                .remedy("use --size to make it smaller"),
-            Errno::ROFS | Errno::ACCESS | Errno::PERM | Errno::NOENT => {
-                Error::unavailable(&what, iolane::error::describe(&errno.into()))
-                    .remedy("run in a folder you may write, or name a target")
-            }
-            errno => Error::system(&what, errno),
-        };
+        let what = what(folder, bytes);
+        let failed = |errno| failed(&what, errno);
         let fd = nameless_file(folder).map_err(failed)?;
         // Allocates the whole file first, where the file system can, so that a full disk is found before anything is written.
         match rustix::fs::fallocate(&fd, FallocateFlags::empty(), 0, bytes) {
@@ -73,7 +61,20 @@ impl Scratch {
         rustix::fs::fsync(&fd).map_err(failed)?;
         // Drops the data from the page cache, so that reads reach the device.
         let _ = rustix::fs::fadvise(&fd, 0, None, rustix::fs::Advice::DontNeed);
-        Ok(Self { fd, folder: shown, bytes })
+        Ok(Self { fd, folder: folder.display().to_string(), bytes })
+    }
+
+    /// Makes a scratch file of `bytes` bytes that reads as zeroes and occupies no space, on which paths can be probed.
+    ///
+    /// # Errors
+    /// `Exhausted` if no file can be that large, `Unavailable` if the folder cannot be written.
+    pub fn sparse(folder: &Path, bytes: u64) -> Result<Self> {
+        let made = nameless_file(folder).and_then(|fd| rustix::fs::ftruncate(&fd, bytes).map(|()| fd));
+        let fd = made.map_err(|errno| match errno {
+            Errno::INVAL => failed(&what(folder, bytes), Errno::FBIG),
+            errno => failed(&what(folder, bytes), errno),
+        })?;
+        Ok(Self { fd, folder: folder.display().to_string(), bytes })
     }
 
     /// Opens it as a target.
@@ -88,6 +89,25 @@ impl Scratch {
     /// Its size in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+}
+
+fn what(folder: &Path, bytes: u64) -> String {
+    format!("scratch file of {} in {}", Bytes(bytes), folder.display())
+}
+
+fn failed(what: &str, errno: Errno) -> Error {
+    match errno {
+        Errno::NOSPC | Errno::DQUOT => {
+            Error::exhausted(what, "the disk is full").remedy("use --size to make it smaller, or name a target")
+        }
+        Errno::FBIG => Error::exhausted(what, "the file system does not support files of this size")
+            .remedy("use --size to make it smaller"),
+        Errno::ROFS | Errno::ACCESS | Errno::PERM | Errno::NOENT => {
+            Error::unavailable(what, iolane::error::describe(&errno.into()))
+                .remedy("run in a folder you may write, or name a target")
+        }
+        errno => Error::system(what, errno),
     }
 }
 
@@ -129,6 +149,15 @@ mod tests {
         let mut written = 0;
         let error = Scratch::create(&std::env::temp_dir(), 1 << 55, 1, &never(), |bytes| written = bytes).unwrap_err();
         assert_eq!(written, 0, "{error}");
+    }
+
+    #[test]
+    fn a_sparse_scratch_file_has_its_size_and_occupies_no_space() {
+        let scratch = Scratch::sparse(&std::env::temp_dir(), 64 << 30).unwrap();
+        assert_eq!(scratch.open(Target::options().direct(false)).unwrap().bytes(), 64 << 30);
+        assert_eq!(rustix::fs::fstat(&scratch.fd).unwrap().st_blocks, 0);
+        let error = Scratch::sparse(&std::env::temp_dir(), u64::MAX).unwrap_err();
+        assert_eq!(error.kind(), iolane::ErrorKind::Exhausted, "{error}");
     }
 
     #[test]

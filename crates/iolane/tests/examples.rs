@@ -18,6 +18,9 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 #[path = "../examples/copy.rs"]
 mod copy;
 #[allow(dead_code, reason = "its main and what that alone uses")]
+#[path = "../examples/page_store.rs"]
+mod page_store;
+#[allow(dead_code, reason = "its main and what that alone uses")]
 #[path = "../examples/verify_log.rs"]
 mod verify_log;
 
@@ -183,6 +186,38 @@ fn a_copy_that_meets_an_error_says_where() {
     let destination = Target::options().write(true).open("sim:1m,error=1").unwrap();
     let error = copy::copy(&source, &destination, &IoPath::new("sim")).unwrap_err().to_string();
     assert!(error.starts_with("writing sim:1m,error=1 at byte "), "{error}");
+}
+
+#[test]
+fn a_page_store_takes_the_first_path_that_works_and_holds_what_was_written() {
+    let test = "a_page_store_takes_the_first_path_that_works_and_holds_what_was_written";
+    let folder = Folder::new("page-store");
+    if !folder.direct(test) {
+        return;
+    }
+    for path in folder.paths(test) {
+        let file = folder.0.join("pages");
+        let printed = output(example("page_store").arg(&file).arg(format!("nvme,{path}")));
+        assert!(printed.starts_with(&format!("{path} on ")) && printed.contains(" 0 of them wrong"), "{printed}");
+        let again = failure(example("page_store").arg(&file).arg(path));
+        assert!(again.contains("exists"), "{again}");
+        fs::remove_file(file).unwrap();
+    }
+}
+
+#[test]
+fn a_page_store_goes_on_after_short_transfers_and_ends_at_an_error() {
+    let run = |settings: &str| {
+        let target = Target::options().write(true).open(format!("sim:4m,{settings}")).unwrap();
+        page_store::write_and_read(&target, &[IoPath::new("sim")]).map_err(|error| error.to_string())
+    };
+    for seed in 0..10 {
+        assert_eq!(run(&format!("seed={seed},short=0.4")), Ok(0));
+    }
+    let error = run("error=0.1").unwrap_err();
+    assert!(error.starts_with("Page("), "{error}");
+    let lost = run("lost=0.1").unwrap();
+    assert!(lost > 0, "lost writes are seen");
 }
 
 #[test]

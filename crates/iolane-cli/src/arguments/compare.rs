@@ -16,6 +16,9 @@ pub(crate) struct CompareArguments {
     /// beyond it, so that noise alone does not fail a build
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     pub(crate) max_loss: Option<f64>,
+    /// With --max-loss, also exit with 1 if an arm is too noisy to exclude such a loss
+    #[arg(long, requires = "max_loss")]
+    pub(crate) strict: bool,
     /// Write the comparison as a self-contained HTML page with charts
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) html: Option<Destination>,

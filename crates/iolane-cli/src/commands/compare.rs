@@ -16,7 +16,7 @@ use crate::outcome::Outcome;
 use crate::output::{self, CellAlignment, Destination, Outputs, printable, warn, wrap};
 
 pub(crate) fn compare(arguments: CompareArguments) -> anyhow::Result<Outcome> {
-    let CompareArguments { folders, max_loss, html, json } = arguments;
+    let CompareArguments { folders, max_loss, strict, html, json } = arguments;
     let page = match html {
         None => None,
         Some(Destination::File(file)) => Some(file),
@@ -33,28 +33,36 @@ pub(crate) fn compare(arguments: CompareArguments) -> anyhow::Result<Outcome> {
         files::check_writable(file, &never_replaced)?;
         files::write(file, iolane_report::compare_page(&loaded, &comparison)?.as_bytes())?;
     }
+    let (comparison, blind) = match max_loss.map(|share| comparison.clone().with_gate(share)) {
+        None => (comparison, None),
+        Some(Ok(gated)) => (gated, None),
+        Some(Err(why)) => (comparison, Some(why)),
+    };
     show(&comparison, &outputs)?;
     if let Some(file) = &page {
         outputs.text(&format!("\nPage: {}\n", printable(file)))?;
     }
-    match max_loss.map(|share| comparison.gate(share)) {
-        None => Ok(Outcome::Done),
-        Some(Err(why)) => {
-            let fix = "compare results of one study with 3 repeats or more";
-            Err(Error::failed("--max-loss", format!("no loss could be seen: {why}")).remedy(fix).into())
-        }
-        Some(Ok(Gate { losses, lost, undecided, compared })) => {
-            outputs.text(&format!(
-                "\nGate: {compared} arms compared, {lost} with a loss that is not allowed, {undecided} too noisy to exclude one.\n"
-            ))?;
-            for Loss { folder, arm, figure, ratio } in &losses {
-                let ends = format!("95 %: {:.2} to {:.2}", ratio.low, ratio.high);
-                let lost = format!("{folder}: the {figure} of {arm} is {:.2}x that of the first ({ends})", ratio.value);
-                warn(&lost.replace(char::is_control, "?"));
-            }
-            Ok(Outcome::failed_if(!losses.is_empty()))
-        }
+    if let Some(why) = blind {
+        let fix = "compare results of one study with 3 repeats or more";
+        return Err(Error::failed("--max-loss", format!("no loss could be seen: {why}")).remedy(fix).into());
     }
+    match &comparison.gate {
+        None => Ok(Outcome::Done),
+        Some(gate) => show_gate(gate, strict, &outputs),
+    }
+}
+
+fn show_gate(gate: &Gate, strict: bool, outputs: &Outputs) -> anyhow::Result<Outcome> {
+    let Gate { losses, lost, undecided, compared, .. } = gate;
+    outputs.text(&format!(
+        "\nGate: {compared} arms compared, {lost} with a loss that is not allowed, {undecided} too noisy to exclude one.\n"
+    ))?;
+    for Loss { folder, arm, figure, ratio } in losses {
+        let ends = format!("95 %: {:.2} to {:.2}", ratio.low, ratio.high);
+        let lost = format!("{folder}: the {figure} of {arm} is {:.2}x that of the first ({ends})", ratio.value);
+        warn(&lost.replace(char::is_control, "?"));
+    }
+    Ok(Outcome::failed_if(!gate.passes(strict)))
 }
 
 /// Prints a comparison, and writes it as JSON if that was asked for. `iolane lab matrix` ends with it.

@@ -34,6 +34,8 @@ pub struct Comparison {
     pub claims: Vec<ClaimComparison>,
     /// What to know before trusting the figures.
     pub warnings: Vec<String>,
+    /// Whether more was lost than is allowed; `None` if that was not asked.
+    pub gate: Option<Gate>,
 }
 
 /// A folder, and its comparison with the first.
@@ -187,6 +189,7 @@ impl Comparison {
             not_compared: missing(&arms, loaded, &labels),
             claims: claims(loaded),
             warnings: warnings(loaded, &labels),
+            gate: None,
             folders,
             arms,
         })

@@ -156,8 +156,12 @@ impl RateUntil {
                 answer.path
             ));
         }
+        // Where no path is named because of a change, the sentence says that already.
+        let reasons: Vec<String> =
+            self.answers.chunk_by(|a, b| a.load == b.load).filter_map(|answers| self.why_none(answers)).collect();
         let changed = self.answers.iter().filter_map(|answer| Some((answer, answer.change?)));
-        for (answer, change) in changed {
+        for (answer, change) in changed.filter(|(answer, change)| !reasons.contains(&self.why_changed(answer, change)))
+        {
             warnings.push(format!(
                 "the machine changed while {} at depth {} was searched: {} before, {} after; the interval covers both",
                 answer.path,
@@ -241,15 +245,19 @@ impl RateUntil {
         let lowest = first.rate.map_or(f64::INFINITY, |rate| rate.low);
         let could_be_best = |change: &Change| change.is_large() && change.before.max(change.after) > lowest;
         let changed = answers.iter().find_map(|answer| Some((answer, answer.change.filter(could_be_best)?)));
-        let (answer, change) = changed?;
-        Some(format!(
-            "the machine changed during the search: {} at depth {} keeps {bound} up to {} in the runs before and {} in those \
+        changed.map(|(answer, change)| self.why_changed(answer, &change))
+    }
+
+    fn why_changed(&self, answer: &RateAnswer, change: &Change) -> String {
+        format!(
+            "the machine changed during the search: {} at depth {} keeps {} up to {} in the runs before and {} in those \
              after; search again when nothing else runs on it",
             answer.path,
             answer.depth,
+            self.bound.in_words(),
             per_s(change.before),
             per_s(change.after)
-        ))
+        )
     }
 
     /// The floor that a bound is compared with, in nanoseconds; `None` if the bound leaves waking up out, or is of a percentile
@@ -452,6 +460,7 @@ mod tests {
         assert!(found.answers.iter().all(|answer| !answer.best), "{:?}", found.answers);
         let sentence = found.sentences().concat();
         assert!(sentence.contains("the machine changed during the search: one at depth 1"), "{sentence}");
+        assert_eq!(found.warnings(10.0), [""; 0], "the sentence says it");
         // It does not matter where both answers are below that of another path.
         let found = answers(&[changed, runs("other", 200_000.0)].concat());
         assert!(found.answers[0].best && found.answers[0].path == "other", "{:?}", found.answers);

@@ -50,8 +50,13 @@ pub(super) struct Measurement {
     pub(super) is_unspecific: bool,
 }
 
-/// The scratch file of a dry run, on which paths are only probed.
-const DRY_SCRATCH_BYTES: u64 = 16 << 20;
+/// What the arms of a study are for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// They are only listed or exported; paths are probed.
+    Plan,
+    Measurement,
+}
 
 impl Job {
     pub(super) fn of_arguments(arguments: StudyArguments) -> anyhow::Result<Self> {
@@ -65,19 +70,19 @@ impl Job {
         let chosen = Chosen::of_arguments(&arguments.targets, only_path)?;
         let outputs = Outputs::checked(arguments.json.clone(), chosen.names())?;
         if let Some(folder) = &arguments.fio {
-            let work = work(&arguments, named, &chosen, outputs, DRY_SCRATCH_BYTES)?;
+            let work = work(&arguments, named, &chosen, outputs, Purpose::Plan)?;
             let made = MadeFolders::make(folder)?;
             let file = folder.join(format!("{}.fio", work.session.study().name));
             files::check_writable(&file, chosen.names())?;
             return Ok(Self::WriteFioJobs(work, file, made));
         }
         if arguments.dry_run {
-            return Ok(Self::DryRun(work(&arguments, named, &chosen, outputs, DRY_SCRATCH_BYTES)?));
+            return Ok(Self::DryRun(work(&arguments, named, &chosen, outputs, Purpose::Plan)?));
         }
         let path = find::folder(&arguments, named.as_ref());
         let folder = ResultsFolder::prepare(&path, &[PAGE_FILE], chosen.names(), arguments.fresh)?;
         Ok(Self::Measure(Measurement {
-            work: work(&arguments, named, &chosen, outputs, SCRATCH_BYTES)?,
+            work: work(&arguments, named, &chosen, outputs, Purpose::Measurement)?,
             folder,
             starts_over: arguments.fresh,
             is_unspecific: chosen == Chosen::Scratch && arguments.study.is_none() && paths.is_empty(),
@@ -129,13 +134,13 @@ fn size(arguments: &StudyArguments) -> Option<u64> {
     arguments.targets.size.map(|Bytes(size)| size)
 }
 
-/// Opens the targets, or a scratch file of that size unless --size gives another, and finds out which arms can run on them.
+/// Opens the targets, or a scratch file, and finds out which arms can run on them.
 fn work(
     arguments: &StudyArguments,
     named: Option<Study>,
     chosen: &Chosen,
     outputs: Outputs,
-    scratch_bytes: u64,
+    purpose: Purpose,
 ) -> anyhow::Result<Work> {
     let metering = meter::open(&arguments.meter, arguments.meter_steps)?;
     let peers = peers(&arguments.peer)?;
@@ -155,8 +160,12 @@ fn work(
             (targets, size, false)
         }
         Chosen::Scratch => {
-            let bytes = size.unwrap_or(scratch_bytes);
-            (vec![targets::open_scratch(bytes, seed, options.write(writes))?], None, true)
+            let (bytes, options) = (size.unwrap_or(SCRATCH_BYTES), options.write(writes));
+            let scratch = match purpose {
+                Purpose::Plan => targets::open_sparse_scratch(bytes, options),
+                Purpose::Measurement => targets::open_scratch(bytes, seed, options),
+            };
+            (vec![scratch?], None, true)
         }
     };
     let scale = if arguments.full { Scale::Full } else { Scale::Scaled };

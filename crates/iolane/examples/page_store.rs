@@ -1,0 +1,142 @@
+//! Writes pages to a file, makes them durable, and reads them back, on the first path of a list that works here.
+//! Shows what an engine adds to a queue: the choice of a path at start, short transfers, errors by kind, and an end in order.
+//! Run: cargo run --release --example page_store -- FILE [PATH,PATH,...]      FILE is created.
+
+use std::collections::VecDeque;
+use std::error::Error;
+use std::process::ExitCode;
+
+use iolane::{
+    Buffer, Completion, IoError, IoErrorKind, IoPath, Pages, Pool, Queue, QueueConfig, Request, Target, open_queue,
+    paths_of, probe,
+};
+
+const PAGE_BYTES: usize = 16384;
+const PAGES: u64 = 256;
+const DEPTH: u32 = 32;
+
+/// A queue, its buffers, and the requests that wait for room in it.
+struct Store<'a> {
+    target: &'a Target,
+    pool: Pool,
+    queue: Box<dyn Queue>,
+    waiting: VecDeque<Request>,
+    completions: Vec<Completion>,
+}
+
+/// Why a page was not transferred.
+#[derive(Debug)]
+enum Trouble {
+    /// The data is lost or cannot be read: this page only.
+    Page(u64, IoError),
+    /// The device or the queue is gone: every page.
+    Device(String),
+}
+
+impl<'a> Store<'a> {
+    /// Opens the first path that works: which do depends on the kernel, its settings and the target.
+    fn open(target: &'a Target, paths: &[IoPath]) -> Result<Self, Box<dyn Error>> {
+        let pool = Pool::new(DEPTH as usize, PAGE_BYTES, Pages::Base)?;
+        for path in paths {
+            // An error says what is missing and what to do about it. It is for a log: the next path may work.
+            let opened = probe(path, target).and_then(|capabilities| {
+                let config = QueueConfig::new(capabilities.depth_max.min(DEPTH)).pool(&pool);
+                open_queue(path, target, &config)
+            });
+            match opened {
+                Ok(queue) => {
+                    println!("{path} on {}", target.name());
+                    return Ok(Self { target, pool, queue, waiting: VecDeque::new(), completions: Vec::new() });
+                }
+                Err(error) => eprintln!("page_store: {error}"),
+            }
+        }
+        Err("no path works here".into())
+    }
+
+    /// Carries out one request for each page, and calls `done` with its buffer. Stops at the first trouble.
+    fn each_page(
+        &mut self,
+        mut request: impl FnMut(u64, Buffer) -> Request,
+        mut done: impl FnMut(u64, &Buffer),
+    ) -> Result<(), Trouble> {
+        let (mut next, mut left) = (0, PAGES);
+        while left > 0 {
+            // As many requests as there are buffers; a full queue leaves the others in `waiting`.
+            while next < PAGES
+                && let Some(buffer) = self.pool.take()
+            {
+                self.waiting.push_back(request(next, buffer));
+                next += 1;
+            }
+            self.queue.submit(&mut self.waiting);
+            self.queue.reap(1, &mut self.completions).map_err(|error| Trouble::Device(error.to_string()))?;
+            for Completion { tag: page, result, buffer } in self.completions.drain(..) {
+                let buffer = buffer.ok_or_else(|| Trouble::Device("a transfer without a buffer".into()))?;
+                match result {
+                    Ok(bytes) if bytes as usize == PAGE_BYTES => {
+                        done(page, &buffer);
+                        left -= 1;
+                    }
+                    // Some bytes were transferred: a page is repeated whole, which is safe at a fixed offset.
+                    Ok(1..) => self.waiting.push_back(request(page, buffer)),
+                    Ok(0) => return Err(Trouble::Page(page, IoError::INVALID)),
+                    Err(error) => {
+                        return Err(match error.kind() {
+                            IoErrorKind::Media | IoErrorKind::NoSpace => Trouble::Page(page, error),
+                            _ => Trouble::Device(error.to_string()),
+                        });
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the pages durable that were written before. After a failed sync nothing is known of them: the kernel may have
+    /// dropped them (fsync(2)), so that a second sync proves nothing.
+    fn sync(&mut self) -> Result<(), Trouble> {
+        self.queue.submit(&mut VecDeque::from([Request::fdatasync(0)]));
+        self.queue.drain(&mut self.completions).map_err(|error| Trouble::Device(error.to_string()))?;
+        let synced = self.completions.drain(..).try_for_each(|completion| completion.result.map(|_| ()));
+        synced.map_err(|error| Trouble::Device(format!("sync of {}: {error}", self.target.name())))
+    }
+}
+
+/// The number of pages that do not hold what was written.
+pub(crate) fn write_and_read(target: &Target, paths: &[IoPath]) -> Result<u64, Box<dyn Error>> {
+    let mut store = Store::open(target, paths)?;
+    let at = |page: u64| page * PAGE_BYTES as u64;
+    let write = |page: u64, mut buffer: Buffer| {
+        buffer.fill(page as u8);
+        Request::write(page, at(page), buffer)
+    };
+    let read = |page: u64, buffer: Buffer| Request::read(page, at(page), buffer);
+    let mut wrong = 0;
+    let check = |page: u64, buffer: &Buffer| wrong += u64::from(buffer.iter().any(|byte| *byte != page as u8));
+    let written = store.each_page(write, |_, _| {}).and_then(|()| store.sync());
+    written.and_then(|()| store.each_page(read, check)).map_err(|trouble| format!("{trouble:?}"))?;
+    Ok(wrong)
+    // Dropping the queue cancels what is in flight, and waits until the kernel has let go of every buffer.
+}
+
+fn run() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let name = arguments.next().ok_or("usage: page_store FILE [PATH,PATH,...]")?;
+    let paths = paths_of(&arguments.next().unwrap_or("io_uring,libaio,psync".into()))?;
+    // A file that exists is never written over.
+    let target = Target::options().create(PAGES * PAGE_BYTES as u64).open(&name)?;
+    let wrong = write_and_read(&target, &paths)?;
+    println!("{PAGES} pages written, synced and read, {wrong} of them wrong");
+    if wrong == 0 { Ok(()) } else { Err("the file does not hold what was written".into()) }
+}
+
+fn main() -> ExitCode {
+    run().map_or_else(
+        |error| {
+            eprintln!("page_store: {error}");
+            ExitCode::FAILURE
+        },
+        |()| ExitCode::SUCCESS,
+    )
+}
