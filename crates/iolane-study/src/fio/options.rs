@@ -369,8 +369,19 @@ impl<'a> Options<'a> {
             "" => String::new(),
             what => format!(": {what}"),
         };
-        let what = format!("{} line {}: job [{}]{what}", self.file, self.section.line, self.section.name);
-        Error::usage(what, error.cause()).with_kind(error.kind()).remedy(error.remedy_text())
+        Error::usage(format!("{}{what}", self.place()), error.cause())
+            .with_kind(error.kind())
+            .remedy(error.remedy_text())
+    }
+
+    /// Whether an error is about the job as a whole, and may disappear with an option that is spelt right.
+    pub(super) fn is_about_job(&self, error: &Error) -> bool {
+        error.what().starts_with(&self.place())
+    }
+
+    /// The job, by its line.
+    fn place(&self) -> String {
+        format!("{} line {}: job [{}]", self.file, self.section.line, self.section.name)
     }
 
     /// An error about an option, or about the job if the option is not set.

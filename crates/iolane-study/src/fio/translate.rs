@@ -20,8 +20,8 @@ use super::options::{Options, SECOND_US, Unsupported};
 /// The jobs of a file, in the order of the file.
 ///
 /// # Errors
-/// `Usage` naming the line of an option that is unknown, invalid or not supported, with the reason and the remedy; all of
-/// them if there are several in the file.
+/// `Usage` naming the line of an option that is unknown, invalid or not supported, with the reason and the remedy; several
+/// together: all options that are unknown or not supported, and the first invalid value of each job.
 pub fn jobs(file: &JobFile) -> Result<Vec<Job>> {
     jobs_with(file, Unsupported::Refused)
 }
@@ -43,6 +43,7 @@ pub fn jobs_with(file: &JobFile, unsupported: Unsupported) -> Result<Vec<Job>> {
                 continue;
             }
         };
+        let is_known = options.refused.is_empty();
         refused.append(&mut options.refused);
         // Jobs that were refused are not in the list of those to wait for.
         let waits = |job: Job| match refused.is_empty() {
@@ -56,7 +57,7 @@ pub fn jobs_with(file: &JobFile, unsupported: Unsupported) -> Result<Vec<Job>> {
                 Job { group, ..job }
             }
             Err(error) => {
-                refused.push(error);
+                refused.extend(Some(error).filter(|error| is_known || !options.is_about_job(error)));
                 continue;
             }
         };

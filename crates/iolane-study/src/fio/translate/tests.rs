@@ -272,6 +272,9 @@ fn every_error_of_a_file_is_reported_once_with_its_line() {
     let told = ["line 2: `turbo=1`", "line 5: `bs=4x`", "line 8: `nice=2`", "line 7: `rw=trim`"];
     assert_eq!(lines.len(), 1 + told.len(), "{error}");
     assert!(lines[1..].iter().zip(told).all(|(line, told)| line.contains(told)), "{error}");
+    // An error of the job as a whole may be due to the option that is not known.
+    let error = parse("[a]\nfilenam=x\nbs=4k").unwrap_err().to_string();
+    assert!(error.lines().count() == 1 && error.contains("did you mean filename?"), "{error}");
     let error = parse("[a]\nfilename=x\nbs=4x\n[b]\nfilename=x\nrw=trim").unwrap_err().to_string();
     assert!(
         error.contains("\n  job.fio line 3: `bs=4x`") && error.contains("\n  job.fio line 6: `rw=trim`"),
