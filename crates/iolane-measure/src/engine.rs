@@ -21,7 +21,7 @@ use crate::progress::ThreadCounters;
 use crate::workload::{PlannedRequest, RequestGenerator, Workload};
 
 pub(crate) use read_back::ReadBack;
-use syncs::Syncs;
+use syncs::{EndedSync, Syncs};
 
 /// What one phase of one engine did; merged, of all engines of a run.
 #[derive(Debug, Clone)]
@@ -508,7 +508,22 @@ impl<C: Clock> Engine<C> {
     #[cold]
     fn note_sync(&mut self, now_ns: u64, result: Result<u32, IoError>, tally: &mut Tally) {
         self.counters.uncount();
-        self.free.extend(self.syncs.as_mut().and_then(|syncs| syncs.end(now_ns, result, tally)));
+        let Some(EndedSync { tag, buffer, sync_ns, commit_ns }) =
+            self.syncs.as_mut().and_then(|syncs| syncs.end(now_ns))
+        else {
+            return;
+        };
+        self.free.push((tag, buffer));
+        match result {
+            Ok(_) => {
+                tally.syncs.saturating_record(sync_ns);
+                commit_ns.into_iter().for_each(|commit_ns| tally.commits.saturating_record(commit_ns));
+            }
+            Err(error) => {
+                tally.errors += 1;
+                tally.first_error.get_or_insert_with(|| format!("sync: {error}"));
+            }
+        }
     }
 
     fn sync_is_due(&self) -> bool {

@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 use std::error::Error;
+use std::fmt;
 use std::process::ExitCode;
 
 use iolane::{
@@ -25,12 +26,20 @@ struct Store<'a> {
 }
 
 /// Why a page was not transferred.
-#[derive(Debug)]
 enum Trouble {
     /// The data is lost or cannot be read: this page only.
     Page(u64, IoError),
     /// The device or the queue is gone: every page.
     Device(String),
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Page(page, error) => write!(f, "page {page}: {error}"),
+            Self::Device(cause) => f.write_str(cause),
+        }
+    }
 }
 
 impl<'a> Store<'a> {
@@ -115,7 +124,7 @@ pub(crate) fn write_and_read(target: &Target, paths: &[IoPath]) -> Result<u64, B
     let mut wrong = 0;
     let check = |page: u64, buffer: &Buffer| wrong += u64::from(buffer.iter().any(|byte| *byte != page as u8));
     let written = store.each_page(write, |_, _| {}).and_then(|()| store.sync());
-    written.and_then(|()| store.each_page(read, check)).map_err(|trouble| format!("{trouble:?}"))?;
+    written.and_then(|()| store.each_page(read, check)).map_err(|trouble| trouble.to_string())?;
     Ok(wrong)
     // Dropping the queue cancels what is in flight, and waits until the kernel has let go of every buffer.
 }

@@ -215,7 +215,7 @@ fn a_page_store_goes_on_after_short_transfers_and_ends_at_an_error() {
         assert_eq!(run(&format!("seed={seed},short=0.4")), Ok(0));
     }
     let error = run("error=0.1").unwrap_err();
-    assert!(error.starts_with("Page("), "{error}");
+    assert!(error.starts_with("page "), "{error}");
     let lost = run("lost=0.1").unwrap();
     assert!(lost > 0, "lost writes are seen");
 }

@@ -1,8 +1,7 @@
 //! The syncs that follow writes: when one is due, and the commits that it completes.
 
-use iolane::{Buffer, IoError, Operations, Request};
+use iolane::{Buffer, Operations, Request};
 
-use super::Tally;
 use crate::workload::Workload;
 
 /// The syncs of one engine, of which one at a time is in flight.
@@ -28,6 +27,16 @@ struct InFlight {
     start_ns: u64,
     /// When the first of the writes began that it covers; `None` if it covers none.
     covers_ns: Option<u64>,
+}
+
+/// A sync that has completed.
+pub(super) struct EndedSync {
+    pub(super) tag: u32,
+    pub(super) buffer: Buffer,
+    /// How long it took.
+    pub(super) sync_ns: u64,
+    /// How long the commit took that it completes; `None` if it covers no write.
+    pub(super) commit_ns: Option<u64>,
 }
 
 impl Syncs {
@@ -68,27 +77,11 @@ impl Syncs {
         }
     }
 
-    /// Counts the sync that completed, and returns its tag and its buffer.
-    pub(super) fn end(
-        &mut self,
-        now_ns: u64,
-        result: Result<u32, IoError>,
-        tally: &mut Tally,
-    ) -> Option<(u32, Buffer)> {
+    /// The sync in flight has completed.
+    pub(super) fn end(&mut self, now_ns: u64) -> Option<EndedSync> {
         let InFlight { tag, buffer, start_ns, covers_ns } = self.in_flight.take()?;
-        match result {
-            Ok(_) => {
-                tally.syncs.saturating_record(now_ns - start_ns);
-                if let Some(covers_ns) = covers_ns {
-                    tally.commits.saturating_record(now_ns - covers_ns);
-                }
-            }
-            Err(error) => {
-                tally.errors += 1;
-                tally.first_error.get_or_insert_with(|| format!("sync: {error}"));
-            }
-        }
-        Some((tag, buffer))
+        let commit_ns = covers_ns.map(|covers_ns| now_ns - covers_ns);
+        Some(EndedSync { tag, buffer, sync_ns: now_ns - start_ns, commit_ns })
     }
 
     /// No commit spans two phases.

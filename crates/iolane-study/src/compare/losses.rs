@@ -1,45 +1,9 @@
 //! What a comparison lost: the gate of `iolane compare --max-loss`.
 
-use serde::Serialize;
-
+use super::gate::{Gate, Loss};
 use super::{Cell, Comparison, Ratio};
 use crate::plan::Arm;
 use crate::results::REPEATS_FOR_ADVICE;
-use crate::stats::Estimate;
-
-/// A loss that is larger than what is allowed.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Loss {
-    /// The folder's label.
-    pub folder: String,
-    /// The arm in words.
-    pub arm: String,
-    /// `IOPS` or `p99`.
-    pub figure: &'static str,
-    /// The figure as a ratio to that of the first folder.
-    pub ratio: Estimate,
-}
-
-/// What a gate decides.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Gate {
-    /// The share that may be lost, such as 0.05.
-    pub max_loss: f64,
-    pub losses: Vec<Loss>,
-    /// Arms with a loss.
-    pub lost: usize,
-    /// Arms without one whose intervals do not exclude it.
-    pub undecided: usize,
-    /// Arms that were compared.
-    pub compared: usize,
-}
-
-impl Gate {
-    /// Whether no arm lost more than is allowed, and, if it is strict, every arm excludes that.
-    pub fn passes(&self, strict: bool) -> bool {
-        self.losses.is_empty() && (!strict || self.undecided == 0)
-    }
-}
 
 impl Comparison {
     /// The comparison with its gate: the arms whose IOPS fell, or whose p99 grew, by more than a share such as 0.05, with the
@@ -89,20 +53,4 @@ fn losses_of(label: &str, arm: &Arm, cell: &Cell, share: f64) -> impl Iterator<I
     lost.into_iter().filter_map(move |(figure, ratio)| {
         Some(Loss { folder: folder.clone(), arm: arm.clone(), figure, ratio: ratio?.estimate })
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_strict_gate_fails_where_noise_hides_a_loss() {
-        let gate = Gate { max_loss: 0.05, losses: Vec::new(), lost: 0, undecided: 0, compared: 3 };
-        let unsure = Gate { undecided: 1, ..gate.clone() };
-        let ratio = Estimate { value: 0.8, low: 0.7, high: 0.9 };
-        let loss = Loss { folder: "b".into(), arm: "a".into(), figure: "IOPS", ratio };
-        let lost = Gate { losses: vec![loss], lost: 1, ..gate.clone() };
-        let passes = |gate: &Gate| [gate.passes(false), gate.passes(true)];
-        assert_eq!([passes(&gate), passes(&unsure), passes(&lost)], [[true, true], [true, false], [false, false]]);
-    }
 }

@@ -2,6 +2,7 @@
 //! verdicts of each claim. The first folder is the baseline. It is given loaded results; it reads and prints nothing.
 
 mod differences;
+mod gate;
 mod losses;
 
 use std::collections::HashSet;
@@ -17,7 +18,7 @@ use crate::stats::{Estimate, estimate_unpaired_ratio, median};
 use iolane_measure::workload::Workload;
 
 pub use differences::Difference;
-pub use losses::{Gate, Loss};
+pub use gate::{Gate, Loss};
 
 /// A comparison of folders: schema `iolane.compare/1`, described in `docs/schema/compare.json`.
 #[derive(Debug, Clone, Serialize)]
