@@ -8,13 +8,16 @@ use std::fmt;
 use std::process::ExitCode;
 
 use iolane::{
-    Buffer, Completion, IoError, IoErrorKind, IoPath, Pages, Pool, Queue, QueueConfig, Request, Target, open_queue,
-    paths_of, probe,
+    Buffer, Completion, IoError, IoErrorKind, IoPath, Operations, Pages, Pool, Queue, QueueConfig, Request, Target,
+    open_queue, paths_of, probe,
 };
 
 const PAGE_BYTES: usize = 16384;
 const PAGES: u64 = 256;
 const DEPTH: u32 = 32;
+/// Most short transfers that are repeated: a disk that is full may be short each time.
+const REPEATS_MAX: u64 = 8 * PAGES;
+const NEEDED: Operations = Operations::READ.with(Operations::WRITE).with(Operations::FDATASYNC);
 
 /// A queue, its buffers, and the requests that wait for room in it.
 struct Store<'a> {
@@ -29,6 +32,8 @@ struct Store<'a> {
 enum Trouble {
     /// The data is lost or cannot be read: this page only.
     Page(u64, IoError),
+    /// It is transferred in part only: the end of the file, or of the space.
+    Short(u64),
     /// The device or the queue is gone: every page.
     Device(String),
 }
@@ -37,6 +42,7 @@ impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Page(page, error) => write!(f, "page {page}: {error}"),
+            Self::Short(page) => write!(f, "page {page}: it is transferred in part only"),
             Self::Device(cause) => f.write_str(cause),
         }
     }
@@ -49,6 +55,10 @@ impl<'a> Store<'a> {
         for path in paths {
             // An error says what is missing and what to do about it. It is for a log: the next path may work.
             let opened = probe(path, target).and_then(|capabilities| {
+                // A path that polls for completions has no syncs.
+                if !capabilities.operations.contains(NEEDED) {
+                    return Err(iolane::Error::unavailable(path.to_string(), "it does not read, write and sync here"));
+                }
                 let config = QueueConfig::new(capabilities.depth_max.min(DEPTH)).pool(&pool);
                 open_queue(path, target, &config)
             });
@@ -63,13 +73,28 @@ impl<'a> Store<'a> {
         Err("no path works here".into())
     }
 
-    /// Carries out one request for each page, and calls `done` with its buffer. Stops at the first trouble.
+    /// Carries out one request for each page, and calls `done` with its buffer. Stops at the first trouble, with nothing left in
+    /// flight.
     fn each_page(
+        &mut self,
+        request: impl FnMut(u64, Buffer) -> Request,
+        done: impl FnMut(u64, &Buffer),
+    ) -> Result<(), Trouble> {
+        let ended = self.transfer_pages(request, done);
+        if ended.is_err() {
+            self.waiting.clear();
+            let _ = self.queue.drain(&mut self.completions);
+            self.completions.clear();
+        }
+        ended
+    }
+
+    fn transfer_pages(
         &mut self,
         mut request: impl FnMut(u64, Buffer) -> Request,
         mut done: impl FnMut(u64, &Buffer),
     ) -> Result<(), Trouble> {
-        let (mut next, mut left) = (0, PAGES);
+        let (mut next, mut left, mut repeats) = (0, PAGES, 0);
         while left > 0 {
             // As many requests as there are buffers; a full queue leaves the others in `waiting`.
             while next < PAGES
@@ -88,8 +113,11 @@ impl<'a> Store<'a> {
                         left -= 1;
                     }
                     // Some bytes were transferred: a page is repeated whole, which is safe at a fixed offset.
-                    Ok(1..) => self.waiting.push_back(request(page, buffer)),
-                    Ok(0) => return Err(Trouble::Page(page, IoError::INVALID)),
+                    Ok(1..) if repeats < REPEATS_MAX => {
+                        repeats += 1;
+                        self.waiting.push_back(request(page, buffer));
+                    }
+                    Ok(_) => return Err(Trouble::Short(page)),
                     Err(error) => {
                         return Err(match error.kind() {
                             IoErrorKind::Media | IoErrorKind::NoSpace => Trouble::Page(page, error),
@@ -105,7 +133,10 @@ impl<'a> Store<'a> {
     /// Makes the pages durable that were written before. After a failed sync nothing is known of them: the kernel may have
     /// dropped them (fsync(2)), so that a second sync proves nothing.
     fn sync(&mut self) -> Result<(), Trouble> {
-        self.queue.submit(&mut VecDeque::from([Request::fdatasync(0)]));
+        // Every write has completed, so that the queue has room; a sync that it did not take would not be there.
+        if self.queue.submit(&mut VecDeque::from([Request::fdatasync(0)])) != 1 {
+            return Err(Trouble::Device("the queue took no sync".into()));
+        }
         self.queue.drain(&mut self.completions).map_err(|error| Trouble::Device(error.to_string()))?;
         let synced = self.completions.drain(..).try_for_each(|completion| completion.result.map(|_| ()));
         synced.map_err(|error| Trouble::Device(format!("sync of {}: {error}", self.target.name())))
