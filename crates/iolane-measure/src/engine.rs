@@ -225,7 +225,7 @@ impl<C: Clock> Engine<C> {
             think_ns: workload.think_us.map(|think_us| think_us.saturating_mul(1000)),
             bytes_left: u64::MAX,
             unconditional: workload.rate.is_none()
-                && Syncs::of(workload).is_none()
+                && workload.sync_every().is_none()
                 && workload.think_us.is_none()
                 && workload.bytes_max.is_none()
                 && verifier.is_none(),
@@ -517,7 +517,9 @@ impl<C: Clock> Engine<C> {
         match result {
             Ok(_) => {
                 tally.syncs.saturating_record(sync_ns);
-                commit_ns.into_iter().for_each(|commit_ns| tally.commits.saturating_record(commit_ns));
+                if let Some(commit_ns) = commit_ns {
+                    tally.commits.saturating_record(commit_ns);
+                }
             }
             Err(error) => {
                 tally.errors += 1;

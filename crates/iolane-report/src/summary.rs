@@ -64,7 +64,7 @@ fn highest_rates(rate_until: &RateUntil) -> String {
 fn best_arms(loaded: &Loaded) -> String {
     let reports = arm_reports(&loaded.results(), &loaded.rows);
     let groups: Vec<&[ArmReport]> = reports.chunk_by(|a, b| a.arm.competes_with(&b.arm)).collect();
-    let has_syncs = reports.iter().any(|arm| arm.sync_p99_ns.is_some());
+    let has_syncs = reports.iter().any(ArmReport::has_syncs);
     let mut headings = vec!["load", "depth", "best path", "IOPS", "95 % interval", "p99, all repeats"];
     headings.extend(has_syncs.then_some("p99 of commits"));
     headings.extend(["cores", "runner-up"]);

@@ -28,28 +28,21 @@ pub(crate) fn compare(arguments: CompareArguments) -> anyhow::Result<Outcome> {
     let loaded = folders.iter().map(|folder| results::load(folder)).collect::<Result<Vec<_>, _>>()?;
     let never_replaced: Vec<OsString> = loaded.iter().flat_map(kept).collect();
     let outputs = Outputs::checked(json, &never_replaced)?;
-    let comparison = Comparison::new(&loaded)?;
+    let mut comparison = Comparison::new(&loaded)?;
     if let Some(file) = &page {
         files::check_writable(file, &never_replaced)?;
         files::write(file, iolane_report::compare_page(&loaded, &comparison)?.as_bytes())?;
     }
-    let (comparison, blind) = match max_loss.map(|share| comparison.clone().with_gate(share)) {
-        None => (comparison, None),
-        Some(Ok(gated)) => (gated, None),
-        Some(Err(why)) => (comparison, Some(why)),
-    };
+    let judged = max_loss.map_or(Ok(()), |share| comparison.judge(share));
     show(&comparison, &outputs)?;
     if let Some(file) = &page {
         outputs.text(&format!("\nPage: {}\n", printable(file)))?;
     }
-    if let Some(why) = blind {
-        let fix = "compare results of one study with 3 repeats or more";
-        return Err(Error::failed("--max-loss", format!("no loss could be seen: {why}")).remedy(fix).into());
-    }
-    match &comparison.gate {
-        None => Ok(Outcome::Done),
-        Some(gate) => show_gate(gate, strict, &outputs),
-    }
+    judged.map_err(|why| {
+        Error::failed("--max-loss", format!("no loss could be seen: {why}"))
+            .remedy("compare results of one study with 3 repeats or more")
+    })?;
+    comparison.gate.as_ref().map_or(Ok(Outcome::Done), |gate| show_gate(gate, strict, &outputs))
 }
 
 fn show_gate(gate: &Gate, strict: bool, outputs: &Outputs) -> anyhow::Result<Outcome> {

@@ -42,10 +42,8 @@ pub(super) struct EndedSync {
 impl Syncs {
     /// `None` of a workload without syncs.
     pub(super) fn of(workload: &Workload) -> Option<Self> {
-        let of = |every: Option<u32>, data_only| {
-            Some(Self { every: every?, data_only, writes: 0, uncovered_ns: None, in_flight: None })
-        };
-        of(workload.fsync_every, false).or_else(|| of(workload.fdatasync_every, true))
+        let (every, data_only) = (workload.sync_every()?, workload.fsync_every.is_none());
+        Some(Self { every, data_only, writes: 0, uncovered_ns: None, in_flight: None })
     }
 
     /// The operation that a path has to offer.

@@ -6,13 +6,14 @@ use crate::plan::Arm;
 use crate::results::REPEATS_FOR_ADVICE;
 
 impl Comparison {
-    /// The comparison with its gate: the arms whose IOPS fell, or whose p99 grew, by more than a share such as 0.05, with the
+    /// Fills in [`gate`](Self::gate): the arms whose IOPS fell, or whose p99 grew, by more than a share such as 0.05, with the
     /// whole 95 % interval beyond it.
     ///
     /// # Errors
     /// Why a loss could not be seen: a folder has no arm in common with the first, or too few repeats.
-    pub fn with_gate(self, share: f64) -> Result<Self, String> {
-        Ok(Self { gate: Some(self.gate_at(share)?), ..self })
+    pub fn judge(&mut self, share: f64) -> Result<(), String> {
+        self.gate = Some(self.gate_at(share)?);
+        Ok(())
     }
 
     fn gate_at(&self, share: f64) -> Result<Gate, String> {

@@ -74,7 +74,7 @@ impl LatencyBound {
         match self.time {
             BoundedTime::Latency(Requests::Syncs) => "the time of an fsync or fdatasync",
             BoundedTime::Latency(Requests::Commits) => {
-                "the time from the scheduled start of a write to the end of the sync that makes it durable"
+                "the time from the scheduled start of a write until it is durable"
             }
             BoundedTime::Latency(_) => "latency counted from the scheduled start",
             BoundedTime::Service => "latency counted from the actual start",

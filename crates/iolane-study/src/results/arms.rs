@@ -133,6 +133,11 @@ impl<'a> Ranked<'a> {
 }
 
 impl ArmReport {
+    /// Whether it has syncs, and commits that are no single writes.
+    pub fn has_syncs(&self) -> bool {
+        self.sync_p99_ns.is_some()
+    }
+
     /// Its place beside the best arm: `best`, `0.85x`, `~0.98x` if no difference is shown, `misses rate`, or `-` with one repeat.
     pub fn standing(&self) -> String {
         match (self.keeps_rate, self.of_best) {
@@ -257,6 +262,23 @@ mod tests {
         };
         assert_eq!(p99s(Access::RandRead), [true, false, false]);
         assert_eq!(p99s(Access::Write), [false, true, false]);
+    }
+
+    #[test]
+    fn a_commit_is_what_a_sync_completes_and_without_syncs_a_durable_write() {
+        let commits = |durable, fdatasync_every| {
+            let mut rows = rows("a", None, 100, [5000; 3]);
+            for row in &mut rows {
+                let load = &mut row.arm.workload;
+                (load.access, load.durable, load.fdatasync_every) = (Access::Write, durable, fdatasync_every);
+                if fdatasync_every.is_some() {
+                    row.commits.record(9000).unwrap();
+                }
+            }
+            arm_reports(&Results::new(&rows, Vec::new()), &rows).remove(0).commit_p99_ns.map(|ns| ns / 1000)
+        };
+        assert_eq!([commits(false, None), commits(true, None)], [None, Some(5)]);
+        assert_eq!([commits(false, Some(1)), commits(true, Some(1))], [Some(9), Some(9)]);
     }
 
     #[test]

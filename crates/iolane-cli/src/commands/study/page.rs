@@ -78,7 +78,7 @@ fn arms(arms: &[ArmReport]) -> String {
             text.push_str(&format!("{}\n", arms[0].arm.load_in_words()));
         }
         let heading = format!("depth {}", arms[0].arm.workload.depth);
-        let has_syncs = arms.iter().any(|arm| arm.sync_p99_ns.is_some());
+        let has_syncs = arms.iter().any(ArmReport::has_syncs);
         let mut headings = vec![heading.as_str(), "IOPS", "95 %", "p50", "p99"];
         headings.extend(has_syncs.then_some(["commit p50", "commit p99"]).into_iter().flatten());
         headings.extend(["cores", "calls", "of best"]);
@@ -86,7 +86,7 @@ fn arms(arms: &[ArmReport]) -> String {
         text.push_str(&output::table(&headings, &rows, CellAlignment::Right));
         text.push('\n');
     }
-    let has_syncs = arms.iter().any(|arm| arm.sync_p99_ns.is_some());
+    let has_syncs = arms.iter().any(ArmReport::has_syncs);
     let mut legend = String::from(
         "p50, p99: over all repeats; calls: system calls per I/O; ~: no significant difference from the best (the 95 % interval of the ratio includes 1)",
     );
