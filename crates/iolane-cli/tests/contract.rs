@@ -253,7 +253,10 @@ fn a_rate_is_kept_and_fsync_is_counted() {
     let (ios, syncs) = (record["result"]["ios"].as_u64().unwrap(), record["result"]["syncs"].as_u64().unwrap());
     assert!(syncs.abs_diff(ios / 8) <= 1, "{syncs} syncs for {ios} writes");
     let record = run(&folder, &["--rw", "randwrite", "--fdatasync", "8"]);
-    assert!(record["result"]["sync_latency_ns"]["p99"].as_u64() > Some(0), "{record:#}");
+    let max = |requests: &str| record["result"][requests]["max"].as_u64();
+    assert!(max("sync_latency_ns") > Some(0) && max("commit_latency_ns") >= max("sync_latency_ns"), "{record:#}");
+    let record = run(&folder, &["--rw", "randwrite"]);
+    assert!(record["result"]["commit_latency_ns"].is_null(), "no write is made durable: {record:#}");
 }
 
 #[test]

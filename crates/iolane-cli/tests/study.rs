@@ -260,6 +260,9 @@ fn a_time_budget_ends_a_study_after_the_repeats_that_fit() {
     let repeats = study["repeats"].as_u64().unwrap();
     // Two runs of 0.2 s each at least: of 500 repeats no more than a few fit, and the first always runs.
     assert!((1..=6).contains(&repeats) && study["complete"] == true, "{repeats} repeats");
+    // All 1000 would take minutes; the time left is never more than the limit leaves.
+    let first = ended.stderr.lines().find(|line| line.starts_with("study: 0 of 1000 runs, ")).unwrap_or("");
+    assert!(first.starts_with("study: 0 of 1000 runs, 2 s left"), "{ended:#?}");
     assert!(ended.stdout.contains(&format!("the time allowed {repeats} of 500 repeats")), "{}", ended.stdout);
 }
 

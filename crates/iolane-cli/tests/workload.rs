@@ -76,6 +76,36 @@ fn a_comparison_names_every_part_of_a_load_that_differs_and_compares_no_unequal_
 }
 
 #[test]
+fn a_plan_and_an_export_have_the_size_of_the_scratch_file_that_a_study_measures() {
+    let folder = Folder::new();
+    let ask = ["study", "--path", "psync", "--depth", "1"];
+    let planned = |more: &[&str]| iolane(&folder, words(&[&ask, more])).done().stdout;
+    assert!(planned(&["--dry-run"]).contains("(1 GiB file, "));
+    // Nothing is written: a terabyte would take hours, where it fits.
+    assert!(planned(&["--dry-run", "--size", "1t"]).contains("(1 TiB file, "));
+    planned(&["--fio", "jobs"]);
+    let job = fs::read_to_string(folder.join("jobs/survey.fio")).unwrap();
+    assert!(job.lines().any(|line| line == "size=1g"), "{job}");
+}
+
+#[test]
+fn a_study_of_a_log_advises_for_commits_and_shows_them() {
+    let folder = Folder::new();
+    let ask =
+        ["study", "--path", "psync", "--depth", "1", "--size", "16m", "--rw", "write", "--repeat", "3", "--fresh"];
+    let short = ["--runtime", "200ms", "--warmup", "0s", "--json", "study.json"];
+    let ended = iolane(&folder, words(&[&ask, &short, &["--fdatasync", "1"]])).done();
+    assert!(ended.stdout.contains("commit p50 commit p99"), "{}", ended.stdout);
+    let text = ended.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("for commits take psync (median p99 of commits "), "{text}");
+    let study: Value = serde_json::from_str(&fs::read_to_string(folder.join("study.json")).unwrap()).unwrap();
+    let p50 = |of: &str| study["arms"][0][of].as_u64().unwrap();
+    assert!(p50("commit_p50_ns") >= p50("sync_p50_ns"), "a commit is a write, too: {:#}", study["arms"][0]);
+    // Without syncs a durable write is a commit, and has no column of its own.
+    assert!(!iolane(&folder, words(&[&ask, &short, &["--durable"]])).done().stdout.contains("commit"));
+}
+
+#[test]
 fn an_exported_job_is_the_arm_and_an_arm_that_fio_cannot_run_is_named() {
     let folder = Folder::new();
     let ask = ["study", "--path", "io_uring", "--depth", "4", "--threads", "2", "--size", "1g", "--fio", "jobs"];
