@@ -64,6 +64,7 @@ pub fn compare_page(loaded: &[Loaded], comparison: &Comparison) -> Result<String
                 id: format!("load-{}", index + 1),
                 arms,
                 figures,
+                is_open: true,
             })
             .collect(),
         missing: missing(comparison),

@@ -15,6 +15,22 @@ pub(super) struct LoadDetail {
     /// The best of each depth first.
     pub(super) arms: HtmlTable,
     pub(super) figures: Vec<ChartFigure>,
+    /// Whether the page opens with it unfolded, if it is the first.
+    pub(super) is_open: bool,
+}
+
+/// The heading of the section of loads, and the sentence below it.
+pub(super) fn heading(is_search: bool) -> (&'static str, &'static str) {
+    if is_search {
+        ("All rates that were tried", "Each row is one rate of one path. Percentiles are of all repeats pooled.")
+    } else {
+        (
+            "Latency, time and cost",
+            "For each load: its arms, the distribution of latency, the rate over time, and the cost per I/O. Percentiles in \
+             the tables are of all repeats pooled; the p99 of a recommendation is the median of the repeats’ own. ~ marks a \
+             ratio whose interval includes 1: no difference shown.",
+        )
+    }
 }
 
 /// The loads of a study, in the order of its tables.
@@ -31,6 +47,7 @@ pub(super) fn details(loaded: &Loaded, charts: &[Chart]) -> Vec<LoadDetail> {
             id: format!("load-{}", loads.len() + 1),
             arms: table(arms, Shows::Standing),
             figures: charts.iter().filter(is_here).map(ChartFigure::new).collect(),
+            is_open: true,
             words,
         });
     }
@@ -56,6 +73,7 @@ fn rates_tried(mut reports: Vec<ArmReport>) -> Vec<LoadDetail> {
             id: format!("load-{}", loads.len() + 1),
             arms: table(arms, Shows::Rates),
             figures: Vec::new(),
+            is_open: false,
             words: load_in_words(&arms[0].arm),
         });
     }

@@ -7,7 +7,7 @@ use iolane_study::results::{Loaded, Skipped};
 use super::answers::AnswerTable;
 use super::chart_figure::{ChartFigure, of_section};
 use super::claims::ClaimTable;
-use super::loads::{LoadDetail, details};
+use super::loads::{self, LoadDetail};
 use super::shell::Shell;
 use crate::charts::{ChartSection, Charts, NotDrawn};
 use crate::facts::{Fact, facts, host};
@@ -30,6 +30,8 @@ struct StudyPage {
     published_on: String,
     figures: Vec<ChartFigure>,
     figures_not_drawn: Vec<NotDrawn>,
+    loads_heading: &'static str,
+    about_loads: &'static str,
     loads: Vec<LoadDetail>,
     skipped: Vec<Skipped>,
     not_counted: Vec<NotDrawn>,
@@ -46,6 +48,7 @@ pub fn page(loaded: &Loaded) -> Result<String> {
     let (figures_not_drawn, not_counted) =
         not_drawn.into_iter().partition(|missing| missing.section == ChartSection::Figures);
     let document = &loaded.document;
+    let (loads_heading, about_loads) = loads::heading(document.rate_until.is_some());
     let page = StudyPage {
         shell: Shell::new(&charts),
         name: document.name.clone(),
@@ -58,7 +61,9 @@ pub fn page(loaded: &Loaded) -> Result<String> {
         claims: ClaimTable::new(&document.claims),
         figures: of_section(&charts, ChartSection::Figures),
         figures_not_drawn,
-        loads: details(loaded, &charts),
+        loads_heading,
+        about_loads,
+        loads: loads::details(loaded, &charts),
         skipped: document.skipped.clone(),
         not_counted,
         host: host(&loaded.document.host),
