@@ -215,8 +215,8 @@ fn block_sizes_and_offset_patterns_run_and_are_recorded_as_asked_for() {
 fn threads_batches_cpus_and_repeats_run_and_are_recorded_as_asked_for() {
     let folder = Folder::new();
     assert_eq!(run(&folder, &["--threads", "2"])["workload"]["threads"], 2);
-    let record = run(&folder, &["--depth", "8", "--batch", "4", "--cpus", "0"]);
-    assert_eq!((&record["workload"]["batch"], &record["workload"]["cpus"]), (&4.into(), &"0".into()));
+    let record = run(&folder, &["--depth", "8", "--batch-complete", "4", "--cpus", "0"]);
+    assert_eq!((&record["workload"]["batch_complete"], &record["workload"]["cpus"]), (&4.into(), &"0".into()));
     let calls = record["result"]["syscalls_per_io"].as_f64().unwrap();
     assert!(calls < 0.3, "batches of 4 take a call for 4: {calls}");
     let record = run(&folder, &["--repeat", "3", "--path", "psync"]);
@@ -228,6 +228,22 @@ fn threads_batches_cpus_and_repeats_run_and_are_recorded_as_asked_for() {
     let [low, value, high] = [&result["iops_interval"][0], &result["iops"], &result["iops_interval"][1]]
         .map(|figure| figure.as_f64().unwrap());
     assert!(low <= value && value <= high, "{result}");
+}
+
+#[test]
+fn requests_that_are_submitted_one_by_one_take_a_call_each() {
+    let folder = Folder::new();
+    let one_by_one = ["--depth", "16", "--batch-submit", "1", "--batch-complete-max", "1"];
+    for (path, least, most) in [("io_uring,plain", 1.0, 2.0), ("libaio", 1.0, 2.0), ("libaio,getevents", 1.99, 2.01)] {
+        let record = run(&folder, &[&["--path", path], &one_by_one[..]].concat());
+        let calls = record["result"]["syscalls_per_io"].as_f64().unwrap();
+        assert!((least..=most).contains(&calls), "{path}: {calls} calls per I/O");
+        assert_eq!(record["workload"]["batch_submit"], 1);
+        assert!(!record["warnings"].to_string().contains("system calls"), "{}", record["warnings"]);
+    }
+    let together = run(&folder, &["--path", "libaio,getevents", "--depth", "16", "--batch-complete", "16"]);
+    let calls = together["result"]["syscalls_per_io"].as_f64().unwrap();
+    assert!(calls < 0.2, "16 requests take one call to submit and one to complete: {calls}");
 }
 
 #[test]

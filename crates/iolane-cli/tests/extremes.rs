@@ -7,7 +7,7 @@ use common::{Ended, Folder, iolane};
 use proptest::prelude::*;
 
 /// The options of a workload, each with a value that is fine.
-const OPTIONS: [(&str, &str); 18] = [
+const OPTIONS: [(&str, &str); 20] = [
     ("--threads", "1"),
     ("--depth", "4"),
     ("--bs", "4k"),
@@ -15,7 +15,9 @@ const OPTIONS: [(&str, &str); 18] = [
     ("--rate", "1k"),
     ("--rate-until", "p99=1ms"),
     ("--read-percent", "50"),
-    ("--batch", "2"),
+    ("--batch-submit", "2"),
+    ("--batch-complete", "2"),
+    ("--batch-complete-max", "2"),
     ("--fsync", "8"),
     ("--fdatasync", "8"),
     ("--offsets", "zipf:1.2"),

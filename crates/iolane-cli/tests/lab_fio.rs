@@ -57,7 +57,7 @@ const SIZE: &str = "1m";
 fn iolane(arm: &Arm, direct: bool) -> GuestCommand {
     let Arm { path, target, depth, .. } = arm;
     let line = format!(
-        "{PROGRAM} run --target {target} --path {path} --depth {depth} --batch {depth} --direct {direct} --bs 4k \
+        "{PROGRAM} run --target {target} --path {path} --depth {depth} --batch-complete {depth} --direct {direct} --bs 4k \
          --size {SIZE} --warmup 0s --runtime 50ms --json -"
     );
     GuestCommand::new(line.split_whitespace())

@@ -110,7 +110,7 @@ fn an_exported_job_is_the_arm_and_an_arm_that_fio_cannot_run_is_named() {
     let folder = Folder::new();
     let ask = ["study", "--path", "io_uring", "--depth", "4", "--threads", "2", "--size", "1g", "--fio", "jobs"];
     let load =
-        ["--rw", "randwrite", "--bs", "16k", "--offsets", "zipf:1.2", "--rate", "500", "--fsync", "8", "--batch", "2"];
+        ["--rw", "randwrite", "--bs", "16k", "--offsets", "zipf:1.2", "--rate", "500", "--fsync", "8", "--batch-complete", "2"];
     iolane(&folder, words(&[&ask, &load])).done();
     let job = fs::read_to_string(folder.join("jobs/survey.fio")).unwrap();
     for line in [
@@ -121,7 +121,8 @@ fn an_exported_job_is_the_arm_and_an_arm_that_fio_cannot_run_is_named() {
         "numjobs=2",
         "fsync=8",
         "iodepth=4",
-        "iodepth_batch=2",
+        "iodepth_batch_complete_min=2",
+        "iodepth_batch_complete_max=4",
     ] {
         assert!(job.lines().any(|known| known == line), "{line}: {job}");
     }

@@ -111,12 +111,15 @@ pub struct QueueConfig {
     pub sqpoll_cpu: Option<u32>,
     /// Whether [`Queue::event_fd`] will be used; on some paths it costs time per request.
     pub event_fd: bool,
+    /// Most completions that one system call fetches, at least 1, where a path fetches them by a call (`libaio,getevents`);
+    /// as many as there are if `None`. Other paths ignore it.
+    pub completions_per_call: Option<u32>,
 }
 
 impl QueueConfig {
     /// A queue of this depth, with nothing else set.
     pub fn new(depth: u32) -> Self {
-        Self { depth, pools: Vec::new(), sqpoll_cpu: None, event_fd: false }
+        Self { depth, pools: Vec::new(), sqpoll_cpu: None, event_fd: false, completions_per_call: None }
     }
 
     /// Registers a pool.
@@ -130,6 +133,13 @@ impl QueueConfig {
     #[must_use]
     pub fn sqpoll_cpu(mut self, cpu: Option<u32>) -> Self {
         self.sqpoll_cpu = cpu;
+        self
+    }
+
+    /// Limits the completions that one system call fetches.
+    #[must_use]
+    pub fn completions_per_call(mut self, most: Option<u32>) -> Self {
+        self.completions_per_call = most;
         self
     }
 

@@ -52,17 +52,33 @@ pub struct PathOptions {
     pub sq_idle_ms: Option<u32>,
     /// Queues share one kernel submission thread (`share`, ATTACH_WQ).
     pub share: bool,
+    /// Completions are fetched by system calls (`getevents`, io_getevents(2)), as libaio's own functions do, although they
+    /// could be read in user space.
+    pub getevents: bool,
 }
 
 impl PathOptions {
+    /// No options.
+    pub const NONE: Self = Self {
+        fixed_buffers: false,
+        fixed_files: false,
+        defer: false,
+        coop: false,
+        plain: false,
+        sq_idle_ms: None,
+        share: false,
+        getevents: false,
+    };
+
     /// The flags without a value, by the name they have in a path, in the order they are printed.
-    const FLAGS: [(&'static str, Flag); 6] = [
+    const FLAGS: [(&'static str, Flag); 7] = [
         ("fixedbufs", |options| &mut options.fixed_buffers),
         ("fixedfiles", |options| &mut options.fixed_files),
         ("defer", |options| &mut options.defer),
         ("coop", |options| &mut options.coop),
         ("plain", |options| &mut options.plain),
         ("share", |options| &mut options.share),
+        ("getevents", |options| &mut options.getevents),
     ];
 
     fn set(&mut self, text: &str) -> Result<(), String> {
@@ -220,7 +236,7 @@ impl FromStr for IoPath {
     fn from_str(text: &str) -> Result<Self> {
         let bad = |cause: String| {
             Error::usage(format!("path `{text}`"), cause).remedy(
-                "write interface[+sqpoll][+int|+iopoll|+hybrid][,fixedbufs][,fixedfiles][,defer][,coop][,plain][,sqidle=MS][,share]",
+                "write interface[+sqpoll][+int|+iopoll|+hybrid][,fixedbufs][,fixedfiles][,defer][,coop][,plain][,sqidle=MS][,share][,getevents]",
             )
         };
         let mut parts = text.split(',');
@@ -332,14 +348,15 @@ mod tests {
             completion in prop::sample::select(vec![
                 CompletionMode::Default, CompletionMode::Interrupt, CompletionMode::Iopoll, CompletionMode::Hybrid,
             ]),
-            flags: [bool; 6],
+            flags: [bool; 7],
             sq_idle_ms in prop::option::of(any::<u32>()),
         ) -> IoPath {
             let mut path = IoPath::new(&interface);
             if sqpoll { path = path.sqpoll(); }
             path.completion = completion;
-            let [fixed_buffers, fixed_files, defer, coop, plain, share] = flags;
-            path.options = PathOptions { fixed_buffers, fixed_files, defer, coop, plain, sq_idle_ms, share };
+            let [fixed_buffers, fixed_files, defer, coop, plain, share, getevents] = flags;
+            path.options =
+                PathOptions { fixed_buffers, fixed_files, defer, coop, plain, sq_idle_ms, share, getevents };
             path
         }
     }

@@ -64,14 +64,22 @@ pub(crate) fn no_polling(path: &IoPath, cause: &str) -> Result<()> {
     }
 }
 
-/// Refuses options; all of them are io_uring's.
+/// Refuses all options.
 pub(crate) fn no_options(path: &IoPath) -> Result<()> {
-    if path.options == PathOptions::default() {
+    only_options(path, PathOptions::default())
+}
+
+/// Refuses options other than those in `allowed`.
+pub(crate) fn only_options(path: &IoPath, allowed: PathOptions) -> Result<()> {
+    let allowed = allowed.names();
+    let refused: Vec<String> = path.options.names().into_iter().filter(|name| !allowed.contains(name)).collect();
+    if refused.is_empty() {
         return Ok(());
     }
-    let options = path.options.names().join(", ");
+    let options = refused.join(", ");
+    let owner = if refused == ["getevents"] { "libaio" } else { "io_uring" };
     Err(impossible(path, &format!("{} has no such option: {options}", path.interface()))
-        .remedy("leave it out, or use io_uring"))
+        .remedy(format!("leave it out, or use {owner}")))
 }
 
 /// Refuses targets on which polling for completions does not work: those in the page cache, and devices without poll queues.

@@ -1,5 +1,6 @@
 //! `libaio`: the kernel's native asynchronous I/O by raw system calls (io_submit(2), io_getevents(2)).
-//! Where the layout is known, completions are read without a system call from the ring that the kernel maps into the process.
+//! Where the layout is known, completions are read without a system call from the ring that the kernel maps into the process;
+//! with `getevents` they are fetched by calls, as programs on libaio's own functions do.
 
 use std::collections::VecDeque;
 use std::mem::MaybeUninit;
@@ -11,13 +12,15 @@ use rustix::io::Errno;
 
 use iolane_core::capability::check_depth;
 use iolane_core::{
-    Capabilities, Completion, Error, Interface, IoError, IoPath, Operation, Operations, Queue, QueueConfig, Request,
-    Result, Slots, Target,
+    Capabilities, Completion, Error, Interface, IoError, IoPath, Operation, Operations, PathOptions, Queue, QueueConfig,
+    Request, Result, Slots, Target,
 };
 
 use crate::checks;
 
 pub(crate) struct Libaio;
+
+const OPTIONS: PathOptions = PathOptions { getevents: true, ..PathOptions::NONE };
 
 const DEPTH_MAX: u32 = 65_536;
 
@@ -34,8 +37,14 @@ impl Interface for Libaio {
         vec![IoPath::new(self.name())]
     }
 
+    fn option_variants(&self) -> Vec<IoPath> {
+        let mut path = IoPath::new(self.name());
+        path.options = OPTIONS;
+        vec![path]
+    }
+
     fn validate(&self, path: &IoPath) -> Result<()> {
-        checks::no_options(path)?;
+        checks::only_options(path, OPTIONS)?;
         checks::no_sqpoll(path)?;
         checks::no_polling(path, "the kernel's aio has no polled completion (a patch for it never landed)")
     }
@@ -60,7 +69,10 @@ impl Interface for Libaio {
         check_depth(path, config.depth, DEPTH_MAX)?;
         self.validate(path)?;
         checks::file_or_block(path, target)?;
-        let context = Context::new(path, config.depth)?;
+        let mut context = Context::new(path, config.depth)?;
+        if path.options.getevents {
+            context.ring = None;
+        }
         let event_fd = match config.event_fd {
             false => None,
             true => Some(
@@ -69,6 +81,7 @@ impl Interface for Libaio {
             ),
         };
         let depth = config.depth as usize;
+        let per_call = config.completions_per_call.map_or(EVENTS_AT_ONCE, |most| most.max(1) as usize);
         Ok(Box::new(LibaioQueue {
             context,
             target: target.clone(),
@@ -77,7 +90,7 @@ impl Interface for Libaio {
             blocks: (0..depth).map(|_| unsafe { MaybeUninit::<libc::iocb>::zeroed().assume_init() }).collect(),
             pending: Vec::with_capacity(depth),
             refused: Vec::new(),
-            events: vec![IoEvent::default(); depth.min(EVENTS_AT_ONCE)].into(),
+            events: vec![IoEvent::default(); depth.min(per_call).min(EVENTS_AT_ONCE)].into(),
             event_fd,
             syscalls: 0,
         }))
@@ -94,7 +107,7 @@ struct IoEvent {
     res2: i64,
 }
 
-/// Most completions of one io_getevents(2) call.
+/// Most completions of one io_getevents(2) call, unless the configuration asks for fewer.
 const EVENTS_AT_ONCE: usize = 256;
 
 /// The head of the ring that io_setup maps into the process (fs/aio.c, `struct aio_ring`), followed by its events.
@@ -295,13 +308,19 @@ impl LibaioQueue {
         }
     }
 
-    /// Hands over what is pending, and appends the completions that are there.
-    fn flush_and_look(&mut self, completions: &mut Vec<Completion>) -> Result<usize> {
+    /// Hands over what is pending, and appends the completions that need no call.
+    fn flush_only(&mut self, completions: &mut Vec<Completion>) -> Result<usize> {
         if !self.pending.is_empty() {
             self.flush()?;
         }
         let count = self.refused.len();
         completions.append(&mut self.refused);
+        Ok(count)
+    }
+
+    /// Hands over what is pending, and appends the completions that are there.
+    fn flush_and_look(&mut self, completions: &mut Vec<Completion>) -> Result<usize> {
+        let count = self.flush_only(completions)?;
         if let Some(event_fd) = &self.event_fd {
             // Reset before the ring is read, so that a later completion makes it readable again.
             let mut counter = [0; 8];
@@ -311,6 +330,15 @@ impl LibaioQueue {
         match self.reap_mapped(completions) {
             Some(mapped) => Ok(count + mapped),
             None => Ok(count + self.reap_by_call(0, Some(Duration::ZERO), completions)?),
+        }
+    }
+
+    /// [`flush_and_look`](Self::flush_and_look), without the call that looks where one that waits for `min` completions
+    /// follows.
+    fn before_waiting(&mut self, min: usize, completions: &mut Vec<Completion>) -> Result<usize> {
+        match min {
+            1.. if self.context.ring.is_none() && self.event_fd.is_none() => self.flush_only(completions),
+            _ => self.flush_and_look(completions),
         }
     }
 
@@ -380,7 +408,7 @@ impl Queue for LibaioQueue {
         let min = min.min(self.in_flight());
         let mut count = 0;
         loop {
-            count += self.flush_and_look(completions)?;
+            count += self.before_waiting(min, completions)?;
             if count >= min {
                 return Ok(count);
             }
@@ -393,7 +421,7 @@ impl Queue for LibaioQueue {
 
     fn reap_within(&mut self, min: usize, timeout: Duration, completions: &mut Vec<Completion>) -> Result<usize> {
         let min = min.min(self.in_flight());
-        let count = self.flush_and_look(completions)?;
+        let count = self.before_waiting(min, completions)?;
         if count >= min {
             return Ok(count);
         }

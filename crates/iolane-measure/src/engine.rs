@@ -1,121 +1,30 @@
 //! The loop that keeps one queue busy: it generates requests, submits them, reaps completions and records latencies.
 //! Each thread of a run has one engine and decides when its phases begin. No phase allocates.
 
+mod batches;
 mod read_back;
 mod syncs;
+mod tally;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
 use iolane::{Buffer, Completion, Error, IoError, Operations, Pool, Queue, Request, Result};
 
 use crate::block_data::BlockData;
 use crate::clock::Clock;
 use crate::content::Verifier;
-use crate::latencies::{LatencyCounts, new_histogram};
+use crate::latencies::LatencyCounts;
 use crate::pace::{Pace, Schedule};
 use crate::progress::ThreadCounters;
 use crate::workload::{PlannedRequest, RequestGenerator, Workload};
 
+use batches::Batches;
 pub(crate) use read_back::ReadBack;
 use syncs::{EndedSync, Syncs};
-
-/// What one phase of one engine did; merged, of all engines of a run.
-#[derive(Debug, Clone)]
-pub struct Tally {
-    /// Reads and writes that completed without an error.
-    pub ios: u64,
-    /// Bytes moved by them.
-    pub bytes: u64,
-    /// Requests among them that moved fewer bytes than requested.
-    pub short: u64,
-    /// Reads whose content was compared with the expected content and matched.
-    pub verified: u64,
-    /// Requests that failed.
-    pub errors: u64,
-    /// The first failure, as text.
-    pub first_error: Option<String>,
-    /// Latencies of the syncs that succeeded, in nanoseconds.
-    pub syncs: Histogram<u64>,
-    /// From the start of the first write that a sync covers (with a rate: its scheduled start) to the completion of the sync,
-    /// in nanoseconds.
-    pub commits: Histogram<u64>,
-    /// With a rate: requests that were due but had not started when the phase ended.
-    pub late: u64,
-    /// System calls of the queue; `None` where it cannot count them.
-    pub syscalls: Option<u64>,
-    /// Times the thread slept because no request was due: a system call each, which is none of the queue's.
-    pub sleeps: u64,
-    /// When the phase began and when its last request completed, in nanoseconds of the run's clock.
-    pub window_ns: (u64, u64),
-    /// From a request's start (with a rate: its scheduled start) to its completion, in nanoseconds.
-    pub latency: Histogram<u64>,
-    /// Of a mix of reads and writes, the writes among these; empty otherwise.
-    pub writes: Histogram<u64>,
-    /// With a rate: from the time a request was handed to the queue to its completion, without the time it waited for its
-    /// turn.
-    pub service: Histogram<u64>,
-    /// With a rate: how late requests were started by a thread that waited for their time and had nothing else to do.
-    pub lateness: Histogram<u64>,
-    /// Submission time per batch in nanoseconds; only in phases that measure it.
-    pub submit: Histogram<u64>,
-}
-
-impl Tally {
-    /// An empty tally. It allocates, so it is made before a phase begins.
-    pub(crate) fn new() -> Self {
-        Self {
-            ios: 0,
-            bytes: 0,
-            short: 0,
-            verified: 0,
-            errors: 0,
-            first_error: None,
-            syncs: new_histogram(),
-            commits: new_histogram(),
-            late: 0,
-            syscalls: None,
-            sleeps: 0,
-            window_ns: (0, 0),
-            latency: new_histogram(),
-            writes: new_histogram(),
-            service: new_histogram(),
-            lateness: new_histogram(),
-            submit: new_histogram(),
-        }
-    }
-
-    pub fn elapsed_ns(&self) -> u64 {
-        assert!(self.window_ns.0 <= self.window_ns.1, "a phase ends after it begins: {:?}", self.window_ns);
-        self.window_ns.1 - self.window_ns.0
-    }
-
-    /// Adds what another engine did in the same phase.
-    pub fn merge(&mut self, other: &Self) {
-        self.ios += other.ios;
-        self.bytes += other.bytes;
-        self.short += other.short;
-        self.verified += other.verified;
-        self.errors += other.errors;
-        self.late += other.late;
-        self.syscalls = self.syscalls.zip(other.syscalls).map(|(a, b)| a + b);
-        // From the first start to the last end, since threads that share CPUs may not have run at the same time.
-        self.window_ns = (self.window_ns.0.min(other.window_ns.0), self.window_ns.1.max(other.window_ns.1));
-        self.first_error = self.first_error.take().or_else(|| other.first_error.clone());
-        self.sleeps += other.sleeps;
-        // All histograms have the same bounds, so adding cannot fail.
-        let _ = self.latency.add(&other.latency);
-        let _ = self.writes.add(&other.writes);
-        let _ = self.syncs.add(&other.syncs);
-        let _ = self.commits.add(&other.commits);
-        let _ = self.service.add(&other.service);
-        let _ = self.lateness.add(&other.lateness);
-        let _ = self.submit.add(&other.submit);
-    }
-}
+pub use tally::Tally;
 
 /// What a phase is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,7 +58,9 @@ pub(crate) struct Engine<C> {
     clock: C,
     generator: RequestGenerator,
     /// Completions to wait for, at least.
-    batch: usize,
+    completions_min: usize,
+    /// With a limit on submissions or completions.
+    batches: Option<Batches>,
     /// With a rate: when requests are due.
     open_loop: Option<OpenLoop>,
     syncs: Option<Syncs>,
@@ -219,12 +130,14 @@ impl<C: Clock> Engine<C> {
         Ok(Self {
             clock,
             generator,
-            batch: workload.batch.map_or(1, |batch| batch as usize),
+            completions_min: workload.batch_complete.map_or(1, |min| min as usize),
+            batches: Batches::of(workload),
             open_loop: pace.map(OpenLoop::new),
             syncs: Syncs::of(workload),
             think_ns: workload.think_us.map(|think_us| think_us.saturating_mul(1000)),
             bytes_left: u64::MAX,
-            unconditional: workload.rate.is_none()
+            unconditional: Batches::of(workload).is_none()
+                && workload.rate.is_none()
                 && workload.sync_every().is_none()
                 && workload.think_us.is_none()
                 && workload.bytes_max.is_none()
@@ -302,10 +215,11 @@ impl<C: Clock> Engine<C> {
             let open = schedule.as_ref().filter(|_| goes_on);
             let wait_ns = open.map_or(0, |schedule| self.wait_ns(schedule, now_ns, end_ns));
             // With a rate, waiting without an end would delay requests that become due meanwhile.
-            let min = if open.is_some() { 0 } else { self.batch };
+            let min = if open.is_some() { 0 } else { self.completions_min };
             let has_nothing_else_to_do = wait_ns > 0 || self.requests.is_empty();
             loop {
                 match wait_ns {
+                    _ if self.batches.is_some() => self.turn_in_batches(min, wait_ns)?,
                     0 => self.queue.turn(&mut self.requests, min, &mut self.completions)?,
                     _ => self.turn_within(wait_ns)?,
                 };
@@ -400,10 +314,44 @@ impl<C: Clock> Engine<C> {
         self.queue.reap_within(1, Duration::from_nanos(wait_ns), &mut self.completions)
     }
 
-    fn submit(&mut self) {
-        let mut waiting = VecDeque::from(std::mem::take(&mut self.requests));
-        self.queue.submit(&mut waiting);
-        self.requests = waiting.into();
+    /// Submits batch by batch, and hands out as many completions as are allowed at once. Those that are left over are handed
+    /// out before others are fetched.
+    fn turn_in_batches(&mut self, min: usize, wait_ns: u64) -> Result<usize> {
+        while !self.requests.is_empty() && self.submit() > 0 {
+            self.queue.flush()?;
+        }
+        let Some(batches) = &mut self.batches else { return Ok(0) };
+        let fetched = batches.fetched();
+        if fetched == 0 || fetched < min {
+            match wait_ns {
+                0 => self.queue.reap(min - fetched.min(min), &mut self.completions)?,
+                _ => self.queue.reap_within(1, Duration::from_nanos(wait_ns), &mut self.completions)?,
+            };
+        }
+        Ok(batches.hand_out(&mut self.completions))
+    }
+
+    /// Hands the queue the requests of one submission, and returns how many it took.
+    fn submit(&mut self) -> usize {
+        let Some(batches) = &mut self.batches else {
+            let mut waiting = VecDeque::from(std::mem::take(&mut self.requests));
+            let taken = self.queue.submit(&mut waiting);
+            self.requests = waiting.into();
+            return taken;
+        };
+        let batch = batches.next(&mut self.requests);
+        // Requests that were prepared together are submitted one batch after the other.
+        let now_ns = self.clock.now_ns();
+        for request in &*batch {
+            let begun = &mut self.in_flight[request.tag as usize];
+            begun.handed_ns = now_ns;
+            if self.open_loop.is_none() {
+                begun.start_ns = now_ns;
+            }
+        }
+        let taken = self.queue.submit(batch);
+        self.requests.splice(..0, batch.drain(..));
+        taken
     }
 
     /// Moves the latencies of a phase to its tally.
@@ -452,11 +400,15 @@ impl<C: Clock> Engine<C> {
     }
 
     fn submit_timed(&mut self, tally: &mut Tally) -> Result<()> {
-        let before_ns = self.clock.now_ns();
-        self.submit();
-        self.queue.flush()?;
-        tally.submit.saturating_record(self.clock.now_ns() - before_ns);
-        Ok(())
+        loop {
+            let before_ns = self.clock.now_ns();
+            let taken = self.submit();
+            self.queue.flush()?;
+            tally.submit.saturating_record(self.clock.now_ns() - before_ns);
+            if self.requests.is_empty() || taken == 0 {
+                return Ok(());
+            }
+        }
     }
 
     /// Counts completions. With `again`, each is replaced by a new request at once.

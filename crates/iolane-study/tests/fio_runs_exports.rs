@@ -81,7 +81,10 @@ fn arms(target: &str, other: &str) -> Vec<JobSpec> {
     load("aligned", &|load| (load.align, load.start, load.size) = (Some(16384), 1 << 18, Some(1 << 19)));
     load("fdatasync", &|load| (load.access, load.fdatasync_every) = (Access::Write, Some(4)));
     load("fsync", &|load| (load.access, load.fsync_every) = (Access::RandWrite, Some(8)));
-    load("batch", &|load| load.batch = Some(2));
+    load("one by one", &|load| (load.batch_submit, load.batch_complete_max) = (Some(1), Some(1)));
+    load("batches", &|load| {
+        (load.batch_submit, load.batch_complete, load.batch_complete_max) = (Some(2), Some(2), Some(3));
+    });
     load("rate", &|load| load.rate = rate(2000.0));
     load("poisson", &|load| (load.rate, load.arrivals) = (rate(2000.0), Arrivals::Poisson));
     load("mixed rate", &|load| {
@@ -135,10 +138,12 @@ fn expected_options(arm: &JobSpec) -> Vec<(&'static str, String)> {
     if load.arrivals == Arrivals::Poisson {
         expected.push(("rate_process", "poisson".into()));
     }
+    let batch = |limit: Option<u32>| (load.depth > 1).then(|| limit.unwrap_or(load.depth).to_string());
     let numbers = [
         ("fsync", load.fsync_every.map(|every| every.to_string())),
         ("fdatasync", load.fdatasync_every.map(|every| every.to_string())),
-        ("iodepth_batch", load.batch.map(|batch| batch.to_string())),
+        ("iodepth_batch", batch(load.batch_submit).filter(|_| load.rate.is_none())),
+        ("iodepth_batch_complete_max", batch(load.batch_complete_max)),
         ("ba", load.align.map(|align| Bytes(align.into()).to_string())),
         ("offset", Some(load.start).filter(|start| *start > 0).map(|start| Bytes(start).to_string())),
     ];

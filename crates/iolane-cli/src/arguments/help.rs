@@ -131,7 +131,9 @@ pub(super) fn paths() -> String {
          \x20 defer, coop   IORING_SETUP_DEFER_TASKRUN or COOP_TASKRUN [default: the better one available]\n\
          \x20 plain         no optional setup flags, like the programs of the publications\n\
          \x20 sqidle=MS     idle time after which the submission thread sleeps\n\
-         \x20 share         share one submission thread among queues",
+         \x20 share         share one submission thread among queues\n\
+         and for libaio\n\
+         \x20 getevents     fetch completions by io_getevents, as libaio's own functions do",
     );
     help
 }

@@ -44,9 +44,15 @@ pub(crate) struct SurveyArguments {
     /// Spacing of the requests of --rate and --rate-until: even, or poisson (at random, as from many users) [default: even]
     #[arg(long, value_name = "SPACING")]
     pub(super) arrivals: Option<Arrivals>,
-    /// Wait for this many completions before the next submission [default: 1]
+    /// Submit at most this many requests by one system call or doorbell [default: all that wait]; fio's default is 1
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
-    pub(super) batch: Vec<u32>,
+    pub(super) batch_submit: Vec<u32>,
+    /// Wait for this many completions before the next submission [default: 1]
+    #[arg(long, value_delimiter = ',', value_name = "LIST", alias = "batch")]
+    pub(super) batch_complete: Vec<u32>,
+    /// Take at most N completions before the next submission [default: all there are]; fio's default is 1
+    #[arg(long, value_name = "N")]
+    pub(super) batch_complete_max: Option<u32>,
     /// Call fsync after this number of writes
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub(super) fsync: Vec<u32>,
@@ -84,7 +90,9 @@ impl SurveyArguments {
             rate,
             rate_until,
             arrivals,
-            batch,
+            batch_submit,
+            batch_complete,
+            batch_complete_max,
             fsync,
             fdatasync,
             threads,
@@ -100,12 +108,14 @@ impl SurveyArguments {
             offsets.len(),
             depth.len(),
             rate.len(),
-            batch.len(),
+            batch_submit.len(),
+            batch_complete.len(),
             fsync.len(),
             threads.len(),
         ];
         let single = [
             align.is_some(),
+            batch_complete_max.is_some(),
             fdatasync.is_some(),
             data.is_some(),
             *durable,
@@ -140,6 +150,7 @@ impl SurveyArguments {
         let arrivals = self.arrivals.unwrap_or_default();
         let base = Workload {
             align: self.align,
+            batch_complete_max: self.batch_complete_max,
             fdatasync_every: self.fdatasync,
             durable: self.durable,
             data: self.data.unwrap_or_default(),
@@ -159,7 +170,8 @@ impl SurveyArguments {
             depths: if self.depth.is_empty() { vec![1, 32] } else { self.depth.clone() },
             rates: self.rate.clone(),
             rate_until: self.rate_until,
-            batches: self.batch.clone(),
+            batch_submits: self.batch_submit.clone(),
+            batch_completes: self.batch_complete.clone(),
             fsyncs: self.fsync.clone(),
             threads: self.threads.clone(),
             workload: base,

@@ -26,9 +26,15 @@ pub(crate) struct WorkloadArguments {
     /// Bytes of which every offset is a multiple [default: the smallest block]
     #[arg(long, value_name = "SIZE", value_parser = parse_align)]
     align: Option<u32>,
-    /// Wait for N completions before the next submission [default: 1]
+    /// Submit at most N requests by one system call or doorbell [default: all that wait]; fio's default is 1
     #[arg(long, value_name = "N")]
-    batch: Option<u32>,
+    batch_submit: Option<u32>,
+    /// Wait for N completions before the next submission [default: 1]
+    #[arg(long, value_name = "N", alias = "batch")]
+    batch_complete: Option<u32>,
+    /// Take at most N completions before the next submission [default: all there are]; fio's default is 1
+    #[arg(long, value_name = "N")]
+    batch_complete_max: Option<u32>,
     /// Open loop: start N requests per second in total, regardless of completions; latency counts from each request's
     /// scheduled start
     #[arg(long, value_name = "N")]
@@ -75,7 +81,9 @@ impl WorkloadArguments {
             rate: self.rate.into_iter().collect(),
             rate_until: self.rate_until,
             arrivals: Some(self.arrivals),
-            batch: self.batch.into_iter().collect(),
+            batch_submit: self.batch_submit.into_iter().collect(),
+            batch_complete: self.batch_complete.into_iter().collect(),
+            batch_complete_max: self.batch_complete_max,
             fsync: self.fsync.into_iter().collect(),
             fdatasync: self.fdatasync,
             durable: self.durable,
@@ -98,7 +106,9 @@ impl WorkloadArguments {
             offsets: self.offsets,
             align: self.align,
             depth,
-            batch: self.batch,
+            batch_submit: self.batch_submit,
+            batch_complete: self.batch_complete,
+            batch_complete_max: self.batch_complete_max,
             fsync_every: self.fsync,
             fdatasync_every: self.fdatasync,
             rate: self.rate,

@@ -372,9 +372,15 @@ impl<E: Encode> Queue for RingQueue<E> {
         if self.polls_submissions {
             return self.reap_by_thread(min, count, completions);
         }
-        // Enter first if there are entries to submit, or if the kernel adds completions only when it is entered.
-        let mut enters =
-            self.unsubmitted > 0 || self.in_kernel() > 0 && (self.polls_completions || self.has_deferred_work());
+        let mut enters = self.unsubmitted > 0;
+        // The kernel may add completions only when it is entered. Those that an earlier call found come first.
+        if !enters && self.in_kernel() > 0 && (self.polls_completions || self.has_deferred_work()) {
+            count += self.take_completions(completions);
+            if count > 0 && count >= min {
+                return Ok(count);
+            }
+            enters = true;
+        }
         loop {
             if enters {
                 self.enter_for(min.saturating_sub(count))?;

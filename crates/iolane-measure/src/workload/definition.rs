@@ -31,8 +31,13 @@ pub struct Workload {
     pub align: Option<u32>,
     /// Requests in flight on each queue (`--depth`).
     pub depth: u32,
-    /// Requests per submission (`--batch`); the engine's choice if not given.
-    pub batch: Option<u32>,
+    /// Most requests of one submission (`--batch-submit`, fio's `iodepth_batch`); all that wait if not given.
+    pub batch_submit: Option<u32>,
+    /// Completions to wait for, at least (`--batch-complete`, fio's `iodepth_batch_complete_min`); 1 if not given.
+    #[serde(alias = "batch")]
+    pub batch_complete: Option<u32>,
+    /// Most completions that are taken before the next submission (`--batch-complete-max`); all there are if not given.
+    pub batch_complete_max: Option<u32>,
     /// Writes between two fsyncs of a thread (`--fsync`); no fsync if not given.
     pub fsync_every: Option<u32>,
     /// Writes between two fdatasyncs of a thread (`--fdatasync`); no fdatasync if not given.
@@ -72,7 +77,9 @@ impl Default for Workload {
             offsets: OffsetPattern::UNIFORM,
             align: None,
             depth: 1,
-            batch: None,
+            batch_submit: None,
+            batch_complete: None,
+            batch_complete_max: None,
             fsync_every: None,
             fdatasync_every: None,
             rate: None,
@@ -113,7 +120,7 @@ impl Workload {
 
     /// Every field with its value as text, by its name in study files; the seed and the limits of space last. Results print
     /// what differs from it, and `compare` names what two loads do not have in common.
-    pub fn fields(&self) -> [(&'static str, String); 19] {
+    pub fn fields(&self) -> [(&'static str, String); 21] {
         fn or_none<T: ToString>(value: &Option<T>) -> String {
             value.as_ref().map_or_else(|| Workload::NONE.into(), T::to_string)
         }
@@ -125,7 +132,9 @@ impl Workload {
             offsets,
             align,
             depth,
-            batch,
+            batch_submit,
+            batch_complete,
+            batch_complete_max,
             fsync_every,
             fdatasync_every,
             rate,
@@ -146,7 +155,9 @@ impl Workload {
             ("offsets", offsets.to_string()),
             ("align", or_none(&align.map(|align| Bytes(align.into())))),
             ("depth", depth.to_string()),
-            ("batch", or_none(batch)),
+            ("batch_submit", or_none(batch_submit)),
+            ("batch_complete", or_none(batch_complete)),
+            ("batch_complete_max", or_none(batch_complete_max)),
             ("fsync_every", or_none(fsync_every)),
             ("fdatasync_every", or_none(fdatasync_every)),
             ("rate", or_none(rate)),
@@ -185,7 +196,9 @@ impl Workload {
                 Arrivals::Even => format!("rate {rate}/s"),
                 arrivals => format!("rate {rate}/s ({arrivals})"),
             }),
-            self.batch.map(|batch| format!("batch {batch}")),
+            self.batch_submit.map(|most| format!("batch submit {most}")),
+            self.batch_complete.map(|least| format!("batch complete {least}")),
+            self.batch_complete_max.map(|most| format!("batch complete max {most}")),
             self.durable.then(|| "durable writes".to_owned()),
             self.fsync_every.map(|every| format!("fsync every {every}")),
             self.fdatasync_every.map(|every| format!("fdatasync every {every}")),
@@ -284,17 +297,7 @@ impl Workload {
         if depth == 0 {
             return Err(Error::usage("--depth 0", "depth is at least 1"));
         }
-        match self.batch {
-            Some(0) => return Err(Error::usage("--batch 0", "a batch has at least 1 request")),
-            Some(batch) if batch > depth => {
-                return Err(Error::usage(
-                    format!("--batch {batch} with --depth {depth}"),
-                    "a batch cannot hold more requests than are in flight",
-                )
-                .remedy(format!("use --batch {depth} or less, or a larger --depth")));
-            }
-            _ => {}
-        }
+        self.validate_batches()?;
         if self.arrivals != Arrivals::Even && self.rate.is_none() {
             let what = format!("--arrivals {} without --rate", self.arrivals);
             return Err(Error::usage(what, "requests follow completions, not a schedule").remedy("add --rate"));
@@ -313,6 +316,35 @@ impl Workload {
             }
         }
         Ok(())
+    }
+
+    fn validate_batches(&self) -> Result<()> {
+        let depth = self.depth;
+        for (option, batch) in [
+            ("--batch-submit", self.batch_submit),
+            ("--batch-complete", self.batch_complete),
+            ("--batch-complete-max", self.batch_complete_max),
+        ] {
+            match batch {
+                Some(0) => return Err(Error::usage(format!("{option} 0"), "a batch has at least 1 request")),
+                Some(batch) if batch > depth => {
+                    return Err(Error::usage(
+                        format!("{option} {batch} with --depth {depth}"),
+                        "a batch cannot hold more requests than are in flight",
+                    )
+                    .remedy(format!("use {option} {depth} or less, or a larger --depth")));
+                }
+                _ => {}
+            }
+        }
+        match (self.batch_complete, self.batch_complete_max) {
+            (Some(min), Some(max)) if min > max => Err(Error::usage(
+                format!("--batch-complete {min} with --batch-complete-max {max}"),
+                "it waits for more completions than it takes",
+            )
+            .remedy(format!("use --batch-complete-max {min} or more"))),
+            _ => Ok(()),
+        }
     }
 
     fn validate_space(&self) -> Result<()> {
@@ -364,8 +396,13 @@ mod tests {
         let split: BlockSizes = "4k/50:6k/50".parse().unwrap();
         for (workload, name) in [
             (Workload { depth: 0, ..base() }, "--depth 0"),
-            (Workload { batch: Some(0), ..base() }, "--batch 0"),
-            (Workload { batch: Some(5), depth: 4, ..base() }, "--batch 5 with --depth 4"),
+            (Workload { batch_submit: Some(0), ..base() }, "--batch-submit 0"),
+            (Workload { batch_complete: Some(5), depth: 4, ..base() }, "--batch-complete 5 with --depth 4"),
+            (Workload { batch_complete_max: Some(5), depth: 4, ..base() }, "--batch-complete-max 5 with --depth 4"),
+            (
+                Workload { batch_complete: Some(3), batch_complete_max: Some(2), depth: 4, ..base() },
+                "--batch-complete 3 with --batch-complete-max 2",
+            ),
             (Workload { read_percent: Some(50), ..base() }, "--read-percent 50 with --rw randread"),
             (Workload { read_percent: Some(101), access: Access::Rw, ..base() }, "--read-percent 101"),
             (Workload { fsync_every: Some(1), ..base() }, "--fsync 1 with --rw randread"),
@@ -413,7 +450,13 @@ mod tests {
     fn options_at_their_limits_are_accepted() {
         let base = Workload::default;
         for workload in [
-            Workload { batch: Some(4), depth: 4, ..base() },
+            Workload {
+                batch_submit: Some(4),
+                batch_complete: Some(4),
+                batch_complete_max: Some(4),
+                depth: 4,
+                ..base()
+            },
             Workload { read_percent: Some(0), access: Access::Rw, ..base() },
             Workload { read_percent: Some(100), access: Access::RandRw, ..base() },
             Workload { fsync_every: Some(1), access: Access::Rw, ..base() },

@@ -44,6 +44,7 @@ const SUPPORTED: &[(&str, &[&str])] = &[
     ("io_size", &["io_limit"]),
     ("iodepth", &[]),
     ("iodepth_batch", &["iodepth_batch_submit"]),
+    ("iodepth_batch_complete_max", &[]),
     ("iodepth_batch_complete_min", &["iodepth_batch_complete"]),
     ("io_submit_mode", &[]),
     ("ioengine", &[]),
@@ -118,7 +119,6 @@ const REFUSED: &[(&str, &str, &str, &str)] = &[
     ("verify_backlog", "0", "fio would read blocks back after that many writes", "leave it out"),
     ("verify_only", "0", "fio would only check what an earlier job wrote", "use rw=read or rw=randread with verify"),
     ("verify_state_load", "0", "fio would check what an earlier job wrote", "use rw=read or rw=randread with verify"),
-    ("iodepth_batch_complete_max", "0", "fio would reap at most that many completions at once", "leave it out"),
     (
         "iodepth_low",
         "0",

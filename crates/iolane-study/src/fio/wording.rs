@@ -17,10 +17,12 @@ enum Value {
 }
 
 /// Options of `iolane run` with their name in a job file.
-const OPTIONS: [(&str, &str, Value); 23] = [
+const OPTIONS: [(&str, &str, Value); 25] = [
     ("--align", "blockalign", Value::Same),
     ("--arrivals", "rate_process", Value::Same),
-    ("--batch", "iodepth_batch", Value::Same),
+    ("--batch-complete", "iodepth_batch_complete_min", Value::Same),
+    ("--batch-complete-max", "iodepth_batch_complete_max", Value::Same),
+    ("--batch-submit", "iodepth_batch", Value::Same),
     ("--bs", "bs", Value::Same),
     ("--cpus", "cpus_allowed", Value::Same),
     ("--data", "buffer_compress_percentage", Value::None),
@@ -98,8 +100,11 @@ mod tests {
     #[test]
     fn options_and_their_values_are_those_of_a_job_file() {
         for (text, expected) in [
-            ("--batch 5 with --depth 4", "iodepth_batch=5 with iodepth=4"),
-            ("use --batch 4 or less, or a larger --depth", "use iodepth_batch=4 or less, or a larger iodepth"),
+            ("--batch-submit 5 with --depth 4", "iodepth_batch=5 with iodepth=4"),
+            (
+                "use --batch-complete 4 or less, or a larger --depth",
+                "use iodepth_batch_complete_min=4 or less, or a larger iodepth",
+            ),
             ("use --rw rw or randrw", "use rw=rw or randrw"),
             ("use 1k, or --direct false", "use 1k, or direct=0"),
             ("--offsets zipf:1.2 with --rw rw", "random_distribution=zipf:1.2 with rw=rw"),
@@ -123,8 +128,9 @@ mod tests {
         let rate = Some(Rate::new(9.0).unwrap());
         let invalid = [
             Workload { depth: 0, ..base() },
-            Workload { batch: Some(0), ..base() },
-            Workload { batch: Some(5), depth: 4, ..base() },
+            Workload { batch_submit: Some(0), ..base() },
+            Workload { batch_complete: Some(5), depth: 4, ..base() },
+            Workload { batch_complete: Some(3), batch_complete_max: Some(2), depth: 4, ..base() },
             Workload { read_percent: Some(50), ..base() },
             Workload { read_percent: Some(101), access: Access::Rw, ..base() },
             Workload { fsync_every: Some(1), ..base() },

@@ -136,7 +136,9 @@ fn common_options(job: &JobSpec, threads: usize) -> Result<String, String> {
         offsets,
         align,
         depth,
-        batch,
+        batch_submit,
+        batch_complete,
+        batch_complete_max,
         fsync_every,
         fdatasync_every,
         rate,
@@ -192,8 +194,16 @@ fn common_options(job: &JobSpec, threads: usize) -> Result<String, String> {
             text.push_str("rate_process=poisson\n");
         }
     }
-    if let Some(batch) = batch {
-        text.push_str(&format!("iodepth_batch={batch}\niodepth_batch_complete_min={batch}\n"));
+    // At a rate fio would hold requests back until a batch is full.
+    let submit_max = batch_submit.or(rate.is_none().then_some(*depth));
+    for (option, batch) in [
+        ("iodepth_batch", submit_max),
+        ("iodepth_batch_complete_min", Some(batch_complete.unwrap_or(1))),
+        ("iodepth_batch_complete_max", Some(batch_complete_max.unwrap_or(*depth))),
+    ] {
+        if let Some(batch) = batch.filter(|_| *depth > 1) {
+            text.push_str(&format!("{option}={batch}\n"));
+        }
     }
     for (option, every) in [("fsync", fsync_every), ("fdatasync", fdatasync_every)] {
         if let Some(every) = every {

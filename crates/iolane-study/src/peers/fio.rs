@@ -65,6 +65,10 @@ impl Peer for Fio {
         }
         fio.arg("--norandommap").arg(format!("--randseed={}", load.seed & SEED_MAX));
         fio.arg(format!("--iodepth={}", load.depth)).arg(format!("--direct={}", u8::from(load.direct)));
+        let limit = |limit: Option<u32>| limit.unwrap_or(load.depth);
+        fio.arg(format!("--iodepth_batch={}", limit(load.batch_submit)));
+        fio.arg(format!("--iodepth_batch_complete_min={}", load.batch_complete.unwrap_or(1)));
+        fio.arg(format!("--iodepth_batch_complete_max={}", limit(load.batch_complete_max)));
         fio.arg("--time_based").arg(format!("--runtime={}us", load.runtime.as_micros()));
         if !load.warmup.is_zero() {
             fio.arg(format!("--ramp_time={}us", load.warmup.as_micros()));

@@ -20,6 +20,10 @@ pub struct Load<'a> {
     pub block_bytes: u32,
     /// Requests in flight on each queue.
     pub depth: u32,
+    /// Limits on batches, as in a workload. SPDK's programs submit one request for each completion, whatever these are.
+    pub batch_submit: Option<u32>,
+    pub batch_complete: Option<u32>,
+    pub batch_complete_max: Option<u32>,
     /// Threads, one queue each; thread `i` uses target `i` modulo the number of targets.
     pub threads: usize,
     pub targets: &'a [LoadTarget],

@@ -46,7 +46,9 @@ impl Group {
             length(&self.offsets, scale),
             self.depths.at(scale).len(),
             length(&self.rates, scale),
-            length(&self.batches, scale),
+            length(&self.batch_submits, scale),
+            length(&self.batch_completes, scale),
+            length(&self.batch_complete_maxes, scale),
             length(&self.fsyncs, scale),
             self.threads.at(scale).len(),
             self.drives.at(scale).len(),
@@ -84,7 +86,9 @@ impl Group {
         vary(&mut loads, Some(self.block_sizes.at(scale)), |load, sizes| load.block_sizes = sizes.clone());
         vary(&mut loads, at(&self.offsets, scale), |load, offsets| load.offsets = *offsets);
         vary(&mut loads, at(&self.rates, scale), |load, rate| load.rate = Some(*rate));
-        vary(&mut loads, at(&self.batches, scale), |load, batch| load.batch = Some(*batch));
+        vary(&mut loads, at(&self.batch_submits, scale), |load, most| load.batch_submit = Some(*most));
+        vary(&mut loads, at(&self.batch_completes, scale), |load, least| load.batch_complete = Some(*least));
+        vary(&mut loads, at(&self.batch_complete_maxes, scale), |load, most| load.batch_complete_max = Some(*most));
         vary(&mut loads, at(&self.fsyncs, scale), |load, every| load.fsync_every = Some(*every));
         for load in &mut loads {
             load.read_percent = load.access.is_mixed().then(|| load.read_percent());

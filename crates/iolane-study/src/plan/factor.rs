@@ -22,8 +22,12 @@ pub enum Factor {
     Depth,
     /// Requests started per second.
     Rate,
+    /// Most requests of one submission.
+    BatchSubmit,
     /// Completions waited for before the next submission.
-    Batch,
+    BatchComplete,
+    /// Most completions taken before the next submission.
+    BatchCompleteMax,
     /// Writes between two fsyncs.
     FsyncEvery,
     Threads,
@@ -33,7 +37,7 @@ pub enum Factor {
 }
 
 impl Factor {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::Path,
         Self::Rw,
         Self::ReadPercent,
@@ -41,7 +45,9 @@ impl Factor {
         Self::Offsets,
         Self::Depth,
         Self::Rate,
-        Self::Batch,
+        Self::BatchSubmit,
+        Self::BatchComplete,
+        Self::BatchCompleteMax,
         Self::FsyncEvery,
         Self::Threads,
         Self::Drives,
@@ -58,7 +64,9 @@ impl Factor {
             Self::Offsets => "distribution of offsets",
             Self::Depth => "depth",
             Self::Rate => "rate",
-            Self::Batch => "batch",
+            Self::BatchSubmit => "largest submission",
+            Self::BatchComplete => "number of completions waited for",
+            Self::BatchCompleteMax => "largest number of completions taken",
             Self::FsyncEvery => "number of writes between fsyncs",
             Self::Threads => "number of threads",
             Self::Drives => "number of drives",

@@ -80,7 +80,10 @@ struct WorkloadFile {
     read_percent: Option<u8>,
     offsets: Option<Text<OffsetPattern>>,
     align: Option<u32>,
-    batch: Option<u32>,
+    batch_submit: Option<u32>,
+    #[serde(alias = "batch")]
+    batch_complete: Option<u32>,
+    batch_complete_max: Option<u32>,
     fsync_every: Option<u32>,
     fdatasync_every: Option<u32>,
     rate: Option<Rate>,
@@ -110,7 +113,11 @@ struct GroupFile {
     #[serde(default)]
     rate: Option<FactorValues<Rate>>,
     #[serde(default)]
-    batch: Option<FactorValues<u32>>,
+    batch_submit: Option<FactorValues<u32>>,
+    #[serde(default, alias = "batch")]
+    batch_complete: Option<FactorValues<u32>>,
+    #[serde(default)]
+    batch_complete_max: Option<FactorValues<u32>>,
     #[serde(default)]
     fsync_every: Option<FactorValues<u32>>,
     #[serde(default)]
@@ -138,7 +145,9 @@ impl StudyFile {
                 read_percent: base.read_percent,
                 offsets: base.offsets.map_or(defaults.offsets, |Text(offsets)| offsets),
                 align: base.align,
-                batch: base.batch,
+                batch_submit: base.batch_submit,
+                batch_complete: base.batch_complete,
+                batch_complete_max: base.batch_complete_max,
                 fsync_every: base.fsync_every,
                 fdatasync_every: base.fdatasync_every,
                 rate: base.rate,
@@ -178,7 +187,9 @@ impl GroupFile {
             offsets: self.offsets.map(|values| untext(values.0)),
             depths: values(self.depth, 1),
             rates: self.rate.map(|values| values.0),
-            batches: self.batch.map(|values| values.0),
+            batch_submits: self.batch_submit.map(|values| values.0),
+            batch_completes: self.batch_complete.map(|values| values.0),
+            batch_complete_maxes: self.batch_complete_max.map(|values| values.0),
             fsyncs: self.fsync_every.map(|values| values.0),
             threads,
             drives: values(self.drives, Drives::Count(1)),

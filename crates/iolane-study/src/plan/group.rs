@@ -24,8 +24,12 @@ pub struct Group {
     pub depths: PerScale<Vec<u32>>,
     /// Requests started per second.
     pub rates: Option<PerScale<Vec<Rate>>>,
+    /// Most requests of one submission.
+    pub batch_submits: Option<PerScale<Vec<u32>>>,
     /// Completions waited for before the next submission.
-    pub batches: Option<PerScale<Vec<u32>>>,
+    pub batch_completes: Option<PerScale<Vec<u32>>>,
+    /// Most completions taken before the next submission.
+    pub batch_complete_maxes: Option<PerScale<Vec<u32>>>,
     /// Writes between two fsyncs, for accesses that write.
     pub fsyncs: Option<PerScale<Vec<u32>>>,
     /// Threads, one queue each; the "jobs" of the publications.

@@ -35,7 +35,10 @@ pub struct Selection {
     /// Requests per second; empty is any rate, and none.
     #[serde(deserialize_with = "one_or_more")]
     pub rate: Vec<Rate>,
-    pub batch: Condition,
+    pub batch_submit: Condition,
+    #[serde(alias = "batch")]
+    pub batch_complete: Condition,
+    pub batch_complete_max: Condition,
     pub fsync_every: Condition,
     pub threads: Condition,
     pub drives: Condition,
@@ -83,7 +86,9 @@ impl Selection {
             (&self.bs, number(Factor::Bs)),
             (&self.depth, number(Factor::Depth)),
             (&self.read_percent, number(Factor::ReadPercent)),
-            (&self.batch, number(Factor::Batch)),
+            (&self.batch_submit, number(Factor::BatchSubmit)),
+            (&self.batch_complete, number(Factor::BatchComplete)),
+            (&self.batch_complete_max, number(Factor::BatchCompleteMax)),
             (&self.fsync_every, number(Factor::FsyncEvery)),
             (&self.threads, number(Factor::Threads)),
             (&self.drives, number(Factor::Drives)),
@@ -92,7 +97,7 @@ impl Selection {
 }
 
 /// The number of factors with a [`Condition`].
-const NUMBERS: usize = 7;
+const NUMBERS: usize = 9;
 
 /// A condition on a number: `16`, `"4k"`, `[1, 16]`, `"<=16"`, `">=14"`, `"max"`, `"min"`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

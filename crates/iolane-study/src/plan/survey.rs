@@ -25,7 +25,8 @@ pub struct Survey {
     pub rates: Vec<Rate>,
     /// Searches the highest rate that keeps this bound, instead of measuring at `rates`.
     pub rate_until: Option<LatencyBound>,
-    pub batches: Vec<u32>,
+    pub batch_submits: Vec<u32>,
+    pub batch_completes: Vec<u32>,
     pub fsyncs: Vec<u32>,
     /// Empty for one thread for each drive.
     pub threads: Vec<usize>,
@@ -88,7 +89,9 @@ impl Survey {
                 offsets: some(self.offsets),
                 depths: PerScale::same(self.depths),
                 rates: some(rates),
-                batches: some(self.batches),
+                batch_submits: some(self.batch_submits),
+                batch_completes: some(self.batch_completes),
+                batch_complete_maxes: None,
                 fsyncs: some(self.fsyncs),
                 threads: PerScale::same(threads),
                 drives: PerScale::same(vec![Drives::Count(drives.min(fewest))]),

@@ -240,7 +240,7 @@ proptest! {
 #[test]
 fn every_part_of_a_load_is_a_factor_and_selects_arms() {
     let factors = "rw = \"randrw\"\nread_percent = [50, 70]\noffsets = [\"uniform\", \"zipf:1.2\"]\nrate = [500, \"2k\"]\n\
-                   batch = 1\nfsync_every = [1, 8]";
+                   batch_submit = 1\nfsync_every = [1, 8]";
     let study = small_with("depth = 1", factors).unwrap();
     let arms = study.arms(Scale::Full).unwrap();
     assert_eq!(arms.len(), 2 * 2 * 2 * 2 * 2);
@@ -256,8 +256,9 @@ fn every_part_of_a_load_is_a_factor_and_selects_arms() {
         ("rate = 2000", 16),
         ("rate = \"2k\"", 16),
         ("rate = [1, 500.0]", 16),
-        ("batch = 1", 32),
-        ("batch = \">=2\"", 0),
+        ("batch_submit = 1", 32),
+        ("batch_submit = \">=2\"", 0),
+        ("batch_complete = 1", 0),
         ("fsync_every = \"max\"", 16),
         ("fsync_every = \"<=1\"\nrate = 500\nread_percent = \"min\"", 4),
     ] {

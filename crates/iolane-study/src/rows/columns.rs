@@ -87,7 +87,21 @@ const FIXED: &[FixedColumn] = &[
     FixedColumn { name: "offsets", kind: Kind::Text, cell: |row| text(row.arm.workload.offsets) },
     FixedColumn { name: "align", kind: Kind::OptionalNumber, cell: |row| count(row.arm.workload.align.map(u64::from)) },
     FixedColumn { name: "depth", kind: Kind::Number, cell: |row| number(row.arm.workload.depth) },
-    FixedColumn { name: "batch", kind: Kind::OptionalNumber, cell: |row| count(row.arm.workload.batch.map(u64::from)) },
+    FixedColumn {
+        name: "batch_submit",
+        kind: Kind::OptionalNumber,
+        cell: |row| count(row.arm.workload.batch_submit.map(u64::from)),
+    },
+    FixedColumn {
+        name: "batch_complete",
+        kind: Kind::OptionalNumber,
+        cell: |row| count(row.arm.workload.batch_complete.map(u64::from)),
+    },
+    FixedColumn {
+        name: "batch_complete_max",
+        kind: Kind::OptionalNumber,
+        cell: |row| count(row.arm.workload.batch_complete_max.map(u64::from)),
+    },
     FixedColumn {
         name: "fsync_every",
         kind: Kind::OptionalNumber,
@@ -305,7 +319,9 @@ impl<'a> Fields<'a> {
             offsets: self.parsed("offsets")?,
             align: self.optional_count("align")?,
             depth: self.count("depth")?,
-            batch: self.optional_count("batch")?,
+            batch_submit: self.optional_count("batch_submit")?,
+            batch_complete: self.optional_count("batch_complete")?,
+            batch_complete_max: self.optional_count("batch_complete_max")?,
             fsync_every: self.optional_count("fsync_every")?,
             fdatasync_every: self.optional_count("fdatasync_every")?,
             rate: match self.optional_real("rate")? {

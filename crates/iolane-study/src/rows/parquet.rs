@@ -20,7 +20,7 @@ use super::columns::{Cell, Column, Fields, columns};
 use super::row::Row;
 
 /// The schema of the file, stored in its metadata under `schema`.
-pub const SCHEMA: &str = "iolane.records/4";
+pub const SCHEMA: &str = "iolane.records/5";
 
 /// Encodes rows as a Parquet file.
 ///
@@ -220,7 +220,9 @@ mod tests {
             offsets: "zipf:1.2".parse().unwrap(),
             align: Some(8192),
             depth: 16,
-            batch: Some(4),
+            batch_submit: Some(2),
+            batch_complete: Some(3),
+            batch_complete_max: Some(4),
             fsync_every: Some(8),
             fdatasync_every: Some(9),
             rate: Some("2.5k".parse().unwrap()),

@@ -29,7 +29,8 @@ pub(super) fn plan(own: &[Planned], peer: &InstalledPeer) -> (Vec<Planned>, Vec<
 }
 
 /// What a [`Load`] says of a workload. A peer runs an arm only if all else is as by default.
-const FIELDS_OF_PEERS: [&str; 6] = ["rw", "read_percent", "bs", "depth", "size", "seed"];
+const FIELDS_OF_PEERS: [&str; 9] =
+    ["rw", "read_percent", "bs", "depth", "batch_submit", "batch_complete", "batch_complete_max", "size", "seed"];
 
 /// A field of a workload that a peer is not told, if it is not as by default.
 fn beyond_peers(workload: &Workload) -> Option<(&'static str, String)> {
@@ -73,6 +74,9 @@ fn load<'a>(plan: &'a RunPlan, targets: &'a [LoadTarget]) -> Load<'a> {
         read_percent: workload.read_percent(),
         block_bytes: workload.block_sizes.max(),
         depth: workload.depth,
+        batch_submit: workload.batch_submit,
+        batch_complete: workload.batch_complete,
+        batch_complete_max: workload.batch_complete_max,
         threads: plan.threads,
         targets,
         cpus: plan.placement.cpus.as_ref(),
@@ -130,7 +134,6 @@ mod tests {
             Workload { access: Access::RandRw, read_percent: Some(70), depth: 8, size: Some(1), ..Workload::default() };
         assert_eq!(beyond_peers(&base), None);
         for (name, workload) in [
-            ("batch", Workload { batch: Some(4), ..base.clone() }),
             ("verify", Workload { verify: true, ..base.clone() }),
             ("think_us", Workload { think_us: Some(5), ..base.clone() }),
             ("offsets", Workload { offsets: "zipf:1.2".parse().unwrap(), ..base.clone() }),

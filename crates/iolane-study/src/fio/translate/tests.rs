@@ -63,6 +63,8 @@ fn options_that_behave_as_in_fio_have_no_note() {
         read_percent: Some(70),
         seed: 7,
         fsync_every: Some(64),
+        batch_submit: Some(1),
+        batch_complete_max: Some(1),
         ..Workload::default()
     };
     assert_eq!((job.workload, job.threads, job.size), (workload, 4, Some(Size::Bytes(1 << 30))));
@@ -211,8 +213,16 @@ fn sizes_mixes_rates_and_patterns_are_workloads() {
     assert!(!durable("rw=write\nsync=none") && !durable("rw=read\nsync=1"));
     let syncs = one("rw=write\nfdatasync=1").workload;
     assert_eq!((syncs.fsync_every, syncs.fdatasync_every), (None, Some(1)));
-    let batched = "ioengine=libaio\niodepth=16\niodepth_batch_submit=8\niodepth_batch_complete=8";
-    assert_eq!(one(batched).workload.batch, Some(8));
+    let batches = |lines: &str| {
+        let load = one(&format!("ioengine=libaio\niodepth=16\n{lines}")).workload;
+        (load.batch_submit, load.batch_complete, load.batch_complete_max)
+    };
+    assert_eq!(batches(""), (Some(1), None, Some(1)), "fio's defaults");
+    let eight = "iodepth_batch_submit=8\niodepth_batch_complete=8";
+    assert_eq!(batches(eight), (Some(8), Some(8), Some(8)));
+    assert_eq!(batches(&format!("{eight}\niodepth_batch_complete_max=99")), (Some(8), Some(8), None));
+    assert_eq!(batches("iodepth_batch=0\niodepth_batch_complete_max=16"), (None, None, None));
+    assert_eq!(one("ioengine=psync").workload.batch_submit, None, "one request in flight");
 }
 
 #[test]
@@ -349,7 +359,7 @@ fn unsupported_options_are_refused_by_line_with_a_remedy() {
         ("iodepth=0", &["line 3: `iodepth=0`", "between 1 and"]),
         ("numjobs=5000", &["line 3: `numjobs=5000`", "between 1 and 4096"]),
         ("numjobs=4096\n[b]\nfilename=x", &["line 4: job [b]: ", "more than 4096 threads"]),
-        ("ioengine=libaio\niodepth=16\niodepth_batch=8", &["line 5: `iodepth_batch=8`", "the same value"]),
+        ("ioengine=libaio\niodepth=16\niodepth_batch=x", &["line 5: `iodepth_batch=x`"]),
         (
             "rw=rw\nrate_iops=100,0",
             &["line 4: `rate_iops=100,0`", "only reads or only writes", "one job for the reads"],

@@ -1,7 +1,7 @@
 //! fio's options for access, block sizes, depth, rate and verification as a workload.
 
 use iolane::units::Bytes;
-use iolane::{IoPath, Result};
+use iolane::{Error, IoPath, Result};
 use iolane_measure::workload::{Access, Arrivals, BlockSizes, DataPattern, OffsetPattern, Rate, Workload};
 
 use crate::fio::options::Options;
@@ -48,7 +48,7 @@ pub(super) fn translate(
     }
     workload.align = align(options, &workload)?;
     check_submit_mode(options, workload.rate, notes)?;
-    workload.batch = batch(options, workload.depth)?;
+    set_batches(options, &mut workload)?;
     workload.offsets = super::offsets::translate(options, access, notes)?;
     let is_uniform = access.is_random() && workload.offsets == OffsetPattern::UNIFORM;
     if is_uniform && options.flag("norandommap")? != Some(true) {
@@ -119,17 +119,23 @@ fn depth(options: &Options<'_>, path: &IoPath, think_us: Option<u64>, notes: &mu
     Ok(1)
 }
 
-/// iolane has one batch size for submission and completion; fio has an option for each.
-fn batch(options: &Options<'_>, depth: u32) -> Result<Option<u32>> {
+/// fio submits one request and takes one completion at a time, unless told otherwise; no limit is one of the depth. At a rate
+/// the requests that are due are submitted together, which are rarely two.
+fn set_batches(options: &Options<'_>, workload: &mut Workload) -> Result<()> {
+    let depth = workload.depth;
     // fio also limits a batch to the depth.
-    let submit = options.count("iodepth_batch", 1, u32::MAX)?.min(depth);
-    let complete = options.count("iodepth_batch_complete_min", 1, u32::MAX)?.min(depth);
-    if submit == complete {
-        return Ok(Some(submit).filter(|batch| *batch > 1));
-    }
-    let option = if submit > complete { "iodepth_batch" } else { "iodepth_batch_complete_min" };
-    let cause = "iolane waits for as many completions as it submits per batch";
-    Err(options.refuse(option, cause, "give iodepth_batch and iodepth_batch_complete_min the same value"))
+    let at_most = |batch: Option<u32>| batch.unwrap_or(depth).min(depth);
+    let given = |option: &str, default: u32| match options.has(option) {
+        true => Ok::<_, Error>(at_most(options.count_or_none(option)?)),
+        false => Ok(default.min(depth)),
+    };
+    let submit = given("iodepth_batch", if workload.rate.is_some() { depth } else { 1 })?;
+    let complete = options.count_or_none("iodepth_batch_complete_min")?.unwrap_or(1).min(depth);
+    let complete_max = given("iodepth_batch_complete_max", complete)?.max(complete);
+    workload.batch_submit = Some(submit).filter(|most| *most < depth);
+    workload.batch_complete = Some(complete).filter(|least| *least > 1);
+    workload.batch_complete_max = Some(complete_max).filter(|most| *most < depth);
+    Ok(())
 }
 
 /// The rates of reads and writes in an option of fio's; 0 is none.

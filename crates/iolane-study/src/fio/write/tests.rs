@@ -39,6 +39,7 @@ fn an_arm_is_written_as_one_complete_section() {
     let expected = "; Jobs run in sequence. Run a single one with: fio --section=NAME FILE\n\n\
         [io_uring at 32]\nstonewall\nioengine=io_uring\nfilename=/dev/nvme0n1\nrw=randread\nbs=4k\niodepth=32\nnumjobs=2\n\
         group_reporting\nthread\ndirect=1\ntime_based\nruntime=5s\nramp_time=500ms\nrandseed=1\nnorandommap\n\
+        iodepth_batch=32\niodepth_batch_complete_min=1\niodepth_batch_complete_max=32\n\
         cpus_allowed=0-1\ncpus_allowed_policy=split\n";
     assert_eq!(job_text(&[spec()]), expected);
 }
@@ -135,7 +136,8 @@ prop_compose! {
         (depth, threads) in (1u32..5000, 1usize..4096),
         target in prop::option::of("[a-zA-Z0-9_./:=,][a-zA-Z0-9_./: =,\\[\\]-]{0,20}[a-z]"),
         size in (1u64 << 30)..(1 << 50),
-        (read_percent, batch, fsync) in (0u8..=100, prop::option::of(2u32..5000), prop::option::of(1u32..1000)),
+        (read_percent, fsync) in (0u8..=100, prop::option::of(1u32..1000)),
+        (submit, complete, complete_max) in any::<(Option<u32>, Option<u32>, Option<u32>)>(),
         offsets in prop::sample::select(vec!["uniform", "zipf:1.2", "pareto:0.3", "zoned:50/5:30/15:20/80", "sequence:2:0:1",
             "sequence:2:0:1/3"]),
         skip in prop::sample::select(vec!["uniform", "skip:375m", "skip:-750m", "skip:750m/375m"]),
@@ -158,6 +160,11 @@ prop_compose! {
         let rate = rate
             .filter(|_| !access.is_mixed() || (1..100).contains(&read_percent))
             .map(|each| Rate::new(f64::from(each) * f64::from(hundreds) * threads as f64).unwrap());
+        // A limit of the depth is none.
+        let below = |limit: Option<u32>| limit.map(|limit| 1 + limit % depth).filter(|limit| *limit < depth);
+        let batch_submit = below(submit);
+        let batch_complete = complete.map(|least| 1 + least % depth).filter(|least| *least > 1);
+        let batch_complete_max = below(complete_max).filter(|most| batch_complete.is_none_or(|least| least <= *most));
         let workload = Workload {
             access,
             read_percent: access.is_mixed().then_some(read_percent),
@@ -166,7 +173,9 @@ prop_compose! {
             offsets: if access.is_random() { offsets } else { skip }.parse().unwrap(),
             align,
             depth,
-            batch: batch.map(|batch| batch.min(depth)).filter(|batch| *batch > 1),
+            batch_submit,
+            batch_complete,
+            batch_complete_max,
             fsync_every: fsync.filter(|_| access.writes() && !data_only),
             fdatasync_every: fsync.filter(|_| access.writes() && data_only),
             rate,
@@ -248,7 +257,7 @@ fn fio_accepts_a_written_job_file() {
     jobs.push(JobSpec { targets: vec![], cpus: None, ..scratch });
     jobs.push(with(|load| {
         (load.access, load.read_percent) = (Access::RandRw, Some(70));
-        (load.batch, load.fsync_every, load.offsets) = (Some(4), Some(8), "zipf:1.2".parse().unwrap());
+        (load.batch_submit, load.fsync_every, load.offsets) = (Some(4), Some(8), "zipf:1.2".parse().unwrap());
     }));
     jobs.push(with(|load| load.offsets = "zoned:50/5:30/15:20/80".parse().unwrap()));
     jobs.extend(["skip:64k", "skip:-8k", "skip:1m/64k"].map(|skip| {

@@ -20,12 +20,20 @@ fn the_command_contains_the_whole_load() {
         arguments(&Fio, &load),
         "--output-format=json+ --eta=never --thread --group_reporting --allow_file_create=0 --overwrite=1 --invalidate=0 \
          --rw=randrw --bs=4096 --rwmixread=70 --norandommap --randseed=1 --iodepth=16 --direct=1 \
-         --time_based --runtime=2000000us --ramp_time=1500000us --lat_percentiles=1 --clat_percentiles=0 \
+         --iodepth_batch=16 --iodepth_batch_complete_min=1 --iodepth_batch_complete_max=16 --time_based --runtime=2000000us --ramp_time=1500000us --lat_percentiles=1 --clat_percentiles=0 \
          --ioengine=io_uring --hipri=1 --sqthread_poll=1 --fixedbufs=1 --registerfiles=1 \
          --name=thread0 --filename=/dev/a\\:b --size=1048576 --cpus_allowed=0 --sqthread_poll_cpu=4 \
          --name=thread1 --filename=/dev/c --size=1048576 --cpus_allowed=2 --sqthread_poll_cpu=4 \
          --name=thread2 --filename=/dev/a\\:b --size=1048576 --cpus_allowed=0 --sqthread_poll_cpu=4"
     );
+}
+
+#[test]
+fn the_limits_of_batches_are_those_of_the_load() {
+    let arm = Arm::new("libaio", &["/x"]);
+    let load = Load { batch_submit: Some(1), batch_complete: Some(2), batch_complete_max: Some(3), ..arm.load() };
+    let expected = " --iodepth_batch=1 --iodepth_batch_complete_min=2 --iodepth_batch_complete_max=3 ";
+    assert!(arguments(&Fio, &load).contains(expected), "{}", arguments(&Fio, &load));
 }
 
 #[test]
