@@ -111,7 +111,11 @@ fn numbers_that_cannot_be_are_wrong_use() {
         (&["run", "--rate", "-5"], 2, &["'-5'", "--rate", "above 0"]),
         (&["run", "--rate", "nan"], 2, &["--rate", "above 0"]),
         (&["run", "--batch-submit", "0"], 2, &["--batch-submit 0"]),
-        (&["run", "--batch-complete", "5", "--depth", "2"], 2, &["--batch-complete 5 with --depth 2", "--batch-complete 2"]),
+        (
+            &["run", "--batch-complete", "5", "--depth", "2"],
+            2,
+            &["--batch-complete 5 with --depth 2", "--batch-complete 2"],
+        ),
         (&["run", "--threads", "0", "--target", "good"], 2, &["--threads 0", "at least one thread"]),
         (&["run", "--threads", "-1"], 2, &["'-1'", "--threads"]),
         (&["run", "--threads", "100000", "--target", "good"], 2, &["--threads 100000", "4096"]),

@@ -153,8 +153,50 @@ fn an_interrupted_search_names_no_best_path() {
     rustix::process::kill_process(pid(&child), Signal::INT).unwrap();
     let ended = finish(child);
     assert_eq!(ended.code, Some(1), "{ended:#?}");
-    assert!(ended.stdout.contains("interrupted: 0 of 1 searches are complete"), "{ended:#?}");
+    assert!(ended.stdout.contains("note: 0 of 1 searches are complete; the same command continues"), "{ended:#?}");
     assert!(ended.stdout.contains("the search is not complete; so far sim at depth 1"), "{ended:#?}");
     let (_, answers) = answers(&folder, "r");
     assert_eq!((answers[0]["best"].as_bool(), answers[0]["complete"].as_bool()), (Some(false), Some(false)));
+}
+
+#[test]
+fn a_search_whose_time_is_over_is_not_complete_and_continues_with_more_time() {
+    let folder = Folder::new();
+    let ask = |time| {
+        let place = ["--path", "sim", "--target", DEVICE, "--depth", "1", "--repeat", "9999", "--out", "r"];
+        iolane(&folder, [&["study", "--rate-until", "p99=1ms", "--time", time], &place[..]].concat())
+    };
+    let ended = ask("1s");
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    assert!(ended.stdout.contains("note: 0 of 1 searches are complete; the same command continues"), "{ended:#?}");
+    let (report, before) = answers(&folder, "r");
+    assert!(report["complete"] == false && before[0]["complete"] == false, "{report}");
+    let ended = ask("2s");
+    assert!(ended.stderr.contains("study: continuing after "), "{ended:#?}");
+    let (_, after) = answers(&folder, "r");
+    assert!(after[0]["runs"].as_u64() > before[0]["runs"].as_u64(), "{before:?} {after:?}");
+}
+
+#[test]
+fn two_searches_are_compared_by_their_highest_rates() {
+    let folder = Folder::new();
+    let search = |name: &str, device: &str, bound: &str| {
+        let place = ["--path", "sim", "--target", device, "--depth", "1", "--runtime", "1s", "--out", name];
+        iolane(&folder, [&["study", "--rate-until", bound], &place[..]].concat()).done();
+    };
+    search("fast", "sim:16m,latency=100us,jitter=0us", "p99=1ms");
+    search("slow", "sim:16m,latency=200us,jitter=0us", "p99=1ms");
+    let ended = iolane(&folder, ["compare", "fast", "slow", "--max-loss", "10%", "--json", "c.json"]);
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    assert!(ended.stdout.contains("of 1 searches 0 find a higher rate and 1 a lower one"), "{ended:#?}");
+    let json: Value = serde_json::from_slice(&fs::read(folder.join("c.json")).unwrap()).unwrap();
+    assert_valid("compare", &json);
+    let arm = &json["arms"][0];
+    let rates = [0, 1].map(|index| arm["folders"][index]["iops"].as_f64().unwrap());
+    assert!((rates[0] / 10e3 - 1.0).abs() < 0.1 && (rates[1] / 5e3 - 1.0).abs() < 0.1, "{rates:?}");
+    assert_eq!((&json["compares"], &json["gate"]["passed"]), (&"highest_rate".into(), &false.into()));
+    assert_eq!(json["gate"]["losses"][0]["figure"], "highest rate");
+    iolane(&folder, ["compare", "fast", "fast", "--max-loss", "30%", "--html", "c.html"]).done();
+    search("other", "sim:16m,latency=100us,jitter=0us", "p99=2ms");
+    assert_refused(&iolane(&folder, ["compare", "fast", "other"]), 2, &["p99=1ms", "p99=2ms", "one bound"]);
 }

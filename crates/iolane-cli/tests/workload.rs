@@ -109,8 +109,20 @@ fn a_study_of_a_log_advises_for_commits_and_shows_them() {
 fn an_exported_job_is_the_arm_and_an_arm_that_fio_cannot_run_is_named() {
     let folder = Folder::new();
     let ask = ["study", "--path", "io_uring", "--depth", "4", "--threads", "2", "--size", "1g", "--fio", "jobs"];
-    let load =
-        ["--rw", "randwrite", "--bs", "16k", "--offsets", "zipf:1.2", "--rate", "500", "--fsync", "8", "--batch-complete", "2"];
+    let load = [
+        "--rw",
+        "randwrite",
+        "--bs",
+        "16k",
+        "--offsets",
+        "zipf:1.2",
+        "--rate",
+        "500",
+        "--fsync",
+        "8",
+        "--batch-complete",
+        "2",
+    ];
     iolane(&folder, words(&[&ask, &load])).done();
     let job = fs::read_to_string(folder.join("jobs/survey.fio")).unwrap();
     for line in [

@@ -12,8 +12,8 @@ use rustix::io::Errno;
 
 use iolane_core::capability::check_depth;
 use iolane_core::{
-    Capabilities, Completion, Error, Interface, IoError, IoPath, Operation, Operations, PathOptions, Queue, QueueConfig,
-    Request, Result, Slots, Target,
+    Capabilities, Completion, Error, Interface, IoError, IoPath, Operation, Operations, PathOptions, Queue,
+    QueueConfig, Request, Result, Slots, Target,
 };
 
 use crate::checks;

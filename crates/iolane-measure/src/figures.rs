@@ -16,6 +16,7 @@ pub enum RunFigure {
     UserS,
     SystemS,
     KernelThreadsS,
+    KernelWorkersS,
     InterruptS,
     InterruptApartS,
     DeviceInterrupts,
@@ -77,13 +78,20 @@ const fn entry(
 }
 
 /// Every figure, in the order of [`RunFigure`].
-pub const FIGURES: [FigureInfo; 23] = {
+pub const FIGURES: [FigureInfo; 24] = {
     use OverRepeats::{First, Largest, Mean, Sum};
     use ValueType::{Count, Real, Text};
     [
         entry(RunFigure::UserS, "user_s", Real, Sum, "CPU seconds of the process in user mode"),
         entry(RunFigure::SystemS, "system_s", Real, Sum, "CPU seconds of the process in the kernel"),
         entry(RunFigure::KernelThreadsS, "kernel_threads_s", Real, Sum, "CPU seconds of io_uring's kernel threads"),
+        entry(
+            RunFigure::KernelWorkersS,
+            "kernel_workers_s",
+            Real,
+            Sum,
+            "CPU seconds of the kernel's other threads, such as kworker and jbd2, which serve all programs",
+        ),
         entry(RunFigure::InterruptS, "interrupt_s", Real, Sum, "seconds that all CPUs spent in interrupts"),
         entry(
             RunFigure::InterruptApartS,
@@ -239,10 +247,11 @@ impl RunFigures {
         self.reading(figure)?.as_ref().err()
     }
 
-    /// CPU seconds of the run: user, system, and kernel threads where those are known. `None` if unavailable.
+    /// CPU seconds of the run: user, system, and the kernel's threads where those are known. `None` if unavailable.
     pub fn cpu_s(&self) -> Option<f64> {
         let own_s = self.number(RunFigure::UserS)? + self.number(RunFigure::SystemS)?;
-        Some(own_s + self.number(RunFigure::KernelThreadsS).unwrap_or(0.0))
+        let of_kernel = [RunFigure::KernelThreadsS, RunFigure::KernelWorkersS];
+        Some(own_s + of_kernel.into_iter().filter_map(|figure| self.number(figure)).sum::<f64>())
     }
 }
 

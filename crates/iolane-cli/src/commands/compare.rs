@@ -33,7 +33,7 @@ pub(crate) fn compare(arguments: CompareArguments) -> anyhow::Result<Outcome> {
         files::check_writable(file, &never_replaced)?;
         files::write(file, iolane_report::compare_page(&loaded, &comparison)?.as_bytes())?;
     }
-    let judged = max_loss.map_or(Ok(()), |share| comparison.judge(share));
+    let judged = max_loss.map_or(Ok(()), |share| comparison.judge(share, strict));
     show(&comparison, &outputs)?;
     if let Some(file) = &page {
         outputs.text(&format!("\nPage: {}\n", printable(file)))?;
@@ -42,10 +42,10 @@ pub(crate) fn compare(arguments: CompareArguments) -> anyhow::Result<Outcome> {
         Error::failed("--max-loss", format!("no loss could be seen: {why}"))
             .remedy("compare results of one study with 3 repeats or more")
     })?;
-    comparison.gate.as_ref().map_or(Ok(Outcome::Done), |gate| show_gate(gate, strict, &outputs))
+    comparison.gate.as_ref().map_or(Ok(Outcome::Done), |gate| show_gate(gate, &outputs))
 }
 
-fn show_gate(gate: &Gate, strict: bool, outputs: &Outputs) -> anyhow::Result<Outcome> {
+fn show_gate(gate: &Gate, outputs: &Outputs) -> anyhow::Result<Outcome> {
     let Gate { losses, lost, undecided, compared, .. } = gate;
     outputs.text(&format!(
         "\nGate: {compared} arms compared, {lost} with a loss that is not allowed, {undecided} too noisy to exclude one.\n"
@@ -55,7 +55,7 @@ fn show_gate(gate: &Gate, strict: bool, outputs: &Outputs) -> anyhow::Result<Out
         let lost = format!("{folder}: the {figure} of {arm} is {:.2}x that of the first ({ends})", ratio.value);
         warn(&lost.replace(char::is_control, "?"));
     }
-    Ok(Outcome::failed_if(!gate.passes(strict)))
+    Ok(Outcome::failed_if(!gate.passed))
 }
 
 /// Prints a comparison, and writes it as JSON if that was asked for. `iolane lab matrix` ends with it.
@@ -113,7 +113,8 @@ fn arms_of_a_load(comparison: &Comparison, arms: &[ArmComparison]) -> String {
     let name = |arm: &ArmComparison| format!("{} depth {}", arm.arm.label(), arm.arm.workload.depth);
     match comparison.folders.len() {
         2 => {
-            let iops: Vec<String> = labels(comparison).iter().map(|label| format!("{label} IOPS")).collect();
+            let figure = comparison.compares.in_words();
+            let iops: Vec<String> = labels(comparison).iter().map(|label| format!("{label} {figure}")).collect();
             let headings = [load.as_str(), &iops[0], &iops[1], "ratio", "95 %", "p99 ratio", "95 %"];
             let compared = arms.iter().filter_map(|arm| match &arm.folders[..] {
                 [Some(first), Some(second)] => Some([vec![name(arm)], detail(first, second)].concat()),
@@ -132,6 +133,7 @@ fn arms_of_a_load(comparison: &Comparison, arms: &[ArmComparison]) -> String {
 
 fn detail(first: &Cell, second: &Cell) -> Vec<String> {
     let interval = |ratio: Option<Ratio>| match ratio {
+        Some(ratio) if ratio.is_of_few() => "-".into(),
         Some(Ratio { estimate, .. }) => format!("{:.2}-{:.2}", estimate.low, estimate.high),
         None => "-".into(),
     };
@@ -147,8 +149,9 @@ fn detail(first: &Cell, second: &Cell) -> Vec<String> {
 
 fn times(ratio: Option<Ratio>) -> String {
     match ratio {
-        Some(Ratio { estimate, shown: true }) => format!("{:.2}x", estimate.value),
-        Some(Ratio { estimate, shown: false }) => format!("~{:.2}x", estimate.value),
+        Some(ratio) if ratio.is_of_few() => format!("({:.2}x)", ratio.estimate.value),
+        Some(Ratio { estimate, shown: true, .. }) => format!("{:.2}x", estimate.value),
+        Some(Ratio { estimate, .. }) => format!("~{:.2}x", estimate.value),
         None => "-".into(),
     }
 }
@@ -164,10 +167,18 @@ fn short(cell: &Option<Cell>) -> String {
 
 fn legend(comparison: &Comparison) -> String {
     let first = &comparison.folders[0].label;
-    let unclear = "~: no significant difference (the 95 % interval includes 1)";
+    let ratios = comparison.arms.iter().flat_map(|arm| &arm.folders).flatten().filter_map(|cell| cell.iops_ratio);
+    let few = match ratios.into_iter().any(Ratio::is_of_few) {
+        true => "; in brackets: too few repeats to show a difference",
+        false => "",
+    };
+    let unclear = format!("~: no significant difference (the 95 % interval includes 1){few}");
     match &comparison.folders[..] {
         [_, second] => format!("ratio: median of {} to median of {first}; {unclear}", second.label),
-        _ => format!("with x: ratio of IOPS to {first}; without: IOPS; -: not measured; {unclear}"),
+        _ => {
+            let figure = comparison.compares.in_words();
+            format!("with x: ratio of {figure} to {first}; without: {figure}; -: not measured; {unclear}")
+        }
     }
 }
 

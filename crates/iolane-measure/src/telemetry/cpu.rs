@@ -240,23 +240,30 @@ fn threads_are_ours_since_5_12() -> bool {
 
 /// Fields of /proc/PID/task/TID/stat, proc_pid_stat(5).
 #[derive(Debug, PartialEq)]
-struct Stat {
+pub(super) struct Stat {
     name: String,
     flags: u64,
-    start_ticks: u64,
+    pub(super) start_ticks: u64,
 }
 
 /// The flag of a task that io_uring made in the kernel, include/linux/sched.h.
 const PF_IO_WORKER: u64 = 0x10;
+/// The flag of a thread of the kernel itself.
+const PF_KTHREAD: u64 = 0x0020_0000;
 
 impl Stat {
-    fn parse(text: &str) -> Option<Self> {
+    pub(super) fn parse(text: &str) -> Option<Self> {
         // The name may contain anything, including parentheses and blanks; the fields after it do not.
         let (before, rest) = text.rsplit_once(')')?;
         let (_, name) = before.split_once('(')?;
         // The first field after the name is number 3.
         let field = |number: usize| rest.split_ascii_whitespace().nth(number - 3)?.parse().ok();
         Some(Self { name: name.to_owned(), flags: field(9)?, start_ticks: field(22)? })
+    }
+
+    /// Whether it is a thread of the kernel itself, and of no program.
+    pub(super) fn is_of_kernel(&self) -> bool {
+        self.flags & PF_KTHREAD != 0
     }
 
     /// io_uring's threads name themselves `iou-sqp-PID` (submission) and `iou-wrk-PID` (worker) when they first run

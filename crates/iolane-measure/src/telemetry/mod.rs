@@ -11,6 +11,7 @@ mod counters;
 mod cpu;
 mod frequency;
 mod interrupts;
+mod kernel_workers;
 mod memory;
 mod numa;
 mod perf;

@@ -10,6 +10,7 @@ use iolane::units::CpuList;
 use super::counters::Counters;
 use super::frequency::{Frequency, Ticks};
 use super::interrupts::{InterruptSnapshot, Interrupts};
+use super::kernel_workers::WorkersSnapshot;
 use super::memory::MemoryMark;
 use super::numa;
 use super::{CpuSnapshot, CpuUse, Reading, Sourced, SystemSnapshot, SystemUse, ThreadUse, Unavailable};
@@ -35,6 +36,7 @@ pub struct Watch {
 struct Begun {
     cpu: Reading<CpuSnapshot>,
     machine: Reading<SystemSnapshot>,
+    workers: Reading<WorkersSnapshot>,
     interrupts: Reading<InterruptSnapshot>,
     ticks: Option<Ticks>,
     /// Seconds that the reading took.
@@ -74,9 +76,10 @@ impl Watch {
         let entered = Instant::now();
         let interrupts = self.interrupts.as_ref().map_err(Clone::clone).and_then(Interrupts::take);
         let ticks = self.frequency.ticks();
+        let workers = WorkersSnapshot::take(Path::new(PROC));
         let (machine, cpu) = (SystemSnapshot::take(), CpuSnapshot::take());
         let cost_s = entered.elapsed().as_secs_f64();
-        self.begun = Some(Begun { cpu, machine, interrupts, ticks, cost_s });
+        self.begun = Some(Begun { cpu, machine, workers, interrupts, ticks, cost_s });
         self.counters.begin();
     }
 
@@ -89,6 +92,7 @@ impl Watch {
             return RunTelemetry::unavailable(&Unavailable::new("the run was not watched from its beginning"));
         };
         let machine = SystemSnapshot::take();
+        let workers = WorkersSnapshot::take(Path::new(PROC));
         let frequency_hz = self.frequency.since(begun.ticks);
         let interrupts = self.interrupts.and_then(|interrupts| Ok(begun.interrupts?.delta(&interrupts.take()?)));
         let mut figures = RunFigures::default();
@@ -96,6 +100,9 @@ impl Watch {
         let system = begun.machine.and_then(|before| Ok(before.delta(&machine?)));
         set_cpu(&mut figures, &cpu);
         set_system(&mut figures, &system);
+        let workers_s = begun.workers.and_then(|before| Ok(before.seconds_until(&workers?)));
+        let clocks = "/proc/PID/schedstat of all kernel threads, whichever program they worked for";
+        figures.set(RunFigure::KernelWorkersS, workers_s.map(|seconds| Sourced::new(seconds, clocks)));
         figures.set(RunFigure::Cycles, counted.cycles);
         figures.set(RunFigure::Instructions, counted.instructions);
         figures.set(RunFigure::CacheReferences, counted.cache_references);

@@ -92,16 +92,15 @@ fn chart(words: &str, arms: &[&ArmResults], rate_until: &RateUntil) -> Chart {
         x: axis("requests per second", Unit::Count, AxisKind::Log),
         y: Axis { kind: AxisKind::Log, ..y },
         series,
-        note: "Runs that did not keep their rate are left out of the lines, and count as misses.".into(),
+        note: "Runs that did not keep their rate count as misses, whatever their latency.".into(),
     }
 }
 
-/// The runs of one rate; `None` if none of them kept it.
+/// The runs of one rate, those that did not keep it included: without them a rate would look better the fewer runs keep it.
 fn mark(arm: &ArmResults, bound: LatencyBound) -> Option<Mark> {
     let rate = arm.arm.workload.rate?.per_s();
-    let trials = arm.rows.iter().filter_map(|row| row.trial(bound));
-    let kept: Vec<f64> = trials.map(|trial| trial.latency_ns).filter(|latency_ns| latency_ns.is_finite()).collect();
-    let y = (!kept.is_empty()).then(|| estimate_median(&kept).value)?;
-    let (low, high) = kept.iter().fold((y, y), |(low, high), one| (low.min(*one), high.max(*one)));
+    let runs: Vec<f64> = arm.rows.iter().filter_map(|row| row.metric(bound.metric())).collect();
+    let y = (!runs.is_empty()).then(|| estimate_median(&runs).value)?;
+    let (low, high) = runs.iter().fold((y, y), |(low, high), one| (low.min(*one), high.max(*one)));
     Some(Mark { x: rate, y, low: Some(low), high: Some(high), at: String::new() })
 }

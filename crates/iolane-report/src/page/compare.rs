@@ -10,7 +10,7 @@ use super::loads::LoadDetail;
 use super::shell::Shell;
 use crate::charts::{ChartSection, compared};
 use crate::facts::{Fact, facts};
-use iolane_study::compare::{ArmComparison, Cell, ClaimComparison, Comparison, Ratio};
+use iolane_study::compare::{ArmComparison, Cell, ClaimComparison, Compares, Comparison, Ratio};
 use iolane_study::format::{count, number, range};
 use iolane_study::results::Loaded;
 
@@ -36,12 +36,16 @@ struct ComparePage {
 /// `Failed` if the template cannot be rendered, which no results cause.
 pub fn compare_page(loaded: &[Loaded], comparison: &Comparison) -> Result<String> {
     let labels: Vec<&str> = comparison.folders.iter().map(|folder| folder.label.as_str()).collect();
-    let charts = compared(loaded, &labels);
+    let charts = match comparison.compares {
+        Compares::Iops => compared(loaded, &labels),
+        // The rates that were tried are no arms to be compared.
+        Compares::HighestRate => Vec::new(),
+    };
     let of_load = |arms: &[ArmComparison]| {
         let words = arms[0].arm.load_in_words();
         let here = charts.iter().filter(|chart| chart.section != ChartSection::Figures && chart.group == words);
         let figures = here.map(ChartFigure::new).collect();
-        (words, figures, arms_table(arms, &labels))
+        (words, figures, arms_table(arms, comparison.compares, &labels))
     };
     let loads = comparison.arms.chunk_by(|a, b| a.arm.load_in_words() == b.arm.load_in_words()).map(of_load);
     let changed = comparison.claims.iter().filter(|claim| claim.changed).count();
@@ -95,10 +99,10 @@ fn differences(comparison: &Comparison, labels: &[&str]) -> HtmlTable {
 }
 
 /// A row for each arm: its figures in the first folder, then those of each other folder with their ratios to the first.
-fn arms_table(arms: &[ArmComparison], labels: &[&str]) -> HtmlTable {
+fn arms_table(arms: &[ArmComparison], compares: Compares, labels: &[&str]) -> HtmlTable {
     let mut headings = texts(&["path", "depth"]);
     for (index, label) in labels.iter().enumerate() {
-        headings.push(format!("{label}: IOPS"));
+        headings.push(format!("{label}: {}", compares.in_words()));
         if index > 0 {
             headings.extend(["ratio", "p99 ratio"].map(|what| format!("{label}: {what}")));
         }
@@ -120,7 +124,11 @@ fn arms_table(arms: &[ArmComparison], labels: &[&str]) -> HtmlTable {
 }
 
 fn times(ratio: Option<Ratio>) -> String {
-    let Some(Ratio { estimate, shown }) = ratio else { return "–".into() };
+    let Some(ratio) = ratio else { return "–".into() };
+    let Ratio { estimate, shown, .. } = ratio;
+    if ratio.is_of_few() {
+        return format!("({}x, too few repeats)", number(estimate.value));
+    }
     let sign = if shown { "" } else { "~" };
     let ends = range(&number(estimate.low), &number(estimate.high));
     format!("{sign}{}x ({ends})", number(estimate.value))

@@ -11,7 +11,7 @@ pub struct Loss {
     pub folder: String,
     /// The arm in words.
     pub arm: String,
-    /// `IOPS` or `p99`.
+    /// `IOPS`, `highest rate` or `p99`.
     pub figure: &'static str,
     /// The figure as a ratio to that of the first folder.
     pub ratio: Estimate,
@@ -29,12 +29,16 @@ pub struct Gate {
     pub undecided: usize,
     /// Arms that were compared.
     pub compared: usize,
+    /// Whether undecided arms fail it, too.
+    pub strict: bool,
+    /// Whether no arm lost more than is allowed, and, if it is strict, every arm excludes that.
+    pub passed: bool,
 }
 
 impl Gate {
-    /// Whether no arm lost more than is allowed, and, if it is strict, every arm excludes that.
-    pub fn passes(&self, strict: bool) -> bool {
-        self.losses.is_empty() && (!strict || self.undecided == 0)
+    /// The gate with its verdict.
+    pub(super) fn judged(self) -> Self {
+        Self { passed: self.losses.is_empty() && (!self.strict || self.undecided == 0), ..self }
     }
 }
 
@@ -44,12 +48,20 @@ mod tests {
 
     #[test]
     fn only_a_strict_gate_fails_where_noise_hides_a_loss() {
-        let gate = Gate { max_loss: 0.05, losses: Vec::new(), lost: 0, undecided: 0, compared: 3 };
+        let gate = Gate {
+            max_loss: 0.05,
+            losses: Vec::new(),
+            lost: 0,
+            undecided: 0,
+            compared: 3,
+            strict: false,
+            passed: false,
+        };
         let unsure = Gate { undecided: 1, ..gate.clone() };
         let ratio = Estimate { value: 0.8, low: 0.7, high: 0.9 };
         let loss = Loss { folder: "b".into(), arm: "a".into(), figure: "IOPS", ratio };
         let lost = Gate { losses: vec![loss], lost: 1, ..gate.clone() };
-        let passes = |gate: &Gate| [gate.passes(false), gate.passes(true)];
+        let passes = |gate: &Gate| [false, true].map(|strict| Gate { strict, ..gate.clone() }.judged().passed);
         assert_eq!([passes(&gate), passes(&unsure), passes(&lost)], [[true, true], [true, false], [false, false]]);
     }
 }

@@ -1,9 +1,11 @@
 //! Compares the results of several folders: differences between their machines, the change of each arm, and the
 //! verdicts of each claim. The first folder is the baseline. It is given loaded results; it reads and prints nothing.
 
+mod arms;
 mod differences;
 mod gate;
 mod losses;
+mod searches;
 
 use std::collections::HashSet;
 
@@ -11,12 +13,13 @@ use iolane::{Error, Result};
 use serde::Serialize;
 
 use crate::claims::Verdict;
-use crate::plan::{Arm, Metric};
+use crate::plan::Arm;
 use crate::results::{Loaded, REPEATS_FOR_ADVICE, Skipped, too_few};
-use crate::rows::{ArmResults, Results};
-use crate::stats::{Estimate, estimate_unpaired_ratio, median};
-use iolane_measure::workload::Workload;
+use crate::rows::Results;
 
+use arms::{IsSame, does_the_same, is_one_arm};
+
+pub use arms::{ArmComparison, Cell, Change, Ratio};
 pub use differences::Difference;
 pub use gate::{Gate, Loss};
 
@@ -24,6 +27,8 @@ pub use gate::{Gate, Loss};
 #[derive(Debug, Clone, Serialize)]
 pub struct Comparison {
     schema: &'static str,
+    /// The figure of an arm.
+    pub compares: Compares,
     pub folders: Vec<Folder>,
     /// Differences between their machines and settings.
     pub differences: Vec<Difference>,
@@ -37,6 +42,27 @@ pub struct Comparison {
     pub warnings: Vec<String>,
     /// Whether more was lost than is allowed; `None` if that was not asked.
     pub gate: Option<Gate>,
+}
+
+/// The figure by which arms are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum Compares {
+    /// I/Os per second.
+    #[serde(rename = "iops")]
+    Iops,
+    /// The highest rate that keeps a bound, in requests per second: what a rate search found.
+    #[serde(rename = "highest_rate")]
+    HighestRate,
+}
+
+impl Compares {
+    /// `IOPS` or `highest rate`.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::Iops => "IOPS",
+            Self::HighestRate => "highest rate",
+        }
+    }
 }
 
 /// A folder, and its comparison with the first.
@@ -87,53 +113,6 @@ pub struct Extreme {
     pub ratio: f64,
 }
 
-#[derive(Debug, Clone, Serialize)]
-pub struct ArmComparison {
-    #[serde(flatten)]
-    pub arm: Arm,
-    /// The arm's figures by folder; `None` where it was not measured.
-    pub folders: Vec<Option<Cell>>,
-}
-
-/// An arm in one folder. Ratios are relative to the first folder; `None` in the first, and where it lacks the arm.
-#[derive(Debug, Clone, Serialize)]
-pub struct Cell {
-    /// I/Os per second, the median of the repeats.
-    pub iops: f64,
-    /// 99th percentile of latency in nanoseconds, the median of the repeats; `None` where a peer does not report it.
-    pub p99_ns: Option<f64>,
-    /// IOPS relative to the first folder.
-    pub iops_ratio: Option<Ratio>,
-    /// 99th percentile relative to the first folder.
-    pub p99_ratio: Option<Ratio>,
-    /// The change that the IOPS show.
-    pub change: Option<Change>,
-}
-
-/// A ratio to the first folder's figure, between the medians of the repeats.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Ratio {
-    /// The ratio, with its 95 % interval.
-    #[serde(flatten)]
-    pub estimate: Estimate,
-    /// Whether a difference is shown: the interval excludes 1, and both sides have at least three repeats.
-    pub shown: bool,
-}
-
-/// The change that a ratio of IOPS shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub enum Change {
-    /// The whole 95 % interval is above 1.
-    #[serde(rename = "faster")]
-    Faster,
-    /// The whole interval is below 1.
-    #[serde(rename = "slower")]
-    Slower,
-    /// The interval includes 1, or there are too few repeats for an interval.
-    #[serde(rename = "no significant difference")]
-    NoDifferenceShown,
-}
-
 /// Arms of one path that one folder lacks, for one reason, and another folder has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Missing {
@@ -173,8 +152,13 @@ impl Comparison {
         let results: Vec<Results> = loaded.iter().map(Loaded::results).collect();
         let labels = labels(loaded);
         let is_one_study = loaded.iter().all(|other| other.document.name == loaded[0].document.name);
-        let arms = arms(&results, if is_one_study { is_one_arm } else { does_the_same });
-        let folders: Vec<Folder> = (0..loaded.len()).map(|index| folder(loaded, &labels, &arms, index)).collect();
+        let is_same: IsSame = if is_one_study { is_one_arm } else { does_the_same };
+        let (compares, arms) = match searches::arms(loaded, is_same)? {
+            Some(arms) => (Compares::HighestRate, arms),
+            None => (Compares::Iops, arms::arms(&results, is_same)),
+        };
+        let folder = |index| folder(loaded, &labels, (compares, &arms), index);
+        let folders: Vec<Folder> = (0..loaded.len()).map(folder).collect();
         let unrelated = folders.iter().find(|folder| {
             folder.name != folders[0].name && folder.changes.as_ref().is_some_and(|changes| changes.compared == 0)
         });
@@ -186,6 +170,7 @@ impl Comparison {
         }
         Ok(Self {
             schema: "iolane.compare/1",
+            compares,
             differences: differences::differences(loaded),
             not_compared: missing(&arms, loaded, &labels),
             claims: claims(loaded),
@@ -226,85 +211,12 @@ fn in_common(names: &[Vec<String>]) -> usize {
     (0..).take_while(is_common).count()
 }
 
-/// Whether two arms are the same one.
-type IsSame = fn(&Arm, &Arm) -> bool;
-
-/// Ignores the seed: its draws are another sample of the same load.
-fn is_one_arm(a: &Arm, b: &Arm) -> bool {
-    *a == Arm { workload: Workload { seed: a.workload.seed, ..b.workload.clone() }, ..b.clone() }
-}
-
-/// Ignores the name, too: each study names its paths.
-fn does_the_same(a: &Arm, b: &Arm) -> bool {
-    is_one_arm(a, &Arm { name: a.name.clone(), ..b.clone() })
-}
-
-/// The arms of all folders, without duplicates.
-fn arms(results: &[Results], is_same: IsSame) -> Vec<ArmComparison> {
-    let mut all: Vec<&Arm> = Vec::new();
-    for arm in results.iter().flat_map(|results| &results.arms) {
-        if !all.iter().any(|known| is_same(known, &arm.arm)) {
-            all.push(&arm.arm);
-        }
-    }
-    all.sort_by_cached_key(|arm| (arm.load_key(), arm.workload.depth, arm.label()));
-    let find = |arm: &Arm| {
-        let in_each = results.iter().map(|results| results.arms.iter().find(|results| is_same(arm, &results.arm)));
-        ArmComparison::new(arm, &in_each.collect::<Vec<_>>())
-    };
-    all.into_iter().map(find).collect()
-}
-
-impl ArmComparison {
-    fn new(arm: &Arm, found: &[Option<&ArmResults>]) -> Self {
-        let first = found[0];
-        let folders = found
-            .iter()
-            .enumerate()
-            .map(|(index, found)| found.map(|found| Cell::new(found, first.filter(|_| index > 0))))
-            .collect();
-        Self { arm: arm.clone(), folders }
-    }
-}
-
-impl Cell {
-    fn new(results: &ArmResults, first: Option<&ArmResults>) -> Self {
-        let middle = |metric| results.values(metric).map(|values| median(&values));
-        let to_first = |metric| Ratio::new(&results.values(metric)?, &first?.values(metric)?);
-        let iops_ratio = to_first(Metric::Iops);
-        Self {
-            iops: middle(Metric::Iops).unwrap_or(0.0),
-            p99_ns: middle(Metric::P99),
-            p99_ratio: to_first(Metric::P99),
-            change: iops_ratio.map(Change::of),
-            iops_ratio,
-        }
-    }
-}
-
-impl Ratio {
-    /// `None` without repeats, or where a repeat lacks the figure or has 0.
-    fn new(here: &[f64], first: &[f64]) -> Option<Self> {
-        let repeats = here.len().min(first.len());
-        if repeats == 0 || !here.iter().chain(first).all(|value| *value > 0.0) {
-            return None;
-        }
-        let estimate = estimate_unpaired_ratio(here, first);
-        Some(Self { estimate, shown: repeats >= REPEATS_FOR_ADVICE && estimate.shows_difference() })
-    }
-}
-
-impl Change {
-    fn of(ratio: Ratio) -> Self {
-        match ratio.shown {
-            false => Self::NoDifferenceShown,
-            true if ratio.estimate.value > 1.0 => Self::Faster,
-            true => Self::Slower,
-        }
-    }
-}
-
-fn folder(loaded: &[Loaded], labels: &[String], arms: &[ArmComparison], index: usize) -> Folder {
+fn folder(
+    loaded: &[Loaded],
+    labels: &[String],
+    (compares, arms): (Compares, &[ArmComparison]),
+    index: usize,
+) -> Folder {
     let document = &loaded[index].document;
     let changes = (index > 0).then(|| Changes::new(arms, index));
     Folder {
@@ -316,7 +228,7 @@ fn folder(loaded: &[Loaded], labels: &[String], arms: &[ArmComparison], index: u
         runtime_s: document.runtime_s,
         summary: changes.as_ref().map(|changes| {
             let unequal = differences::unequal_loads(&loaded[0].document, document);
-            changes.summary(&labels[index], &labels[0], &unequal)
+            changes.summary(compares, &format!("{} against {}", labels[index], labels[0]), &unequal)
         }),
         changes,
     }
@@ -348,8 +260,7 @@ impl Changes {
     }
 
     /// `unequal` are the fields in which the loads differ.
-    fn summary(&self, label: &str, first: &str, unequal: &[&str]) -> String {
-        let against = format!("{label} against {first}");
+    fn summary(&self, compares: Compares, against: &str, unequal: &[&str]) -> String {
         if self.compared == 0 {
             return match unequal {
                 [] => format!("{against}: no arm in common."),
@@ -361,6 +272,14 @@ impl Changes {
             let Extreme { arm, ratio } = extreme.as_ref()?;
             Some(format!("; the largest {what} is {ratio:.2}x, {arm}"))
         };
+        if compares == Compares::HighestRate {
+            return format!(
+                "{against}: of {compared} searches {faster} find a higher rate and {slower} a lower one, \
+                 {no_difference_shown} show no difference{}{}.",
+                extreme("gain", &self.largest_gain).unwrap_or_default(),
+                extreme("loss", &self.largest_loss).unwrap_or_default()
+            );
+        }
         format!(
             "{against}: of {compared} arms {faster} are faster and {slower} slower, {no_difference_shown} show no \
              difference{}{}; the p99 of {p99_shorter} is shorter, that of {p99_longer} longer.",

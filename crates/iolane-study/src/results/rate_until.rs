@@ -3,12 +3,14 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::load::Loaded;
 use crate::format::{count, range_beside, time, times};
-use crate::plan::{Arm, LatencyBound, Percentile, Survey};
+use crate::plan::{Arm, LatencyBound, Metric, Percentile, Survey};
 use crate::rows::{ArmResults, FLOORS_MIN, Results, Row};
 use crate::search::{self, Change, HighestRate, RateSearch, Trial, has_few_requests, highest_rate, ratio};
 use crate::stats::{Estimate, median};
 use iolane_measure::figures::RunFigure;
+use iolane_measure::latencies::new_histogram;
 use iolane_measure::workload::{Arrivals, Rate};
 
 /// A bound, and which rates keep it.
@@ -51,6 +53,10 @@ pub struct RateAnswer {
     /// The highest rates before and after the machine changed; `None` if it did not, as far as the runs show.
     #[serde(default)]
     pub change: Option<Change>,
+    /// The bounded percentile of all requests of the runs at the highest rate below the answer, in nanoseconds; `None` for a
+    /// bound on the time after the start.
+    #[serde(default)]
+    pub pooled_ns: Option<f64>,
     /// Bounded requests for each read or write, such as 0.3 for the writes of a mix.
     #[serde(default)]
     pub bounded_share: f64,
@@ -170,6 +176,19 @@ impl RateUntil {
                 per_s(change.after)
             ));
         }
+        let pooled = self.answers.iter().filter_map(|answer| Some((answer, answer.pooled_ns?)));
+        let over = pooled.filter(|(answer, pooled_ns)| answer.complete && *pooled_ns > self.bound.max_ns());
+        for (answer, pooled_ns) in over {
+            warnings.push(format!(
+                "just below the highest rate of {} at depth {}, {} is {} over the requests of all runs together: most runs keep \
+                 the bound, and others miss it by far; if each stall counts, search with a longer --runtime, or take the \
+                 lower end of the interval",
+                answer.path,
+                answer.depth,
+                self.bound.figure(),
+                time(pooled_ns)
+            ));
+        }
         let percentile = self.bound.percentile;
         let bounded_per_s = |answer: &RateAnswer| Some(answer.rate?.value * answer.bounded_share);
         let lowest = self.answers.iter().filter_map(bounded_per_s).reduce(f64::min);
@@ -268,10 +287,32 @@ impl RateUntil {
     }
 }
 
+/// What the search of an arm found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Searched {
+    /// The arm, without a rate.
+    pub arm: Arm,
+    pub highest: HighestRate,
+    /// Whether the search made all of its runs.
+    pub complete: bool,
+    pub runs: usize,
+}
+
+/// What each search of a folder found; empty for a folder of another study.
+pub fn searched(loaded: &Loaded) -> Vec<Searched> {
+    let Some(RateUntil { bound, repeats, .. }) = &loaded.document.rate_until else { return Vec::new() };
+    let results = loaded.results();
+    let found = by_arm(&results).into_iter().map(|arm| Found::new(arm, *bound, *repeats));
+    found
+        .map(|Found { arm, highest, complete, rows, .. }| Searched { arm, highest, complete, runs: rows.len() })
+        .collect()
+}
+
 /// The search of an arm.
 struct Found<'a> {
     arm: Arm,
     rows: Vec<&'a Row>,
+    bound: LatencyBound,
     highest: HighestRate,
     complete: bool,
     bounded_share: f64,
@@ -282,12 +323,26 @@ impl<'a> Found<'a> {
         rows.sort_by(|a, b| a.started_unix_s.total_cmp(&b.started_unix_s));
         let trials: Vec<Trial> = rows.iter().filter_map(|row| row.trial(bound)).collect();
         Self {
+            bound,
             highest: highest_rate(&trials, bound),
             complete: RateSearch::is_complete(&trials, bound, repeats),
             bounded_share: bound.share_of_requests(&arm.workload),
             arm,
             rows,
         }
+    }
+
+    /// The bounded percentile over all requests of the runs at the highest rate that was tried up to this one.
+    fn pooled_ns(&self, rate: f64) -> Option<f64> {
+        let Metric::LatencyNs(requests, percentile) = self.bound.metric() else { return None };
+        let of_row = |row: &Row| row.arm.workload.rate.map_or(0.0, Rate::per_s);
+        let nearest = self.rows.iter().map(|row| of_row(row)).filter(|tried| *tried <= rate).reduce(f64::max)?;
+        let mut pooled = new_histogram();
+        for row in self.rows.iter().filter(|row| of_row(row) == nearest) {
+            // All histograms have the same bounds, so adding cannot fail.
+            let _ = pooled.add(row.latency_of(requests).as_ref());
+        }
+        (!pooled.is_empty()).then(|| pooled.value_at_quantile(percentile.share()) as f64)
     }
 
     /// Its answer, which is not the best yet.
@@ -309,6 +364,7 @@ impl<'a> Found<'a> {
             of_best: None,
             complete: self.complete,
             change,
+            pooled_ns: rate.and_then(|rate| self.pooled_ns(rate.value)),
             bounded_share: self.bounded_share,
             runs: self.rows.len(),
             floor_p99_ns: rate.map(|rate| rate.value).or(below).and_then(|near| floor_p99_ns(near, &self.rows)),

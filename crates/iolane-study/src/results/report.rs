@@ -164,7 +164,8 @@ impl StudyReport {
             None => (whole, *repeats, "repeats"),
         };
         if measured.interrupted {
-            let note = format!("interrupted: {done} of {all} {parts} are complete; the same command continues");
+            let why = if report.rate_until.is_some() { "" } else { "interrupted: " };
+            let note = format!("{why}{done} of {all} {parts} are complete; the same command continues");
             report.warnings.insert(0, note);
         } else if done < all {
             report.warnings.insert(0, format!("the time allowed {done} of {all} {parts}"));

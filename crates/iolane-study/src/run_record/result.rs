@@ -96,6 +96,7 @@ pub struct CpuRecord {
     user_s: Option<f64>,
     system_s: Option<f64>,
     kernel_threads_s: Option<f64>,
+    kernel_workers_s: Option<f64>,
     /// CPU seconds per second, kernel threads included.
     pub cores: Option<f64>,
 }
@@ -172,6 +173,7 @@ impl CpuRecord {
             user_s: sum(RunFigure::UserS),
             system_s: sum(RunFigure::SystemS),
             kernel_threads_s: sum(RunFigure::KernelThreadsS),
+            kernel_workers_s: sum(RunFigure::KernelWorkersS),
             cores: busy_s.filter(|_| wall_s > 0.0).map(|busy_s| busy_s / wall_s),
         }
     }

@@ -70,7 +70,9 @@ impl TelemetryRecord {
         figures.insert(
             "cpu_s",
             match (cpu_s, parts) {
-                (Some(cpu_s), _) => known(json!(cpu_s), "user_s, system_s and kernel_threads_s together"),
+                (Some(cpu_s), _) => {
+                    known(json!(cpu_s), "user_s, system_s, kernel_threads_s and kernel_workers_s together")
+                }
                 (None, Some(missing)) => missing,
                 (None, None) => FigureRecord::new(None, &[]),
             },

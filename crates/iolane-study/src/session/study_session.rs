@@ -183,7 +183,8 @@ impl Session {
             repeats: lengths.repeats,
             warmup_ns: nanoseconds(lengths.warmup),
             asked_runtime_ns: lengths.runtime.map(nanoseconds),
-            asked_time_ns: nanoseconds(lengths.time),
+            // The runs of a search do not depend on its time, and another time continues it.
+            asked_time_ns: if self.study.rate_until.is_some() { 0 } else { nanoseconds(lengths.time) },
             arms: self.arms().cloned().collect(),
             rate_until: self.study.rate_until.map(|bound| bound.to_string()),
             meter: metering.spec.to_string(),
@@ -223,7 +224,7 @@ impl Session {
         Ok(self.searched(&searches, kept, !is_whole))
     }
 
-    /// Makes the runs of the searches. `false` if it was stopped.
+    /// Makes the runs of the searches. `false` if it was stopped, or the time was over before their end.
     fn run_searches(
         &self,
         bound: LatencyBound,
@@ -237,7 +238,8 @@ impl Session {
         loop {
             let mut has_run = false;
             if !budget.allows_another() {
-                return self.make_load_steps(kept.rows.len(), kept, stop, progress);
+                let is_whole = self.make_load_steps(kept.rows.len(), kept, stop, progress)?;
+                return Ok(is_whole && searches.runs_left() == 0);
             }
             for index in shuffled(self.planned.len(), &mut random) {
                 let Some(next) = searches.next(index) else { continue };

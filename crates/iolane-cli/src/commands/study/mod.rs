@@ -88,7 +88,7 @@ fn measure(measurement: Measurement) -> anyhow::Result<Outcome> {
 /// The exit code, with the warnings on standard error where they were not printed.
 fn outcome(report: &StudyReport, outputs: &output::Outputs, lacks_page: bool) -> Outcome {
     let gave_up = report.skipped.iter().any(|skipped| skipped.failed);
-    let failed = is_stopped() || gave_up;
+    let failed = is_stopped() || gave_up || !report.complete;
     if failed {
         outputs.warnings(&report.warnings);
     }
