@@ -172,7 +172,7 @@ pub trait Queue {
     fn flush(&mut self) -> Result<()>;
 
     /// Appends at least `min` completions, or as many as are in flight if that is fewer, and returns how many.
-    /// `min = 0` never blocks. Flushes first, so that `submit` and `reap` together cost one system call where the
+    /// `min = 0` waits for nothing; a blocking interface, such as `psync`, still carries out what was submitted. Flushes first, so that `submit` and `reap` together cost one system call where the
     /// path allows it.
     ///
     /// # Errors

@@ -82,6 +82,9 @@ impl PathOptions {
     ];
 
     fn set(&mut self, text: &str) -> Result<(), String> {
+        if text.is_empty() {
+            return Err("nothing stands between two commas, or after the last".into());
+        }
         if let Some(value) = text.strip_prefix("sqidle=") {
             let idle_ms = value.parse().map_err(|_| format!("`{text}` is not sqidle=MILLISECONDS"))?;
             return match self.sq_idle_ms.replace(idle_ms) {
@@ -335,6 +338,7 @@ mod tests {
             ("io_uring,sqidle=x", "MILLISECONDS"),
             ("io_uring,sqidle=1,sqidle=2", "twice"),
             ("io_uring,turbo", "`turbo` is not an option"),
+            ("io_uring,,plain", "nothing stands between two commas"),
         ] {
             let error = text.parse::<IoPath>().unwrap_err().to_string();
             assert!(error.contains(cause), "{text}: {error}");

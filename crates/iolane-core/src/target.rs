@@ -475,6 +475,14 @@ impl Target {
         rustix::fs::seek(fd, SeekFrom::Hole(0)).is_ok_and(|hole| hole < self.bytes())
     }
 
+    /// Whether it is a file in memory (tmpfs, ramfs), which no drive holds.
+    pub fn is_in_memory(&self) -> bool {
+        const TMPFS: i64 = 0x0102_1994;
+        const RAMFS: i64 = 0x8584_58f6;
+        let found = self.fd().filter(|_| self.kind() == TargetKind::File).and_then(|fd| rustix::fs::fstatfs(fd).ok());
+        found.is_some_and(|found| [TMPFS, RAMFS].contains(&found.f_type))
+    }
+
     /// What followed the size of a simulated device; its interface parses it.
     pub fn settings(&self) -> &str {
         &self.0.settings

@@ -91,7 +91,7 @@ pub(crate) fn pollable(path: &IoPath, target: &Target) -> Result<()> {
     }
     match target.device_attribute("queue/io_poll") {
         Some(0) => Err(Error::unavailable(what, "the device has no poll queues (queue/io_poll is 0)")
-            .remedy("for NVMe boot with nvme.poll_queues=N, for null_blk load it with poll_queues=N")),
+            .remedy("boot with nvme.poll_queues=N or virtio_blk.poll_queues=N; load null_blk with poll_queues=N")),
         Some(_) => Ok(()),
         None if target.kind() == TargetKind::File => {
             Err(Error::unavailable(what, "its file system has no block device to poll")

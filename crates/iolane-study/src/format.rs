@@ -95,6 +95,7 @@ pub fn place(factor: Factor, shown: &str) -> String {
         Factor::BatchComplete => format!("waiting for {}", counted("completion")),
         Factor::BatchCompleteMax => format!("taking {}", counted("completion")),
         Factor::FsyncEvery => format!("with an fsync every {shown}"),
+        Factor::FdatasyncEvery => format!("with an fdatasync every {shown}"),
         Factor::Bs => format!("at {shown}"),
         Factor::Depth => format!("at depth {shown}"),
         Factor::Threads => format!("with {}", counted("thread")),

@@ -31,11 +31,12 @@
 //!
 //! ```
 //! use std::collections::VecDeque;
-//! use iolane::{IoPath, Pages, Pool, QueueConfig, Request, Target, open_queue};
+//! use iolane::{IoPath, Pages, Pool, QueueConfig, Request, Target, open_queue, probe};
 //!
 //! fn write_blocks(path: &IoPath, target: &Target, first: u64) -> iolane::Result<()> {
 //!     let pool = Pool::new(8, 4096, Pages::Base)?;
-//!     let mut queue = open_queue(path, target, &QueueConfig::new(9))?;
+//!     let depth = probe(path, target)?.depth_max.min(8);                // psync has one request in flight
+//!     let mut queue = open_queue(path, target, &QueueConfig::new(depth).pool(&pool))?;
 //!     let mut requests = VecDeque::new();
 //!     for block in first..first + 8 {
 //!         let mut buffer = pool.take().expect("the pool has 8 buffers");
@@ -43,11 +44,14 @@
 //!         requests.push_back(Request::write(block, block * 4096, buffer));
 //!     }
 //!     let mut completions = Vec::new();
-//!     queue.submit(&mut requests);
-//!     queue.drain(&mut completions)?;
+//!     while completions.len() < 8 {
+//!         queue.submit(&mut requests);                                  // takes what fits
+//!         queue.reap(1, &mut completions)?;                             // each has its tag, result and buffer
+//!     }
+//!     assert!(completions.iter().all(|completion| completion.result == Ok(4096)));
 //!     queue.submit(&mut VecDeque::from([Request::fdatasync(u64::MAX)]));
-//!     queue.drain(&mut completions)?;
-//!     assert!(completions.iter().all(|completion| completion.result.is_ok()));
+//!     queue.drain(&mut completions)?;                                   // now the writes are durable
+//!     assert!(completions.pop().is_some_and(|sync| sync.result.is_ok()));
 //!     Ok(())
 //! }
 //!

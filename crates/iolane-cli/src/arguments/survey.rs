@@ -57,8 +57,8 @@ pub(crate) struct SurveyArguments {
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub(super) fsync: Vec<u32>,
     /// Call fdatasync after this number of writes
-    #[arg(long, value_name = "N", conflicts_with = "fsync")]
-    pub(super) fdatasync: Option<u32>,
+    #[arg(long, value_delimiter = ',', value_name = "LIST", conflicts_with = "fsync")]
+    pub(super) fdatasync: Vec<u32>,
     /// Threads, each with a queue of its own [default: one per target]
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub(super) threads: Vec<usize>,
@@ -111,12 +111,12 @@ impl SurveyArguments {
             batch_submit.len(),
             batch_complete.len(),
             fsync.len(),
+            fdatasync.len(),
             threads.len(),
         ];
         let single = [
             align.is_some(),
             batch_complete_max.is_some(),
-            fdatasync.is_some(),
             data.is_some(),
             *durable,
             *verify,
@@ -151,7 +151,6 @@ impl SurveyArguments {
         let base = Workload {
             align: self.align,
             batch_complete_max: self.batch_complete_max,
-            fdatasync_every: self.fdatasync,
             durable: self.durable,
             data: self.data.unwrap_or_default(),
             verify: self.verify,
@@ -173,6 +172,7 @@ impl SurveyArguments {
             batch_submits: self.batch_submit.clone(),
             batch_completes: self.batch_complete.clone(),
             fsyncs: self.fsync.clone(),
+            fdatasyncs: self.fdatasync.clone(),
             threads: self.threads.clone(),
             workload: base,
         }

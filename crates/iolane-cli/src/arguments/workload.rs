@@ -85,7 +85,7 @@ impl WorkloadArguments {
             batch_complete: self.batch_complete.into_iter().collect(),
             batch_complete_max: self.batch_complete_max,
             fsync: self.fsync.into_iter().collect(),
-            fdatasync: self.fdatasync,
+            fdatasync: self.fdatasync.into_iter().collect(),
             durable: self.durable,
             data: Some(self.data),
             threads: threads.into_iter().collect(),

@@ -196,9 +196,7 @@ impl Workload {
                 Arrivals::Even => format!("rate {rate}/s"),
                 arrivals => format!("rate {rate}/s ({arrivals})"),
             }),
-            self.batch_submit.map(|most| format!("batch submit {most}")),
-            self.batch_complete.map(|least| format!("batch complete {least}")),
-            self.batch_complete_max.map(|most| format!("batch complete max {most}")),
+            self.batches_in_words(),
             self.durable.then(|| "durable writes".to_owned()),
             self.fsync_every.map(|every| format!("fsync every {every}")),
             self.fdatasync_every.map(|every| format!("fdatasync every {every}")),
@@ -211,6 +209,19 @@ impl Workload {
         ];
         parts.into_iter().flatten().for_each(|part| words.push_str(&format!(", {part}")));
         words
+    }
+
+    /// `one by one` for what fio does by default.
+    fn batches_in_words(&self) -> Option<String> {
+        if (self.batch_submit, self.batch_complete.unwrap_or(1), self.batch_complete_max) == (Some(1), 1, Some(1)) {
+            return Some("one by one".into());
+        }
+        let limits = [
+            self.batch_submit.map(|most| format!("batch submit {most}")),
+            self.batch_complete.map(|least| format!("batch complete {least}")),
+            self.batch_complete_max.map(|most| format!("batch complete max {most}")),
+        ];
+        limits.into_iter().flatten().reduce(|all, limit| format!("{all}, {limit}"))
     }
 
     /// Checks what does not depend on a target; [`BlockSizes::check`] checks the rest.

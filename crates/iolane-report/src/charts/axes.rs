@@ -77,6 +77,7 @@ pub(super) fn factor_label(factor: Factor) -> &'static str {
         Factor::BatchComplete => "completions waited for",
         Factor::BatchCompleteMax => "completions taken, at most",
         Factor::FsyncEvery => "writes between fsyncs",
+        Factor::FdatasyncEvery => "writes between fdatasyncs",
         Factor::Threads => "threads",
         Factor::Drives => "drives",
         Factor::Cores => "cores",

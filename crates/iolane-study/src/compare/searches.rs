@@ -5,7 +5,7 @@ use iolane::{Error, Result};
 
 use super::arms::{ArmComparison, Cell, Change, IsSame, Ratio};
 use crate::plan::Arm;
-use crate::results::{Loaded, Searched, searched};
+use crate::results::{Loaded, Searched};
 use crate::search::{HighestRate, ratio};
 
 /// The arms of searches; `None` if the folders are none.
@@ -32,6 +32,10 @@ pub(super) fn arms(loaded: &[Loaded], is_same: IsSame) -> Result<Option<Vec<ArmC
     if bounds[0].is_none() {
         return Ok(None);
     }
+    let searched = |loaded: &Loaded| {
+        let rate_until = loaded.document.rate_until.as_ref();
+        rate_until.map_or_else(Vec::new, |rate_until| rate_until.searched(&loaded.results()))
+    };
     let searches: Vec<Vec<Searched>> = loaded.iter().map(searched).collect();
     let mut all: Vec<&Arm> = Vec::new();
     for search in searches.iter().flatten() {

@@ -123,6 +123,8 @@ fn job(options: &Options<'_>) -> Result<Job> {
         "direct" => options.flag("direct")?,
         _ => options.flag("buffered")?.map(|buffered| !buffered),
     };
+    target::check_end_sync(options, workload.access, direct == Some(true), &mut notes)?;
+    target::note_files(options, &mut notes)?;
     let job = Job {
         name: options.job_name()?,
         path,

@@ -43,6 +43,7 @@ impl Arm {
             Factor::BatchComplete => FactorValue::OptionalCount(self.workload.batch_complete.map(u64::from)),
             Factor::BatchCompleteMax => FactorValue::OptionalCount(self.workload.batch_complete_max.map(u64::from)),
             Factor::FsyncEvery => FactorValue::OptionalCount(self.workload.fsync_every.map(u64::from)),
+            Factor::FdatasyncEvery => FactorValue::OptionalCount(self.workload.fdatasync_every.map(u64::from)),
             Factor::Threads => FactorValue::Count(self.threads as u64),
             Factor::Drives => FactorValue::Count(self.drives as u64),
             Factor::Cores => FactorValue::Cores(self.cores),

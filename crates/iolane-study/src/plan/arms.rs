@@ -50,6 +50,7 @@ impl Group {
             length(&self.batch_completes, scale),
             length(&self.batch_complete_maxes, scale),
             length(&self.fsyncs, scale),
+            length(&self.fdatasyncs, scale),
             self.threads.at(scale).len(),
             self.drives.at(scale).len(),
             self.cores.at(scale).len(),
@@ -90,6 +91,7 @@ impl Group {
         vary(&mut loads, at(&self.batch_completes, scale), |load, least| load.batch_complete = Some(*least));
         vary(&mut loads, at(&self.batch_complete_maxes, scale), |load, most| load.batch_complete_max = Some(*most));
         vary(&mut loads, at(&self.fsyncs, scale), |load, every| load.fsync_every = Some(*every));
+        vary(&mut loads, at(&self.fdatasyncs, scale), |load, every| load.fdatasync_every = Some(*every));
         for load in &mut loads {
             load.read_percent = load.access.is_mixed().then(|| load.read_percent());
             if !load.offsets.suits(load.access.is_random()) {

@@ -30,6 +30,8 @@ pub enum Factor {
     BatchCompleteMax,
     /// Writes between two fsyncs.
     FsyncEvery,
+    /// Writes between two fdatasyncs.
+    FdatasyncEvery,
     Threads,
     Drives,
     /// CPUs shared by all threads.
@@ -37,7 +39,7 @@ pub enum Factor {
 }
 
 impl Factor {
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Path,
         Self::Rw,
         Self::ReadPercent,
@@ -49,6 +51,7 @@ impl Factor {
         Self::BatchComplete,
         Self::BatchCompleteMax,
         Self::FsyncEvery,
+        Self::FdatasyncEvery,
         Self::Threads,
         Self::Drives,
         Self::Cores,
@@ -68,6 +71,7 @@ impl Factor {
             Self::BatchComplete => "number of completions waited for",
             Self::BatchCompleteMax => "largest number of completions taken",
             Self::FsyncEvery => "number of writes between fsyncs",
+            Self::FdatasyncEvery => "number of writes between fdatasyncs",
             Self::Threads => "number of threads",
             Self::Drives => "number of drives",
             Self::Cores => "number of cores",

@@ -121,6 +121,8 @@ struct GroupFile {
     #[serde(default)]
     fsync_every: Option<FactorValues<u32>>,
     #[serde(default)]
+    fdatasync_every: Option<FactorValues<u32>>,
+    #[serde(default)]
     threads: Option<FactorValues<usize>>,
     #[serde(default)]
     drives: Option<FactorValues<Drives>>,
@@ -191,6 +193,7 @@ impl GroupFile {
             batch_completes: self.batch_complete.map(|values| values.0),
             batch_complete_maxes: self.batch_complete_max.map(|values| values.0),
             fsyncs: self.fsync_every.map(|values| values.0),
+            fdatasyncs: self.fdatasync_every.map(|values| values.0),
             threads,
             drives: values(self.drives, Drives::Count(1)),
             cores: values(self.cores, Cores::All),

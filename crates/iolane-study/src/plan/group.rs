@@ -32,6 +32,8 @@ pub struct Group {
     pub batch_complete_maxes: Option<PerScale<Vec<u32>>>,
     /// Writes between two fsyncs, for accesses that write.
     pub fsyncs: Option<PerScale<Vec<u32>>>,
+    /// Writes between two fdatasyncs, likewise.
+    pub fdatasyncs: Option<PerScale<Vec<u32>>>,
     /// Threads, one queue each; the "jobs" of the publications.
     pub threads: PerScale<Vec<usize>>,
     pub drives: PerScale<Vec<Drives>>,

@@ -40,6 +40,7 @@ pub struct Selection {
     pub batch_complete: Condition,
     pub batch_complete_max: Condition,
     pub fsync_every: Condition,
+    pub fdatasync_every: Condition,
     pub threads: Condition,
     pub drives: Condition,
     pub cores: Option<Cores>,
@@ -90,6 +91,7 @@ impl Selection {
             (&self.batch_complete, number(Factor::BatchComplete)),
             (&self.batch_complete_max, number(Factor::BatchCompleteMax)),
             (&self.fsync_every, number(Factor::FsyncEvery)),
+            (&self.fdatasync_every, number(Factor::FdatasyncEvery)),
             (&self.threads, number(Factor::Threads)),
             (&self.drives, number(Factor::Drives)),
         ]
@@ -97,7 +99,7 @@ impl Selection {
 }
 
 /// The number of factors with a [`Condition`].
-const NUMBERS: usize = 9;
+const NUMBERS: usize = 10;
 
 /// A condition on a number: `16`, `"4k"`, `[1, 16]`, `"<=16"`, `">=14"`, `"max"`, `"min"`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

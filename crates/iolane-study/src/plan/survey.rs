@@ -28,6 +28,7 @@ pub struct Survey {
     pub batch_submits: Vec<u32>,
     pub batch_completes: Vec<u32>,
     pub fsyncs: Vec<u32>,
+    pub fdatasyncs: Vec<u32>,
     /// Empty for one thread for each drive.
     pub threads: Vec<usize>,
 }
@@ -93,6 +94,7 @@ impl Survey {
                 batch_completes: some(self.batch_completes),
                 batch_complete_maxes: None,
                 fsyncs: some(self.fsyncs),
+                fdatasyncs: some(self.fdatasyncs),
                 threads: PerScale::same(threads),
                 drives: PerScale::same(vec![Drives::Count(drives.min(fewest))]),
                 cores: PerScale::same(vec![Cores::All]),

@@ -20,7 +20,7 @@ pub use figures::{FigureReport, Point, Series};
 pub use folder::{ResultsFolder, Written, to_json, write_remade};
 pub use load::{Loaded, REPORT_FILE, load};
 pub(crate) use notes::too_few;
-pub use rate_until::{RateAnswer, RateUntil, Searched, load_in_words, searched};
+pub use rate_until::{RateAnswer, RateUntil, Searched, load_in_words};
 pub use reanalyze::{Remade, with_trace};
 pub use report::{Asked, RECORDS_FILE, RecordsFile, SCHEMA, StudyReport};
 pub use skipped::{Skipped, skipped};

@@ -3,7 +3,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::load::Loaded;
 use crate::format::{count, range_beside, time, times};
 use crate::plan::{Arm, LatencyBound, Metric, Percentile, Survey};
 use crate::rows::{ArmResults, FLOORS_MIN, Results, Row};
@@ -141,6 +140,18 @@ impl RateUntil {
             answers.append(&mut of_load_answers);
         }
         Self { bound, repeats, answers }
+    }
+
+    /// What each search found, from its runs.
+    pub fn searched(&self, results: &Results) -> Vec<Searched> {
+        let found = by_arm(results).into_iter().map(|arm| Found::new(arm, self.bound, self.repeats));
+        let searched = |Found { arm, highest, complete, rows, .. }: Found<'_>| Searched {
+            arm,
+            highest,
+            complete,
+            runs: rows.len(),
+        };
+        found.map(searched).collect()
     }
 
     /// The number of searches that made all of their runs, and of all that began, with their name.
@@ -296,16 +307,6 @@ pub struct Searched {
     /// Whether the search made all of its runs.
     pub complete: bool,
     pub runs: usize,
-}
-
-/// What each search of a folder found; empty for a folder of another study.
-pub fn searched(loaded: &Loaded) -> Vec<Searched> {
-    let Some(RateUntil { bound, repeats, .. }) = &loaded.document.rate_until else { return Vec::new() };
-    let results = loaded.results();
-    let found = by_arm(&results).into_iter().map(|arm| Found::new(arm, *bound, *repeats));
-    found
-        .map(|Found { arm, highest, complete, rows, .. }| Searched { arm, highest, complete, runs: rows.len() })
-        .collect()
 }
 
 /// The search of an arm.

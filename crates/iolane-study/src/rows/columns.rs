@@ -11,13 +11,14 @@ use serde::{Deserialize, Serialize};
 use super::histogram;
 use super::row::Row;
 use super::warning::Warning;
-use crate::plan::Arm;
+use crate::plan::{Arm, Metric, Percentile, Requests};
 
 /// The value of a column in one row.
 pub(super) enum Cell {
     Text(Option<String>),
     Number(Option<i64>),
     Real(Option<f64>),
+    Flag(bool),
     Numbers(Vec<i64>),
     Reals(Vec<f64>),
     Texts(Vec<String>),
@@ -43,6 +44,7 @@ enum Kind {
     OptionalNumber,
     Real,
     OptionalReal,
+    Flag,
     Numbers,
     Reals,
     Texts,
@@ -63,6 +65,10 @@ fn count(value: Option<u64>) -> Cell {
 
 fn halves(histogram: &Histogram<u64>, half: fn((u64, u64)) -> u64) -> Cell {
     Cell::Numbers(histogram::pairs(histogram).into_iter().map(|pair| half(pair) as i64).collect())
+}
+
+fn p99_of(row: &Row, requests: Requests) -> Cell {
+    Cell::Real(row.metric(Metric::LatencyNs(requests, Percentile::P99)))
 }
 
 /// A column that every row has, on any machine.
@@ -120,8 +126,8 @@ const FIXED: &[FixedColumn] = &[
     FixedColumn { name: "arrivals", kind: Kind::Text, cell: |row| text(row.arm.workload.arrivals) },
     FixedColumn { name: "think_us", kind: Kind::OptionalNumber, cell: |row| count(row.arm.workload.think_us) },
     FixedColumn { name: "data", kind: Kind::Text, cell: |row| text(row.arm.workload.data) },
-    FixedColumn { name: "durable", kind: Kind::Number, cell: |row| number(i64::from(row.arm.workload.durable)) },
-    FixedColumn { name: "verify", kind: Kind::Number, cell: |row| number(i64::from(row.arm.workload.verify)) },
+    FixedColumn { name: "durable", kind: Kind::Flag, cell: |row| Cell::Flag(row.arm.workload.durable) },
+    FixedColumn { name: "verify", kind: Kind::Flag, cell: |row| Cell::Flag(row.arm.workload.verify) },
     FixedColumn { name: "start", kind: Kind::Number, cell: |row| number(row.arm.workload.start) },
     FixedColumn { name: "size", kind: Kind::OptionalNumber, cell: |row| count(row.arm.workload.size) },
     FixedColumn { name: "bytes_max", kind: Kind::OptionalNumber, cell: |row| count(row.arm.workload.bytes_max) },
@@ -145,6 +151,14 @@ const FIXED: &[FixedColumn] = &[
     FixedColumn { name: "errors", kind: Kind::Number, cell: |row| number(row.errors) },
     FixedColumn { name: "bytes", kind: Kind::Number, cell: |row| number(row.bytes) },
     FixedColumn { name: "mean_ns", kind: Kind::OptionalReal, cell: |row| Cell::Real(row.mean_ns) },
+    // Computed from the row for those who query the file; reading it back computes them anew.
+    FixedColumn { name: "iops", kind: Kind::OptionalReal, cell: |row| Cell::Real(row.metric(Metric::Iops)) },
+    FixedColumn { name: "p50_ns", kind: Kind::OptionalReal, cell: |row| Cell::Real(row.metric(Metric::P50)) },
+    FixedColumn { name: "p99_ns", kind: Kind::OptionalReal, cell: |row| Cell::Real(row.metric(Metric::P99)) },
+    FixedColumn { name: "read_p99_ns", kind: Kind::OptionalReal, cell: |row| p99_of(row, Requests::Reads) },
+    FixedColumn { name: "write_p99_ns", kind: Kind::OptionalReal, cell: |row| p99_of(row, Requests::Writes) },
+    FixedColumn { name: "sync_p99_ns", kind: Kind::OptionalReal, cell: |row| p99_of(row, Requests::Syncs) },
+    FixedColumn { name: "commit_p99_ns", kind: Kind::OptionalReal, cell: |row| p99_of(row, Requests::Commits) },
     FixedColumn { name: "latency_ns", kind: Kind::Numbers, cell: |row| halves(&row.latency, |(value, _)| value) },
     FixedColumn { name: "latency_count", kind: Kind::Numbers, cell: |row| halves(&row.latency, |(_, count)| count) },
     FixedColumn { name: "write_latency_ns", kind: Kind::Numbers, cell: |row| halves(&row.writes, |(value, _)| value) },
@@ -257,6 +271,7 @@ impl Column {
             Kind::OptionalNumber => format!("optional int64 {name};"),
             Kind::Real => format!("required double {name};"),
             Kind::OptionalReal => format!("optional double {name};"),
+            Kind::Flag => format!("required boolean {name};"),
             Kind::Numbers => list("int64 element"),
             Kind::Reals => list("double element"),
             Kind::Texts => list("binary element (STRING)"),
@@ -331,8 +346,8 @@ impl<'a> Fields<'a> {
             arrivals: self.parsed("arrivals")?,
             think_us: self.optional_count("think_us")?,
             data: self.parsed("data")?,
-            durable: self.count::<u8>("durable")? != 0,
-            verify: self.count::<u8>("verify")? != 0,
+            durable: self.flag("durable")?,
+            verify: self.flag("verify")?,
             start: self.count::<i64>("start")?.unsigned_abs(),
             size: self.optional_count("size")?,
             bytes_max: self.optional_count("bytes_max")?,
@@ -370,6 +385,13 @@ impl<'a> Fields<'a> {
 
     fn real(&self, name: &str) -> Result<f64, String> {
         self.optional_real(name)?.ok_or_else(|| format!("column {name} has no value"))
+    }
+
+    fn flag(&self, name: &str) -> Result<bool, String> {
+        match self.field(name)? {
+            Field::Bool(flag) => Ok(*flag),
+            _ => Err(format!("column {name} is no boolean")),
+        }
     }
 
     fn count<T: TryFrom<i64>>(&self, name: &str) -> Result<T, String> {

@@ -74,7 +74,7 @@ fn write_column<W: Write + Send>(
     rows: &[Row],
     group: &mut SerializedRowGroupWriter<'_, W>,
 ) -> Result<(), ParquetError> {
-    let (mut texts, mut numbers, mut reals) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut texts, mut numbers, mut reals, mut flags) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut levels = Levels::default();
     let mut is_list = false;
     for row in rows {
@@ -82,6 +82,7 @@ fn write_column<W: Write + Send>(
             Cell::Text(value) => texts.extend_some(value.map(|text| ByteArray::from(text.into_bytes()))),
             Cell::Number(value) => numbers.extend_some(value),
             Cell::Real(value) => reals.extend_some(value),
+            Cell::Flag(value) => flags.extend_some(Some(value)),
             Cell::Numbers(list) => {
                 levels.list(list.len());
                 numbers.extend(list);
@@ -112,6 +113,7 @@ fn write_column<W: Write + Send>(
         ColumnWriter::ByteArrayColumnWriter(typed) => typed.write_batch(&texts, definition, repetition)?,
         ColumnWriter::Int64ColumnWriter(typed) => typed.write_batch(&numbers, definition, repetition)?,
         ColumnWriter::DoubleColumnWriter(typed) => typed.write_batch(&reals, definition, repetition)?,
+        ColumnWriter::BoolColumnWriter(typed) => typed.write_batch(&flags, definition, repetition)?,
         _ => return Err(ParquetError::General(format!("column {} has a type that is not used", column.name))),
     };
     writer.close()

@@ -21,6 +21,7 @@ pub enum WarningKind {
     SyscallCounts,
     Interrupts,
     SubmissionThreadSlept,
+    Crowded,
     Disturbed,
     /// Anything else, and kinds of other versions of iolane: two of these are equal if their texts are.
     #[serde(other)]
@@ -89,11 +90,39 @@ pub(super) fn warnings(plan: &RunPlan, outcome: &RunOutcome) -> Vec<Warning> {
                     (write the whole file first, or leave --target out)";
         warn(WarningKind::UnwrittenParts, text.into());
     }
+    if plan.targets.iter().any(iolane::Target::is_in_memory) {
+        let text = "the file is in memory (tmpfs), not on a drive: name a file on a drive with --target, or start iolane in \
+                    a folder on one";
+        warn(WarningKind::Note, text.into());
+    }
+    warnings.extend(crowded_warning(plan));
     warnings.extend(floor_warning(outcome));
     warnings.extend(syscalls_warning(outcome));
     warnings.extend(polling_warning(plan, outcome));
     warnings.extend(sqpoll_warning(plan, outcome));
     warnings
+}
+
+/// Warns if more threads poll than there are processors: each waits while another polls.
+fn crowded_warning(plan: &RunPlan) -> Option<Warning> {
+    let is_polled = plan.path.polls_submissions() || iolane::polls_completions(&plan.path);
+    let of_kernel = match plan.path.polls_submissions() {
+        true if plan.path.options.share => 1,
+        true => plan.threads,
+        false => 0,
+    };
+    let polling = plan.threads + of_kernel;
+    let placed = [&plan.placement.cpus, &plan.placement.sqpoll_cpus];
+    let processors = match placed.into_iter().flatten().map(|list| list.cpus().len()).sum() {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        placed => placed,
+    };
+    (is_polled && plan.keeps_real_time().is_ok() && polling > processors).then(|| {
+        let text = format!(
+            "{polling} threads poll on {processors} processors: each waits while another polls; use fewer threads"
+        );
+        Warning::new(WarningKind::Crowded, text)
+    })
 }
 
 /// A tail below this many floors is in part the time that threads take to wake up, not the target's.

@@ -84,7 +84,14 @@ fn figures(record: &RunRecord) -> Vec<(&'static str, String)> {
         ));
     }
     lines.extend([
-        ("submission", format!("p50 {}, p99 {} per batch", at(result.submit_ns.p50), at(result.submit_ns.p99))),
+        (
+            "submission",
+            format!(
+                "p50 {}, p99 {} per batch, in a short phase before",
+                at(result.submit_ns.p50),
+                at(result.submit_ns.p99)
+            ),
+        ),
         ("cores", or_unavailable(result.cpu.cores, number)),
         ("system calls", per_io(result.syscalls_per_io)),
         ("switches", per_io(result.context_switches_per_io)),

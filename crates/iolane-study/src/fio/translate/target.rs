@@ -56,6 +56,37 @@ pub(super) fn check_fill(
     Ok(())
 }
 
+/// fio syncs at the end of a job, within its time, if it is told to. Past the page cache that is next to nothing, and left out.
+pub(super) fn check_end_sync(
+    options: &Options<'_>,
+    access: Access,
+    is_direct: bool,
+    notes: &mut Vec<String>,
+) -> Result<()> {
+    for option in ["end_fsync", "fsync_on_close"] {
+        if options.flag(option)? != Some(true) || !access.writes() {
+            continue;
+        }
+        if !is_direct {
+            let cause = "fio would write the page cache back at the end, within the time of the job";
+            return Err(options.refuse(option, cause, "use direct=1, or fsync=N for syncs in between"));
+        }
+        notes.push(format!(
+            "{option}: with direct=1 nothing but metadata is left to sync at the end, which is left out"
+        ));
+    }
+    Ok(())
+}
+
+/// fio spreads the size of a job over its files; here it is in one.
+pub(super) fn note_files(options: &Options<'_>, notes: &mut Vec<String>) -> Result<()> {
+    let files = options.count("nrfiles", 1, u32::MAX)?;
+    if files > 1 {
+        notes.push(format!("nrfiles={files}: one file of the whole size stands for the {files} files of each thread"));
+    }
+    Ok(())
+}
+
 /// The targets of a job. A file of its own holds `start` bytes before those that it uses.
 pub(super) fn place(options: &Options<'_>, path: &IoPath, size: Option<Size>, start: u64) -> Result<Place> {
     let has_target = options.has("filename") && path.interface() != "null";

@@ -256,6 +256,8 @@ fn differences_from_fio_are_noted() {
         ("numjobs=2\nfilename=a:b", "each thread uses one target"),
         ("numjobs=2\nrw=randread\ngroup_reporting=0", "the total of all threads"),
         ("direct=0", "page cache"),
+        ("rw=write\nend_fsync=1", "end_fsync: with direct=1 nothing but metadata is left to sync"),
+        ("nrfiles=4", "nrfiles=4: one file of the whole size stands for the 4 files"),
         ("rate_iops=10", "latency counts from the scheduled start"),
         ("rw=randrw\nverify=crc32c", "not fio's verify=crc32c"),
         ("rw=write\nverify=md5", "not fio's verify=md5, and reads back what was written after the measured phase"),
@@ -370,6 +372,8 @@ fn unsupported_options_are_refused_by_line_with_a_remedy() {
         ("rw=read\nrate=1m\nbsrange=4k-8k", &["line 4: `rate=1m`", "use one block size"]),
         ("bsrange=4k-8k\nnumber_ios=5", &["line 4: `number_ios=5`", "use one block size"]),
         ("loops=5", &["line 3: `loops=5`", "no size to repeat"]),
+        ("rw=write\nend_fsync=1", &["line 4: `end_fsync=1`", "page cache", "use direct=1"]),
+        ("rw=write\nrate=4m\nthinktime=1ms", &["line 5: `thinktime=1ms`: rate decides", "leave rate or thinktime out"]),
         ("io_submit_mode=offload", &["line 3: `io_submit_mode=offload`", "add rate_iops"]),
         ("size=0%", &["line 3: `size=0%`", "between 1 and 100"]),
         ("size=101%", &["line 3: `size=101%`", "between 1 and 100"]),
@@ -391,7 +395,7 @@ fn unsupported_options_are_refused_by_line_with_a_remedy() {
         ("directory=/a:/b", &["line 3: `directory=/a:/b`"]),
         ("runtime=1.5", &["line 3: `runtime=1.5`"]),
         ("size=1k", &["line 1: job [a]: ", "smaller than a block of 4k"]),
-        ("rate_iops=9\nthinktime=5", &["line 1: job [a]: a think time of 5 us"]),
+        ("rate_iops=9\nthinktime=5", &["line 4: `thinktime=5`: rate_iops decides", "leave rate_iops or thinktime out"]),
         ("ioengine=null", &["line 1: job [a]: ioengine=null needs a size"]),
         ("kb_base=10", &["line 3: `kb_base=10`"]),
         ("randseed=-1", &["line 3: `randseed=-1`"]),
@@ -501,10 +505,10 @@ fn unsupported_options_can_be_ignored_and_each_is_noted() {
         let file = JobFile::parse("job.fio", format!("[a]\nfilename=x\ndirect=1\n{lines}").as_bytes()).unwrap();
         jobs_with(&file, Unsupported::Ignored)
     };
-    let job = lenient("flow=2\nend_fsync=1\nbs=8k\nturbo").unwrap().remove(0);
+    let job = lenient("flow=2\npre_read=1\nbs=8k\nturbo").unwrap().remove(0);
     let expected = [
         "ignored: `flow=2` (line 4): fio would keep jobs in that proportion",
-        "ignored: `end_fsync=1` (line 5): fio would sync the file at the end of the job",
+        "ignored: `pre_read=1` (line 5): fio would read the file into the page cache first",
         "ignored: `turbo` (line 7): this option is not supported",
     ];
     assert_eq!((&job.notes[..], job.workload.block_sizes.single()), (&expected.map(String::from)[..], Some(8192)));

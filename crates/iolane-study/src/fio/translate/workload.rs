@@ -43,6 +43,11 @@ pub(super) fn translate(
         ..Workload::default()
     };
     set_rate(options, &mut workload, threads, notes)?;
+    if let (Some(think_us), Some(_)) = (think_us, workload.rate) {
+        let rate = if options.has("rate_iops") { "rate_iops" } else { "rate" };
+        let cause = format!("{rate} decides when requests start, and a pause of {think_us} us after each would, too");
+        return Err(options.refuse("thinktime", &cause, &format!("leave {rate} or thinktime out")));
+    }
     if workload.rate.is_some() {
         workload.arrivals = options.parsed("rate_process", parse_arrivals)?.unwrap_or_default();
     }
