@@ -47,6 +47,7 @@ fn find<'a>(check: &Check, evidence: &Evidence<'a>) -> Finding<'a> {
         let is_modelled = sources.iter().any(|joules| joules.modelled);
         if is_modelled {
             figures.insert_str(0, "modelled: ");
+            finding.verdict = finding.verdict.by_model();
         }
         let origin = |joules: &&Sourced<FigureValue>| match joules.modelled {
             true => format!("modelled: {}", joules.source),
@@ -77,7 +78,13 @@ fn find_by_rule<'a>(check: &Check, evidence: &Evidence<'a>) -> Finding<'a> {
 
 /// One failed check decides; a claim holds only if all its checks do.
 fn combined_verdict(findings: &[Finding<'_>]) -> Verdict {
-    let worst_first = [Verdict::DoesNotHold, Verdict::NotTestable, Verdict::Inconclusive];
+    let worst_first = [
+        Verdict::DoesNotHold,
+        Verdict::DoesNotHoldByModel,
+        Verdict::NotTestable,
+        Verdict::Inconclusive,
+        Verdict::HoldsByModel,
+    ];
     let occurs = |verdict: &Verdict| findings.iter().any(|finding| finding.verdict == *verdict);
     worst_first.into_iter().find(occurs).unwrap_or(Verdict::Holds)
 }
@@ -88,7 +95,8 @@ fn combined_reason(verdict: Verdict, claim: &Claim, findings: &[Finding<'_>]) ->
         return only.why.clone();
     }
     let with = |verdict: Verdict| -> Vec<(&Check, &Finding<'_>)> {
-        claim.checks.iter().zip(findings).filter(|(_, finding)| finding.verdict == verdict).collect()
+        let has = |finding: &Finding<'_>| finding.verdict.whatever_model() == verdict.whatever_model();
+        claim.checks.iter().zip(findings).filter(|(_, finding)| has(finding)).collect()
     };
     let (deciding, count) = (with(verdict), findings.len());
     let nearest = deciding.iter().min_by(|(_, a), (_, b)| a.margin.total_cmp(&b.margin));
@@ -103,8 +111,8 @@ fn combined_reason(verdict: Verdict, claim: &Claim, findings: &[Finding<'_>]) ->
         one => format!("{one} of {count} checks"),
     };
     match verdict {
-        Verdict::Holds => format!("{some} hold; closest to failing: {shown}"),
-        Verdict::DoesNotHold => format!("{some} failed; worst: {shown}"),
+        Verdict::Holds | Verdict::HoldsByModel => format!("{some} hold; closest to failing: {shown}"),
+        Verdict::DoesNotHold | Verdict::DoesNotHoldByModel => format!("{some} failed; worst: {shown}"),
         Verdict::Inconclusive => format!("{some} inconclusive; worst: {shown}{holding}"),
         Verdict::NotTestable => {
             let mut missing = Missing::default();

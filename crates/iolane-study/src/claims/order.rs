@@ -11,7 +11,7 @@ use crate::stats::{estimate_rank_correlation, median};
 const PATHS_MIN: usize = 3;
 
 /// The rank correlation of the arms, one for each path, with the published values. It is computed without missing arms
-/// while the others make up more than half of the pairs.
+/// while the others make up more than half of the pairs, and none that the claim is about is among the missing.
 pub(super) fn find<'a>(
     check: &Check,
     metric: Metric,
@@ -20,6 +20,7 @@ pub(super) fn find<'a>(
 ) -> Finding<'a> {
     let mut missing = Missing::default();
     let mut measured: Vec<(&PublishedValue, ByRepeat)> = Vec::new();
+    let mut lacks_required = false;
     for path in published {
         let named: Vec<&ArmEvidence<'a>> = arms.iter().filter(|arm| arm.arm().name == path.path).collect();
         let [arm] = named[..] else {
@@ -28,10 +29,13 @@ pub(super) fn find<'a>(
         };
         match arm.values(metric) {
             Ok(values) => measured.push((path, values)),
-            Err(reason) => missing.add(reason, arm.arm()),
+            Err(reason) => {
+                missing.add(reason, arm.arm());
+                lacks_required |= path.required;
+            }
         }
     }
-    if measured.len() < PATHS_MIN || 2 * pairs(measured.len()) <= pairs(published.len()) {
+    if lacks_required || measured.len() < PATHS_MIN || 2 * pairs(measured.len()) <= pairs(published.len()) {
         return Finding::missing(missing);
     }
     let repeats = common_repeats(measured.iter().map(|(_, values)| values));

@@ -563,6 +563,11 @@ fn an_order_is_decided_on_what_there_is_while_that_is_more_than_half_of_its_pair
     let decision = decided(&study, 5, &without(&["d"]));
     assert_eq!(decision.verdict, Verdict::Holds, "6 of 10 pairs");
     assert!(decision.why.ends_with(", required at least 0.8, without d (1 arm: not here)"), "{}", decision.why);
+    // What a claim is about must be there.
+    let about_d = Study::parse(&text.replace("path = \"d\",", "path = \"d\", required = true,"), "small").unwrap();
+    let decision = decided(&about_d, 5, &without(&["d"]));
+    assert_eq!((decision.verdict, decision.why.as_str()), (Verdict::NotTestable, "not measured: d (1 arm: not here)"));
+    assert_eq!(decided(&about_d, 5, &without(&["e"])).verdict, Verdict::Holds);
     let decision = decided(&study, 5, &without(&["d", "e"]));
     assert_eq!(decision.verdict, Verdict::NotTestable, "3 of 10 pairs");
     assert_eq!(decision.why, "not measured: d, e (2 arms: not here)");
@@ -764,8 +769,10 @@ fn a_claim_about_energy_names_the_source_of_the_joules() {
     assert_eq!(measured.verdict, Verdict::Holds);
     let why = "2x (95 %: 2x to 2x), required at least 1.5x; joules by RAPL, processor packages only";
     assert_eq!((measured.why.as_str(), measured.checks[0].why.as_str()), (why, why));
-    let modelled = by(Sourced::new(10.0, "idle=40,core=8").modelled()).why;
-    assert!(modelled.ends_with("required at least 1.5x; joules modelled: idle=40,core=8"), "{modelled}");
+    let modelled = by(Sourced::new(10.0, "idle=40,core=8").modelled());
+    assert!(modelled.why.ends_with("required at least 1.5x; joules modelled: idle=40,core=8"), "{}", modelled.why);
+    assert_eq!((modelled.verdict, modelled.checks[0].verdict), (Verdict::HoldsByModel, Verdict::HoldsByModel));
+    assert_eq!(serde_json::to_value(modelled.verdict).unwrap(), "holds by model");
     let iops = decided(&check(&format!("{A_OVER_B_AT_16} at_least = 1.5")), 5, &plain);
     assert!(!iops.why.contains("joules"), "{}", iops.why);
 }

@@ -1,4 +1,4 @@
-//! The four verdicts. Every rule ends in one; `study.json` and reports contain their names.
+//! The verdicts. Every rule ends in one; `study.json` and reports contain their names.
 
 use std::fmt;
 
@@ -13,8 +13,12 @@ pub(super) const REPEATS_MIN: usize = 3;
 pub enum Verdict {
     /// The whole 95 % interval is within the bounds.
     Holds,
+    /// The same, with joules that a power model computes: the model is the user's, and decides with the figures.
+    HoldsByModel,
     /// The whole interval is outside.
     DoesNotHold,
+    /// The same, with joules of a model.
+    DoesNotHoldByModel,
     /// The interval contains a bound, or there are too few repeats for an interval.
     Inconclusive,
     /// A required arm or metric was not measured.
@@ -22,20 +26,49 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    pub const ALL: [Self; 4] = [Self::Holds, Self::DoesNotHold, Self::Inconclusive, Self::NotTestable];
+    pub const ALL: [Self; 6] = [
+        Self::Holds,
+        Self::HoldsByModel,
+        Self::DoesNotHold,
+        Self::DoesNotHoldByModel,
+        Self::Inconclusive,
+        Self::NotTestable,
+    ];
 
-    /// As in `study.json`: `holds`, `does not hold`, `inconclusive`, `not testable here`.
+    /// As in `study.json`: `holds`, `does not hold by model`, `not testable here`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Holds => "holds",
+            Self::HoldsByModel => "holds by model",
             Self::DoesNotHold => "does not hold",
+            Self::DoesNotHoldByModel => "does not hold by model",
             Self::Inconclusive => "inconclusive",
             Self::NotTestable => "not testable here",
         }
     }
 
+    /// The verdict, where joules are those of a model.
+    #[must_use]
+    pub(super) fn by_model(self) -> Self {
+        match self {
+            Self::Holds => Self::HoldsByModel,
+            Self::DoesNotHold => Self::DoesNotHoldByModel,
+            other => other,
+        }
+    }
+
+    /// The verdict, whatever decided it.
+    #[must_use]
+    pub(super) fn whatever_model(self) -> Self {
+        match self {
+            Self::HoldsByModel => Self::Holds,
+            Self::DoesNotHoldByModel => Self::DoesNotHold,
+            other => other,
+        }
+    }
+
     /// How often each verdict occurs among these.
-    pub fn counts(verdicts: impl Iterator<Item = Self> + Clone) -> [(Self, usize); 4] {
+    pub fn counts(verdicts: impl Iterator<Item = Self> + Clone) -> [(Self, usize); 6] {
         Self::ALL.map(|verdict| (verdict, verdicts.clone().filter(|other| *other == verdict).count()))
     }
 }

@@ -111,6 +111,9 @@ pub struct PublishedValue {
     pub path: String,
     /// In the unit of the metric, or any other that orders the same way.
     pub value: f64,
+    /// Whether there is no verdict without this path, because the claim is about it.
+    #[serde(default)]
+    pub required: bool,
 }
 
 /// Arms, and which of them represents the others.

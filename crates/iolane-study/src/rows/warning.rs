@@ -52,8 +52,9 @@ impl Warning {
 
 /// The engine's count and the kernel's may differ by this share without a warning, because of signals or page faults.
 const SYSCALL_DIFFERENCE_MAX: f64 = 0.01;
-/// A polled path may see this many interrupts per I/O, caused by other users of the device, without a warning.
-const POLLED_INTERRUPTS_MAX: f64 = 0.1;
+/// A polled path may see this many interrupts per I/O, caused by other users of the device. With more, a run warns and a study
+/// repeats it.
+pub(crate) const POLLED_INTERRUPTS_MAX: f64 = 0.1;
 
 /// The warnings of one run.
 pub(super) fn warnings(plan: &RunPlan, outcome: &RunOutcome) -> Vec<Warning> {

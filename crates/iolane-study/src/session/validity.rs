@@ -1,10 +1,11 @@
 //! Decides whether a run is valid: its requests succeeded, the path did what its name promises, and no other program
 //! used its CPUs.
 
-use iolane_measure::figures::RunFigure;
+use iolane::IoPath;
+use iolane_measure::figures::{RunFigure, RunFigures};
 use iolane_measure::run::{RunOutcome, RunPlan};
 
-use crate::rows::Row;
+use crate::rows::{POLLED_INTERRUPTS_MAX, Row};
 
 /// Whether a run is valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,11 +34,23 @@ pub(super) fn validity(plan: &RunPlan, outcome: &RunOutcome, row: &Row) -> Valid
     if tally.ios == 0 {
         return Validity::Rejected("no request ended within the run".into());
     }
-    let syscalls_per_io = row.figures.number(RunFigure::SyscallsPerIo).filter(|_| plan.path.polls_submissions());
-    if let Some(per_io) = syscalls_per_io.filter(|per_io| *per_io > SQPOLL_SYSCALLS_MAX) {
-        return Validity::Rejected(format!("{per_io:.2} system calls per I/O: the submission thread did not serve it"));
+    if let Some(why) = not_as_named(&plan.path, &row.figures, tally.ios) {
+        return Validity::Rejected(why);
     }
     disturbance(plan, outcome, row).map_or(Validity::Accepted, Validity::Disturbed)
+}
+
+/// Why a run is not one of its path: a submission thread that did not serve it, a device that was not polled. Figures that are
+/// unavailable prove nothing.
+fn not_as_named(path: &IoPath, figures: &RunFigures, ios: u64) -> Option<String> {
+    let calls = figures.number(RunFigure::SyscallsPerIo).filter(|_| path.polls_submissions());
+    if let Some(per_io) = calls.filter(|per_io| *per_io > SQPOLL_SYSCALLS_MAX) {
+        return Some(format!("{per_io:.2} system calls per I/O: the submission thread did not serve it"));
+    }
+    let interrupts = figures.number(RunFigure::DeviceInterrupts).filter(|_| iolane::polls_completions(path));
+    let per_io = interrupts.map(|interrupts| interrupts / ios as f64);
+    let per_io = per_io.filter(|per_io| *per_io > POLLED_INTERRUPTS_MAX)?;
+    Some(format!("{per_io:.2} interrupts of the device per I/O: its completions were not all polled"))
 }
 
 fn disturbance(plan: &RunPlan, outcome: &RunOutcome, row: &Row) -> Option<String> {
@@ -60,4 +73,34 @@ fn disturbance(plan: &RunPlan, outcome: &RunOutcome, row: &Row) -> Option<String
     let share = others_s / (outcome.wall_s * threads as f64);
     (others_s > OTHERS_S_MIN && share > OTHERS_SHARE_MAX)
         .then(|| format!("other programs had {others_s:.2} s of its CPUs' time in a run of {:.2} s", outcome.wall_s))
+}
+
+#[cfg(test)]
+mod tests {
+    use iolane_measure::telemetry::{Sourced, Unavailable};
+
+    use super::*;
+
+    #[test]
+    fn a_path_that_was_not_polled_or_not_served_by_its_thread_is_not_measured() {
+        let why = |path: &str, figure, value: f64| {
+            let mut figures = RunFigures::default();
+            figures.set(figure, Ok(Sourced::new(value, "test")));
+            not_as_named(&path.parse().unwrap(), &figures, 1000)
+        };
+        let unpolled = why("io_uring+iopoll", RunFigure::DeviceInterrupts, 200.0).unwrap();
+        assert!(unpolled.starts_with("0.20 interrupts"), "{unpolled}");
+        assert!(why("nvme", RunFigure::DeviceInterrupts, 200.0).is_some(), "the driver polls without being asked");
+        assert!(why("io_uring+sqpoll", RunFigure::SyscallsPerIo, 0.9).unwrap().contains("submission thread"));
+        for (path, figure, value) in [
+            ("io_uring+iopoll", RunFigure::DeviceInterrupts, 90.0),
+            ("io_uring", RunFigure::DeviceInterrupts, 1000.0),
+            ("io_uring", RunFigure::SyscallsPerIo, 1.0),
+            ("io_uring+sqpoll", RunFigure::SyscallsPerIo, 0.1),
+        ] {
+            assert_eq!(why(path, figure, value), None, "{path}");
+        }
+        let unknown = RunFigures::unavailable(&Unavailable::new("no /proc"));
+        assert_eq!(not_as_named(&"io_uring+iopoll".parse().unwrap(), &unknown, 1000), None);
+    }
 }

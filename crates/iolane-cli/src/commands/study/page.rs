@@ -52,9 +52,9 @@ fn claims(claims: &[Decision]) -> String {
             text.push_str(&format!("{}\n", output::wrap(line, if index == 0 { 7 } else { 18 })));
         }
     }
-    let counts = Verdict::counts(claims.iter().map(|claim| claim.verdict));
-    let counts = counts.map(|(verdict, count)| format!("{verdict}: {count}"));
-    text.push_str(&format!("\n{}\n\n", counts.join(", ")));
+    let counts = Verdict::counts(claims.iter().map(|claim| claim.verdict)).into_iter();
+    let counts = counts.filter(|(_, count)| *count > 0).map(|(verdict, count)| format!("{verdict}: {count}"));
+    text.push_str(&format!("\n{}\n\n", counts.collect::<Vec<_>>().join(", ")));
     text
 }
 
