@@ -52,6 +52,6 @@ fn a_list_of_paths_takes_interfaces_whole_and_keeps_options_with_their_path() {
     assert_eq!(text(named("psync, null")), ["psync", "psync+iopoll", "null"]);
     assert_eq!(
         text(named("libaio,io_uring+sqpoll,fixedbufs,fixedfiles")),
-        ["libaio", "io_uring+sqpoll,fixedbufs,fixedfiles"]
+        ["libaio", "libaio,getevents", "io_uring+sqpoll,fixedbufs,fixedfiles"]
     );
 }

@@ -64,8 +64,10 @@ fn text(session: &Session) -> String {
         }
         None => format!("{} runs ({count} arms, {repeats} repeats each, in random order)", session.runs()),
     };
+    let limit = conditions.time_max.filter(|max| *max < session.estimated_time());
+    let limit = limit.map_or(String::new(), |max| format!(" --time ends it after {}.", format::duration(max)));
     let sentence = format!(
-        "{runs} of {} after {} of warm-up: about {} in total.",
+        "{runs} of {} after {} of warm-up: about {} in total.{limit}",
         format::time(session.runtime().as_secs_f64() * 1e9),
         format::time(conditions.lengths.warmup.as_secs_f64() * 1e9),
         format::duration(session.estimated_time()),
