@@ -243,7 +243,7 @@ fn threads_are_ours_since_5_12() -> bool {
 pub(super) struct Stat {
     name: String,
     flags: u64,
-    pub(super) start_ticks: u64,
+    start_ticks: u64,
 }
 
 /// The flag of a task that io_uring made in the kernel, include/linux/sched.h.

@@ -10,7 +10,7 @@ use iolane::units::CpuList;
 use super::counters::Counters;
 use super::frequency::{Frequency, Ticks};
 use super::interrupts::{InterruptSnapshot, Interrupts};
-use super::kernel_workers::WorkersSnapshot;
+use super::kernel_workers::{KernelWorkers, WorkersSnapshot};
 use super::memory::MemoryMark;
 use super::numa;
 use super::{CpuSnapshot, CpuUse, Reading, Sourced, SystemSnapshot, SystemUse, ThreadUse, Unavailable};
@@ -28,6 +28,7 @@ pub struct Watch {
     frequency: Frequency,
     memory: MemoryMark,
     numa_nodes: Reading<Sourced<String>>,
+    workers: Reading<KernelWorkers>,
     begun: Option<Begun>,
 }
 
@@ -67,6 +68,7 @@ impl Watch {
             frequency: Frequency::open(&cpus, sys, proc),
             memory: MemoryMark::reset(proc),
             numa_nodes: numa::nodes_of(&cpus, sys),
+            workers: KernelWorkers::find(proc),
             begun: None,
         }
     }
@@ -76,7 +78,7 @@ impl Watch {
         let entered = Instant::now();
         let interrupts = self.interrupts.as_ref().map_err(Clone::clone).and_then(Interrupts::take);
         let ticks = self.frequency.ticks();
-        let workers = WorkersSnapshot::take(Path::new(PROC));
+        let workers = self.workers.as_ref().map_err(Clone::clone).map(KernelWorkers::take);
         let (machine, cpu) = (SystemSnapshot::take(), CpuSnapshot::take());
         let cost_s = entered.elapsed().as_secs_f64();
         self.begun = Some(Begun { cpu, machine, workers, interrupts, ticks, cost_s });
@@ -92,7 +94,7 @@ impl Watch {
             return RunTelemetry::unavailable(&Unavailable::new("the run was not watched from its beginning"));
         };
         let machine = SystemSnapshot::take();
-        let workers = WorkersSnapshot::take(Path::new(PROC));
+        let workers = self.workers.and_then(|mut workers| workers.find_new().map(|()| workers.take()));
         let frequency_hz = self.frequency.since(begun.ticks);
         let interrupts = self.interrupts.and_then(|interrupts| Ok(begun.interrupts?.delta(&interrupts.take()?)));
         let mut figures = RunFigures::default();
