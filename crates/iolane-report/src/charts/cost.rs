@@ -1,5 +1,6 @@
 //! What an I/O costs: processor time, system calls, interrupts, energy.
 
+use iolane_measure::figures::RunFigure;
 use iolane_study::format::capital;
 use iolane_study::plan::{Factor, Metric};
 use iolane_study::rows::Row;
@@ -61,8 +62,21 @@ pub(super) fn chart(load: &Load, metric: Metric) -> Option<Chart> {
         x,
         y,
         series,
-        note: known.map_or(String::new(), |known| format!("Source: {}.", known.source)),
+        note: source(metric, load),
     })
+}
+
+/// Where the values come from; processor time has several parts.
+fn source(metric: Metric, load: &Load) -> String {
+    let figures = match metric {
+        Metric::Cores | Metric::CpuSPerMillionIos => {
+            vec![RunFigure::UserS, RunFigure::KernelThreadsS, RunFigure::KernelWorkersS]
+        }
+        _ => Row::figure_of(metric).into_iter().collect(),
+    };
+    let known = |figure| load.arms.iter().find_map(|arm| arm.rows[0].figures.known(figure));
+    let sources: Vec<&str> = figures.into_iter().filter_map(known).map(|known| known.source.as_str()).collect();
+    if sources.is_empty() { String::new() } else { format!("Source: {}.", sources.join("; ")) }
 }
 
 /// Why no run has a metric; `None` if a run has it.
