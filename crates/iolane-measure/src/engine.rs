@@ -127,21 +127,22 @@ impl<C: Clock> Engine<C> {
             return Err(Error::exhausted("buffers", format!("{} for {depth} requests in flight", pool.frames())));
         }
         let nothing = PlannedRequest { is_read: true, offset: 0, block_bytes: 0 };
+        let batches = Batches::of(workload);
         Ok(Self {
             clock,
             generator,
             completions_min: workload.batch_complete.map_or(1, |min| min as usize),
-            batches: Batches::of(workload),
             open_loop: pace.map(OpenLoop::new),
             syncs: Syncs::of(workload),
             think_ns: workload.think_us.map(|think_us| think_us.saturating_mul(1000)),
             bytes_left: u64::MAX,
-            unconditional: Batches::of(workload).is_none()
+            unconditional: batches.is_none()
                 && workload.rate.is_none()
                 && workload.sync_every().is_none()
                 && workload.think_us.is_none()
                 && workload.bytes_max.is_none()
                 && verifier.is_none(),
+            batches,
             verifier,
             block_data: None,
             free,

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::plan::{Arm, Metric};
 use crate::results::REPEATS_FOR_ADVICE;
-use crate::rows::{ArmResults, Results};
+use crate::rows::ArmResults;
 use crate::stats::{Estimate, estimate_unpaired_ratio, median};
 use iolane_measure::workload::Workload;
 
@@ -71,36 +71,33 @@ pub(super) fn does_the_same(a: &Arm, b: &Arm) -> bool {
     is_one_arm(a, &Arm { name: a.name.clone(), ..b.clone() })
 }
 
-/// The arms of all folders, without duplicates.
-pub(super) fn arms(results: &[Results], is_same: IsSame) -> Vec<ArmComparison> {
+/// The arms of all folders, without duplicates, from what each folder has of them. `cell` gets what a folder has of an arm, and
+/// for every folder but the first what the first has.
+pub(super) fn across<T>(
+    folders: &[Vec<T>],
+    is_same: IsSame,
+    arm_of: impl Fn(&T) -> &Arm,
+    cell: impl Fn(&T, Option<&T>) -> Cell,
+) -> Vec<ArmComparison> {
     let mut all: Vec<&Arm> = Vec::new();
-    for arm in results.iter().flat_map(|results| &results.arms) {
-        if !all.iter().any(|known| is_same(known, &arm.arm)) {
-            all.push(&arm.arm);
+    for arm in folders.iter().flatten().map(&arm_of) {
+        if !all.iter().any(|known| is_same(known, arm)) {
+            all.push(arm);
         }
     }
     all.sort_by_cached_key(|arm| (arm.load_key(), arm.workload.depth, arm.label()));
-    let find = |arm: &Arm| {
-        let in_each = results.iter().map(|results| results.arms.iter().find(|results| is_same(arm, &results.arm)));
-        ArmComparison::new(arm, &in_each.collect::<Vec<_>>())
+    let compared = |arm: &Arm| {
+        let found: Vec<Option<&T>> =
+            folders.iter().map(|folder| folder.iter().find(|one| is_same(arm, arm_of(one)))).collect();
+        let first = |index: usize| found[0].filter(|_| index > 0);
+        let cells = found.iter().enumerate().map(|(index, found)| found.map(|found| cell(found, first(index))));
+        ArmComparison { arm: arm.clone(), folders: cells.collect() }
     };
-    all.into_iter().map(find).collect()
-}
-
-impl ArmComparison {
-    fn new(arm: &Arm, found: &[Option<&ArmResults>]) -> Self {
-        let first = found[0];
-        let folders = found
-            .iter()
-            .enumerate()
-            .map(|(index, found)| found.map(|found| Cell::new(found, first.filter(|_| index > 0))))
-            .collect();
-        Self { arm: arm.clone(), folders }
-    }
+    all.into_iter().map(compared).collect()
 }
 
 impl Cell {
-    fn new(results: &ArmResults, first: Option<&ArmResults>) -> Self {
+    pub(super) fn new(results: &ArmResults, first: Option<&ArmResults>) -> Self {
         let middle = |metric| results.values(metric).map(|values| median(&values));
         let to_first = |metric| Ratio::new(&results.values(metric)?, &first?.values(metric)?);
         let iops_ratio = to_first(Metric::Iops);

@@ -17,7 +17,7 @@ use crate::plan::Arm;
 use crate::results::{Loaded, REPEATS_FOR_ADVICE, Skipped, too_few};
 use crate::rows::Results;
 
-use arms::{IsSame, does_the_same, is_one_arm};
+use arms::{IsSame, across, does_the_same, is_one_arm};
 
 pub use arms::{ArmComparison, Cell, Change, Ratio};
 pub use differences::Difference;
@@ -153,9 +153,12 @@ impl Comparison {
         let labels = labels(loaded);
         let is_one_study = loaded.iter().all(|other| other.document.name == loaded[0].document.name);
         let is_same: IsSame = if is_one_study { is_one_arm } else { does_the_same };
-        let (compares, arms) = match searches::arms(loaded, is_same)? {
+        let (compares, arms) = match searches::arms(loaded, &results, is_same)? {
             Some(arms) => (Compares::HighestRate, arms),
-            None => (Compares::Iops, arms::arms(&results, is_same)),
+            None => {
+                let measured: Vec<_> = results.into_iter().map(|results| results.arms).collect();
+                (Compares::Iops, across(&measured, is_same, |results| &results.arm, Cell::new))
+            }
         };
         let folder = |index| folder(loaded, &labels, (compares, &arms), index);
         let folders: Vec<Folder> = (0..loaded.len()).map(folder).collect();

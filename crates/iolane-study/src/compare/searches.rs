@@ -3,16 +3,16 @@
 
 use iolane::{Error, Result};
 
-use super::arms::{ArmComparison, Cell, Change, IsSame, Ratio};
-use crate::plan::Arm;
+use super::arms::{ArmComparison, Cell, Change, IsSame, Ratio, across};
 use crate::results::{Loaded, Searched};
+use crate::rows::Results;
 use crate::search::{HighestRate, ratio};
 
 /// The arms of searches; `None` if the folders are none.
 ///
 /// # Errors
 /// `Usage` if some folders are searches and others are not, or if they search for different bounds.
-pub(super) fn arms(loaded: &[Loaded], is_same: IsSame) -> Result<Option<Vec<ArmComparison>>> {
+pub(super) fn arms(loaded: &[Loaded], results: &[Results], is_same: IsSame) -> Result<Option<Vec<ArmComparison>>> {
     let bounds: Vec<Option<String>> = loaded
         .iter()
         .map(|loaded| loaded.document.rate_until.as_ref().map(|rate_until| rate_until.bound.to_string()))
@@ -32,27 +32,12 @@ pub(super) fn arms(loaded: &[Loaded], is_same: IsSame) -> Result<Option<Vec<ArmC
     if bounds[0].is_none() {
         return Ok(None);
     }
-    let searched = |loaded: &Loaded| {
+    let searched = |(loaded, results): (&Loaded, &Results)| {
         let rate_until = loaded.document.rate_until.as_ref();
-        rate_until.map_or_else(Vec::new, |rate_until| rate_until.searched(&loaded.results()))
+        rate_until.map_or_else(Vec::new, |rate_until| rate_until.searched(results))
     };
-    let searches: Vec<Vec<Searched>> = loaded.iter().map(searched).collect();
-    let mut all: Vec<&Arm> = Vec::new();
-    for search in searches.iter().flatten() {
-        if !all.iter().any(|known| is_same(known, &search.arm)) {
-            all.push(&search.arm);
-        }
-    }
-    all.sort_by_cached_key(|arm| (arm.load_key(), arm.workload.depth, arm.label()));
-    let compared = all.into_iter().map(|arm| {
-        let found: Vec<Option<&Searched>> =
-            searches.iter().map(|of_folder| of_folder.iter().find(|search| is_same(arm, &search.arm))).collect();
-        let cell = |(index, search): (usize, &Option<&Searched>)| {
-            search.map(|search| cell(search, found[0].filter(|_| index > 0)))
-        };
-        ArmComparison { arm: arm.clone(), folders: found.iter().enumerate().map(cell).collect() }
-    });
-    Ok(Some(compared.collect()))
+    let searches: Vec<Vec<Searched>> = loaded.iter().zip(results).map(searched).collect();
+    Ok(Some(across(&searches, is_same, |search| &search.arm, cell)))
 }
 
 fn cell(search: &Searched, first: Option<&Searched>) -> Cell {
