@@ -1,5 +1,6 @@
 //! Compares an interval with the bounds of a check. Every rule ends here; nothing here knows the unit of the figures.
 
+use super::tails::At;
 use super::verdict::Verdict;
 use crate::format::range;
 use crate::plan::Check;
@@ -18,13 +19,19 @@ impl From<Estimate> for Interval {
     }
 }
 
-pub(super) fn verdict(check: &Check, interval: Interval) -> Verdict {
+pub(super) fn verdict(check: &Check, interval: At<Interval>) -> Verdict {
     let (least, most) = ends(check);
-    match interval {
-        Interval { low, high } if least <= low && high <= most => Verdict::Holds,
-        Interval { low, high } if high < least || most < low => Verdict::DoesNotHold,
-        _ => Verdict::Inconclusive,
+    let Interval { low, high } = interval.holds;
+    match () {
+        () if least <= low && high <= most => Verdict::Holds,
+        () if is_outside(check, interval.fails) => Verdict::DoesNotHold,
+        () => Verdict::Inconclusive,
     }
+}
+
+pub(super) fn is_outside(check: &Check, Interval { low, high }: Interval) -> bool {
+    let (least, most) = ends(check);
+    high < least || most < low
 }
 
 /// Distance of the interval from the nearer bound as a share of that bound; negative if it reaches outside.

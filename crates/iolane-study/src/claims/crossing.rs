@@ -5,6 +5,7 @@ use super::evidence::{ArmEvidence, ByRepeat, Evidence, at, common_repeats};
 use super::finding::{Computed, Finding};
 use super::missing::Missing;
 use super::operand::OperandValues;
+use super::tails::At;
 use super::values::common_values;
 use super::verdict::{REPEATS_MIN, Verdict};
 use crate::format::{number, place};
@@ -69,7 +70,7 @@ impl<'a> Points<'a> {
                     format!("the study file specifies a crossing along values that are not numbers, such as {value}");
                 return Err(Finding::not_testable(why));
             };
-            let [of, to] = [0, 1].map(|side| OperandValues::of(operands[side], metric, &here[side], &here[side]));
+            let [of, to] = [0, 1].map(|side| OperandValues::of(operands[side], metric, &here[side]));
             points.add(x as f64, [of, to])?;
         }
         Ok(points)
@@ -80,8 +81,7 @@ impl<'a> Points<'a> {
         let mut whole = Vec::new();
         for side in sides {
             match side {
-                Ok(side) if side.missing.is_empty() => whole.push(side.values),
-                Ok(side) => self.missing.merge(&side.missing),
+                Ok(side) => whole.extend(side.arms.into_iter().map(|(_, values)| values)),
                 Err(finding) if finding.missing.is_empty() => return Err(finding),
                 Err(finding) => self.missing.merge(&finding.missing),
             }
@@ -130,7 +130,7 @@ impl<'a> Points<'a> {
         let next = x.iter().copied().find(|x| *x >= at.high).unwrap_or(f64::INFINITY);
         let is_open = self.gaps.iter().any(|gap| *gap < next);
         let computed = Computed {
-            estimate: Some(at),
+            estimate: Some(At { holds: at, fails: at }),
             figures: format!("crosses at a {} of {}", along.noun(), number(at.value)),
             repeats,
             may_be_larger: is_open,

@@ -6,6 +6,7 @@ use super::each;
 use super::evidence::{ArmEvidence, Evidence};
 use super::finding::Finding;
 use super::missing::Missing;
+use super::tails::Tails;
 use super::verdict::Verdict;
 use super::{order, ratio, value};
 use crate::plan::{Check, Claim, Rule, Study};
@@ -20,7 +21,7 @@ pub fn decide(study: &Study, results: &Results) -> Vec<Decision> {
 }
 
 fn decide_claim(claim: &Claim, evidence: &Evidence<'_>) -> Decision {
-    let findings: Vec<Finding<'_>> = claim.checks.iter().map(|check| find(check, evidence)).collect();
+    let findings = find_all(&claim.checks, evidence);
     let mut measured: Vec<&str> = Vec::new();
     for figures in findings.iter().filter_map(|finding| finding.figures.as_deref()) {
         if !measured.contains(&figures) {
@@ -40,8 +41,24 @@ fn decide_claim(claim: &Claim, evidence: &Evidence<'_>) -> Decision {
     }
 }
 
-fn find<'a>(check: &Check, evidence: &Evidence<'a>) -> Finding<'a> {
-    let mut finding = find_by_rule(check, evidence);
+/// The findings of the checks of a claim, any of which could fail it. As Holm has it: the checks that fail although the tail is shared
+/// among all are out of doubt, and the others share it among themselves.
+fn find_all<'a>(checks: &[Check], evidence: &Evidence<'a>) -> Vec<Finding<'a>> {
+    let mut findings: Vec<Finding<'a>> = checks.iter().map(|check| find(check, evidence, Tails::ONE)).collect();
+    let mut doubtful: Vec<usize> = (0..checks.len()).filter(|at| findings[*at].measured.is_some()).collect();
+    loop {
+        let tails = Tails::ONE.any_of(doubtful.len());
+        doubtful.iter().for_each(|at| findings[*at] = find(&checks[*at], evidence, tails));
+        let before = doubtful.len();
+        doubtful.retain(|at| findings[*at].verdict.whatever_model() != Verdict::DoesNotHold);
+        if doubtful.is_empty() || doubtful.len() == before {
+            return findings;
+        }
+    }
+}
+
+fn find<'a>(check: &Check, evidence: &Evidence<'a>, tails: Tails) -> Finding<'a> {
+    let mut finding = find_by_rule(check, evidence, tails);
     let sources = evidence.joules(check);
     if let (Some(figures), false) = (&mut finding.figures, sources.is_empty()) {
         let is_modelled = sources.iter().any(|joules| joules.modelled);
@@ -59,18 +76,20 @@ fn find<'a>(check: &Check, evidence: &Evidence<'a>) -> Finding<'a> {
     finding
 }
 
-fn find_by_rule<'a>(check: &Check, evidence: &Evidence<'a>) -> Finding<'a> {
+fn find_by_rule<'a>(check: &Check, evidence: &Evidence<'a>, tails: Tails) -> Finding<'a> {
     match &check.rule {
         Rule::Ratio { metric, of, to, each, share } => {
-            let one = |arms: &[Vec<ArmEvidence<'a>>]| ratio::find(check, *metric, [(of, &arms[0]), (to, &arms[1])]);
-            each::find(evidence, &[of, to], (*each, *share), one)
+            let one = |arms: &[Vec<ArmEvidence<'a>>], tails| {
+                ratio::find(check, *metric, [(of, &arms[0]), (to, &arms[1])], tails)
+            };
+            each::find(evidence, &[of, to], (*each, *share), tails, one)
         }
         Rule::Value { metric, of, each, share } => {
-            let one = |arms: &[Vec<ArmEvidence<'a>>]| value::find(check, *metric, of, &arms[0]);
-            each::find(evidence, &[of], (*each, *share), one)
+            let one = |arms: &[Vec<ArmEvidence<'a>>], tails| value::find(check, *metric, of, &arms[0], tails);
+            each::find(evidence, &[of], (*each, *share), tails, one)
         }
         Rule::Order { metric, of, published_order } => {
-            order::find(check, *metric, &evidence.select(of), published_order)
+            order::find(check, *metric, &evidence.select(of), published_order, tails)
         }
         Rule::Crossing { metric, of, to, along } => crossing::find(check, *metric, [of, to], *along, evidence),
     }

@@ -3,31 +3,35 @@
 use super::evidence::{ArmEvidence, Evidence};
 use super::finding::Finding;
 use super::missing::Missing;
+use super::tails::Tails;
 use super::values::common_values;
 use super::verdict::Verdict;
 use crate::format::place;
 use crate::plan::{Arm, Factor, FactorValue, Operand};
 
 /// Applies `one` to all arms of the operands; with a factor, to the arms at each value that all operands have. The check
-/// then holds if it holds at the share of these values (all of them for `None`).
+/// then holds if it holds at the share of these values (all of them for `None`). The tails are those of the whole check.
 pub(super) fn find<'a>(
     evidence: &Evidence<'a>,
     operands: &[&Operand],
     (each, share): (Option<Factor>, Option<f64>),
-    one: impl Fn(&[Vec<ArmEvidence<'a>>]) -> Finding<'a>,
+    tails: Tails,
+    one: impl Fn(&[Vec<ArmEvidence<'a>>], Tails) -> Finding<'a>,
 ) -> Finding<'a> {
     let arms: Vec<Vec<ArmEvidence<'a>>> = operands.iter().map(|operand| evidence.select(&operand.select)).collect();
-    let Some(factor) = each else { return one(&arms) };
+    let Some(factor) = each else { return one(&arms, tails) };
+    let selected: Vec<Vec<&Arm>> = arms.iter().map(|arms| arms.iter().map(ArmEvidence::arm).collect()).collect();
+    let values = common_values(factor, &selected);
+    let required = required(share.unwrap_or(1.0), values.len());
     let at_value = |value: &FactorValue| {
         let here: Vec<Vec<ArmEvidence<'a>>> = arms.iter().map(|arms| with_value(arms, factor, value)).collect();
-        (place(factor, &value.to_string()), one(&here))
+        (place(factor, &value.to_string()), one(&here, tails.share_of(required, values.len())))
     };
-    let selected: Vec<Vec<&Arm>> = arms.iter().map(|arms| arms.iter().map(ArmEvidence::arm).collect()).collect();
-    let found: Vec<(String, Finding<'a>)> = common_values(factor, &selected).iter().map(at_value).collect();
+    let found: Vec<(String, Finding<'a>)> = values.iter().map(at_value).collect();
     if found.is_empty() {
         return Finding::not_testable("the study has no such arms to compare at this scale");
     }
-    combine(&found, share.unwrap_or(1.0))
+    combine(&found, required)
 }
 
 /// The arms that have this value of a factor.
@@ -36,7 +40,7 @@ pub(super) fn with_value<'a>(arms: &[ArmEvidence<'a>], factor: Factor, value: &F
 }
 
 /// Combines one or more findings. Inconclusive and untested values count for neither side.
-fn combine<'a>(found: &[(String, Finding<'a>)], share: f64) -> Finding<'a> {
+fn combine<'a>(found: &[(String, Finding<'a>)], required: usize) -> Finding<'a> {
     let places = |verdict: Verdict| -> Vec<&str> {
         found.iter().filter(|(_, finding)| finding.verdict == verdict).map(|(place, _)| place.as_str()).collect()
     };
@@ -44,8 +48,8 @@ fn combine<'a>(found: &[(String, Finding<'a>)], share: f64) -> Finding<'a> {
         [Verdict::Holds, Verdict::DoesNotHold, Verdict::Inconclusive, Verdict::NotTestable].map(places);
     let total = found.len();
     let verdict = match () {
-        () if is_share(holds.len(), share, total) => Verdict::Holds,
-        () if !is_share(total - fails.len(), share, total) => Verdict::DoesNotHold,
+        () if holds.len() >= required => Verdict::Holds,
+        () if total - fails.len() < required => Verdict::DoesNotHold,
         () if !untested.is_empty() => Verdict::NotTestable,
         () => Verdict::Inconclusive,
     };
@@ -82,8 +86,8 @@ fn combine<'a>(found: &[(String, Finding<'a>)], share: f64) -> Finding<'a> {
     Finding { verdict, why, figures, missing, ..nearest.clone() }
 }
 
-/// Whether `count` is at least `share` of `total`.
-fn is_share(count: usize, share: f64, total: usize) -> bool {
+/// The least number that is this share of `total`.
+fn required(share: f64, total: usize) -> usize {
     // 0.9 of 10 is 9, despite rounding of the product.
-    count as f64 + 1e-9 >= share * total as f64
+    (share * total as f64 - 1e-9).ceil() as usize
 }

@@ -3,6 +3,7 @@
 use super::bounds::{self, Interval};
 use super::decision::CheckDecision;
 use super::missing::Missing;
+use super::tails::At;
 use super::verdict::{REPEATS_MIN, Verdict};
 use crate::format::{number, range};
 use crate::plan::Check;
@@ -24,7 +25,7 @@ pub(super) struct Finding<'a> {
 /// A computed figure that is not yet compared with the bounds.
 pub(super) struct Computed<'a> {
     /// `None` if the values have no such figure, as a ratio to 0.
-    pub(super) estimate: Option<Estimate>,
+    pub(super) estimate: Option<At<Estimate>>,
     /// The values it was computed from.
     pub(super) figures: String,
     /// The number of repeats used.
@@ -65,26 +66,34 @@ impl<'a> Finding<'a> {
         let Computed { estimate, figures, repeats, missing, may_be_larger, may_be_smaller } = computed;
         let found = |verdict: Verdict, why: String| Self {
             verdict,
-            measured: estimate,
+            measured: estimate.map(|estimate| estimate.holds),
             why,
             figures: Some(figures.clone()),
-            margin: estimate.map_or(f64::INFINITY, |estimate| bounds::margin(check, estimate)),
+            margin: estimate.map_or(f64::INFINITY, |estimate| bounds::margin(check, estimate.holds)),
             missing: missing.clone(),
         };
         let Some(estimate) = estimate else {
             return found(Verdict::Inconclusive, format!("the figure is not defined for {figures}"));
         };
-        let figure = in_words(check, estimate, &show);
+        let figure = in_words(check, estimate.holds, &show);
         if repeats < REPEATS_MIN {
             let plural = if repeats == 1 { "" } else { "s" };
             let why = format!("{figure}, from {repeats} repeat{plural}; a verdict needs {REPEATS_MIN}");
             return found(Verdict::Inconclusive, why);
         }
-        let certain = Interval {
-            low: if may_be_smaller { f64::NEG_INFINITY } else { estimate.low },
-            high: if may_be_larger { f64::INFINITY } else { estimate.high },
-        };
+        let certain = estimate.map(|Estimate { low, high, .. }| Interval {
+            low: if may_be_smaller { f64::NEG_INFINITY } else { low },
+            high: if may_be_larger { f64::INFINITY } else { high },
+        });
         let is_open = may_be_smaller || may_be_larger;
+        let is_outside = bounds::is_outside(check, estimate.holds.into()) && !bounds::is_outside(check, certain.fails);
+        let figure = match is_outside && !is_open {
+            true => format!(
+                "{figure}; {} where each of several comparisons could fail the claim",
+                interval_in_words(estimate.fails, &show)
+            ),
+            false => figure,
+        };
         match bounds::verdict(check, certain) {
             Verdict::Inconclusive if is_open => {
                 found(Verdict::NotTestable, format!("{figure}, without {missing}, which could change the verdict"))
@@ -112,11 +121,14 @@ impl<'a> Finding<'a> {
 
 /// `0.076x (95 %: 0.071x to 0.08x), required at most 0.5x; published 0.08x`.
 fn in_words(check: &Check, estimate: Estimate, show: &impl Fn(f64) -> String) -> String {
-    let Estimate { value, low, high } = estimate;
     let published = check.published.map_or(String::new(), |published| format!("; published {}", show(published)));
     let required = bounds::in_words(check, show);
-    let interval = range(&show(low), &show(high));
-    format!("{} (95 %: {interval}), required {required}{published}", show(value))
+    let interval = interval_in_words(estimate, show);
+    format!("{} (95 %: {interval}), required {required}{published}", show(estimate.value))
+}
+
+fn interval_in_words(estimate: Estimate, show: &impl Fn(f64) -> String) -> String {
+    range(&show(estimate.low), &show(estimate.high))
 }
 
 pub(super) fn times(ratio: f64) -> String {

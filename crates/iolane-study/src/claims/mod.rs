@@ -14,6 +14,7 @@ mod missing;
 mod operand;
 mod order;
 mod ratio;
+mod tails;
 mod value;
 mod values;
 mod verdict;

@@ -1,34 +1,27 @@
-//! The values of an operand: of the arms it selects, the values of the one that `take` chooses in each repeat.
+//! The arms of an operand with their values, and which of several represents the others.
 
-use super::evidence::{ArmEvidence, ByRepeat, at, common_repeats};
+use super::evidence::{ArmEvidence, ByRepeat, at};
 use super::finding::Finding;
 use super::missing::Missing;
 use crate::format::place;
 use crate::plan::{Arm, Factor, Metric, Operand, Take};
-use crate::stats::{largest_by_repeat, median, smallest_by_repeat};
+use crate::stats::{Estimate, median};
 
 #[derive(Debug)]
 pub(super) struct OperandValues<'a> {
-    pub(super) values: ByRepeat,
-    /// The arm they come from: `iou+k at depth 128`; `mostly iou+k at depth 128` where repeats come from several arms.
-    pub(super) label: String,
+    /// The arms that were measured, at least one; one only unless `take` chooses among them.
+    pub(super) arms: Vec<(&'a Arm, ByRepeat)>,
     /// Selected arms without a value, any of which might have been chosen.
     pub(super) missing: Missing<'a>,
-    take: Take,
+    pub(super) take: Take,
 }
 
 impl<'a> OperandValues<'a> {
-    /// The values of an operand with these arms. The label distinguishes the chosen arm among `about`, all arms of the
-    /// figure.
+    /// The values of an operand with these arms.
     ///
     /// # Errors
     /// A finding that the check is not testable: no arm was measured, or the study file selects none or too many.
-    pub(super) fn of(
-        operand: &Operand,
-        metric: Metric,
-        arms: &[ArmEvidence<'a>],
-        about: &[ArmEvidence<'a>],
-    ) -> Result<Self, Finding<'a>> {
+    pub(super) fn of(operand: &Operand, metric: Metric, arms: &[ArmEvidence<'a>]) -> Result<Self, Finding<'a>> {
         if arms.is_empty() {
             return Err(Finding::not_testable("the study has no such arm at this scale"));
         }
@@ -46,14 +39,10 @@ impl<'a> OperandValues<'a> {
                 Err(reason) => missing.add(reason, arm.arm()),
             }
         }
-        if measured.is_empty() {
-            return Err(Finding::missing(missing));
+        match measured.is_empty() {
+            true => Err(Finding::missing(missing)),
+            false => Ok(Self { arms: measured, missing, take: operand.take }),
         }
-        let (values, chosen, is_always) = choose(operand.take, &measured);
-        let about: Vec<&Arm> = about.iter().map(ArmEvidence::arm).collect();
-        let mostly = if is_always { "" } else { "mostly " };
-        let label = format!("{mostly}{}", label(chosen, &about));
-        Ok(Self { values, label, missing, take: operand.take })
     }
 
     /// Whether a missing arm could have made the values larger.
@@ -65,31 +54,15 @@ impl<'a> OperandValues<'a> {
     pub(super) fn may_be_smaller(&self) -> bool {
         self.take == Take::Smallest && !self.missing.is_empty()
     }
-
-    /// The median of these repeats.
-    pub(super) fn median(&self, repeats: &[u32]) -> f64 {
-        median(&at(&self.values, repeats))
-    }
 }
 
-/// The chosen values, the arm that most of them come from, and whether all do. Only repeats that every arm has are used:
-/// in the others the choice would be among fewer arms.
-fn choose<'a>(take: Take, measured: &[(&'a Arm, ByRepeat)]) -> (ByRepeat, &'a Arm, bool) {
-    let repeats = common_repeats(measured.iter().map(|(_, values)| values));
-    let arms: Vec<Vec<f64>> = measured.iter().map(|(_, values)| at(values, &repeats)).collect();
-    let taken = match take {
-        Take::Smallest => smallest_by_repeat(&arms),
-        Take::Only | Take::Largest => largest_by_repeat(&arms),
-    };
-    let matches = |arm: &[f64]| arm.iter().zip(&taken).filter(|(value, taken)| value == taken).count();
-    // Of several equally likely arms the first, so that the label does not depend on noise.
-    let best = (0..arms.len()).rev().max_by_key(|index| matches(&arms[*index])).unwrap_or(0);
-    let is_always = matches(&arms[best]) == repeats.len();
-    (repeats.into_iter().zip(taken).collect(), measured[best].0, is_always)
+/// The median of these repeats.
+pub(super) fn median_at(values: &ByRepeat, repeats: &[u32]) -> f64 {
+    median(&at(values, repeats))
 }
 
 /// The path's name, and the factors in which the arm differs from any of the others.
-fn label(arm: &Arm, among: &[&Arm]) -> String {
+pub(super) fn label(arm: &Arm, among: &[&Arm]) -> String {
     let mut words = vec![arm.name.clone()];
     for factor in Factor::ALL.into_iter().filter(|factor| *factor != Factor::Path) {
         let value = arm.value(factor);
@@ -98,4 +71,35 @@ fn label(arm: &Arm, among: &[&Arm]) -> String {
         }
     }
     words.join(" ")
+}
+
+/// The figure of the candidate that `take` chooses by its value, with an interval that holds whichever of them is the true extreme;
+/// and which candidate it is. `None` without candidates.
+///
+/// The largest of several noisy values lies above the true largest. Its interval is therefore not that of the chosen one: the largest
+/// is above some value only if a candidate is, which one of many is by chance, and below it only if all are. So the lower end is the
+/// largest of lower ends whose tail is shared among the candidates ([`low_tail`]), and the upper end the largest of upper ends. For
+/// the smallest it is the other way round.
+pub(super) fn extreme(take: Take, candidates: &[Estimate]) -> Option<(Estimate, usize)> {
+    let best = |end: fn(&Estimate) -> f64| {
+        let ends = candidates.iter().map(end).enumerate();
+        match take {
+            Take::Smallest => ends.min_by(|(_, a), (_, b)| a.total_cmp(b)),
+            // Of several equal ones the first.
+            Take::Only | Take::Largest => ends.rev().max_by(|(_, a), (_, b)| a.total_cmp(b)),
+        }
+    };
+    let (chosen, value) = best(|candidate| candidate.value)?;
+    let ((_, low), (_, high)) = (best(|candidate| candidate.low)?, best(|candidate| candidate.high)?);
+    Some((Estimate { value, low, high }, chosen))
+}
+
+/// The number of candidates among which the tail of the lower end is shared.
+pub(super) fn low_tail(take: Take, candidates: usize) -> f64 {
+    if take == Take::Largest { candidates as f64 } else { 1.0 }
+}
+
+/// The number of candidates among which the tail of the upper end is shared.
+pub(super) fn high_tail(take: Take, candidates: usize) -> f64 {
+    if take == Take::Smallest { candidates as f64 } else { 1.0 }
 }

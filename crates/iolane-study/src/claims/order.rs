@@ -3,6 +3,7 @@
 use super::evidence::{ArmEvidence, ByRepeat, at, common_repeats};
 use super::finding::{Computed, Finding};
 use super::missing::Missing;
+use super::tails::{At, Tails};
 use crate::format::{number, quantity};
 use crate::plan::{Check, Metric, PublishedValue};
 use crate::stats::{estimate_rank_correlation, median};
@@ -17,6 +18,7 @@ pub(super) fn find<'a>(
     metric: Metric,
     arms: &[ArmEvidence<'a>],
     published: &[PublishedValue],
+    tails: Tails,
 ) -> Finding<'a> {
     let mut missing = Missing::default();
     let mut measured: Vec<(&PublishedValue, ByRepeat)> = Vec::new();
@@ -44,13 +46,14 @@ pub(super) fn find<'a>(
     }
     let values: Vec<Vec<f64>> = measured.iter().map(|(_, values)| at(values, &repeats)).collect();
     let order: Vec<f64> = measured.iter().map(|(path, _)| path.value).collect();
+    let estimate_at = |tail: f64| estimate_rank_correlation(&order, &values, tail);
     let mut shown: Vec<(f64, &str)> =
         measured.iter().zip(&values).map(|((path, _), values)| (median(values), path.path.as_str())).collect();
     shown.sort_by(|(a, _), (b, _)| a.total_cmp(b));
     let figures: Vec<String> =
         shown.into_iter().map(|(value, path)| format!("{path} {}", quantity(metric, value))).collect();
     let computed = Computed {
-        estimate: estimate_rank_correlation(&order, &values),
+        estimate: estimate_at(tails.holds).zip(estimate_at(tails.fails)).map(|(holds, fails)| At { holds, fails }),
         figures: figures.join(", "),
         repeats: repeats.len(),
         may_be_larger: false,

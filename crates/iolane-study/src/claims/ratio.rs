@@ -2,14 +2,20 @@
 
 use super::evidence::{ArmEvidence, at, common_repeats};
 use super::finding::{Computed, Finding, times};
-use super::operand::OperandValues;
+use super::operand::{OperandValues, extreme, high_tail, label, low_tail, median_at};
+use super::tails::Tails;
 use crate::format::quantity;
-use crate::plan::{Check, Metric, Operand};
-use crate::stats::estimate_ratio;
+use crate::plan::{Arm, Check, Metric, Operand, Take};
+use crate::stats::{Estimate, estimate_ratio_at};
 
-pub(super) fn find<'a>(check: &Check, metric: Metric, sides: [(&Operand, &Vec<ArmEvidence<'a>>); 2]) -> Finding<'a> {
-    let about = [sides[0].1.as_slice(), sides[1].1].concat();
-    let [of, to] = sides.map(|(operand, arms)| OperandValues::of(operand, metric, arms, &about));
+pub(super) fn find<'a>(
+    check: &Check,
+    metric: Metric,
+    sides: [(&Operand, &Vec<ArmEvidence<'a>>); 2],
+    tails: Tails,
+) -> Finding<'a> {
+    let about: Vec<&Arm> = sides.iter().flat_map(|(_, arms)| arms.iter().map(ArmEvidence::arm)).collect();
+    let [of, to] = sides.map(|(operand, arms)| OperandValues::of(operand, metric, arms));
     let (of, to) = match (of, to) {
         (Ok(of), Ok(to)) => (of, to),
         (Err(of), Err(to)) if !of.missing.is_empty() && !to.missing.is_empty() => {
@@ -19,22 +25,74 @@ pub(super) fn find<'a>(check: &Check, metric: Metric, sides: [(&Operand, &Vec<Ar
         }
         (Err(finding), _) | (_, Err(finding)) => return finding,
     };
-    let repeats = common_repeats([&of.values, &to.values]);
-    if repeats.is_empty() {
+    let pairs = Pairs::of(&of, &to);
+    if pairs.repeats_min() == 0 {
         return Finding::nothing_common();
     }
-    let (above, below) = (at(&of.values, &repeats), at(&to.values, &repeats));
-    let shown = |side: &OperandValues<'_>| format!("{} ({})", quantity(metric, side.median(&repeats)), side.label);
+    let is_defined = pairs.0.iter().flatten().all(|pair| pair.below.iter().all(|value| *value != 0.0));
+    let estimates = is_defined.then(|| tails.map(|tail| pairs.estimate([of.take, to.take], tail)));
+    let (above, below) = estimates.as_ref().map_or((0, 0), |estimates| estimates.holds.1);
+    let shown = |(arm, values): &(&Arm, _)| {
+        let median = median_at(values, &pairs.0[above][below].repeats);
+        format!("{} ({})", quantity(metric, median), label(arm, &about))
+    };
     let mut missing = of.missing.clone();
     missing.merge(&to.missing);
     let computed = Computed {
         // A ratio to 0 in one repeat leaves no median.
-        estimate: below.iter().all(|value| *value != 0.0).then(|| estimate_ratio(&above, &below)),
-        figures: format!("{} against {}", shown(&of), shown(&to)),
-        repeats: repeats.len(),
+        estimate: estimates.map(|estimates| estimates.map(|(estimate, _)| estimate)),
+        figures: format!("{} against {}", shown(&of.arms[above]), shown(&to.arms[below])),
+        repeats: pairs.repeats_min(),
         may_be_larger: of.may_be_larger() || to.may_be_smaller(),
         may_be_smaller: of.may_be_smaller() || to.may_be_larger(),
         missing,
     };
     Finding::compare(check, computed, times)
+}
+
+/// Each arm of the numerator, with each of the denominator.
+struct Pairs(Vec<Vec<Pair>>);
+
+/// The values of two arms in their common repeats.
+struct Pair {
+    repeats: Vec<u32>,
+    above: Vec<f64>,
+    below: Vec<f64>,
+}
+
+impl Pairs {
+    fn of(of: &OperandValues<'_>, to: &OperandValues<'_>) -> Self {
+        let pair = |above, below| {
+            let repeats = common_repeats([above, below]);
+            Pair { above: at(above, &repeats), below: at(below, &repeats), repeats }
+        };
+        let with_each = |above| to.arms.iter().map(|(_, below)| pair(above, below)).collect();
+        Self(of.arms.iter().map(|(_, above)| with_each(above)).collect())
+    }
+
+    fn repeats_min(&self) -> usize {
+        self.0.iter().flatten().map(|pair| pair.repeats.len()).min().unwrap_or(0)
+    }
+
+    /// The ratio of the chosen arms, and which they are. The denominator counts the other way round: the ratio to the largest of
+    /// several is the smallest of the ratios.
+    fn estimate(&self, [of, to]: [Take; 2], tail: f64) -> (Estimate, (usize, usize)) {
+        let to = match to {
+            Take::Only => Take::Only,
+            Take::Largest => Take::Smallest,
+            Take::Smallest => Take::Largest,
+        };
+        let counts = (self.0.len(), self.0[0].len());
+        let low = tail / (low_tail(of, counts.0) * low_tail(to, counts.1));
+        let high = tail / (high_tail(of, counts.0) * high_tail(to, counts.1));
+        let ratio = |Pair { above, below, .. }: &Pair| {
+            let lower = estimate_ratio_at(above, below, low);
+            Estimate { high: estimate_ratio_at(above, below, high).high, ..lower }
+        };
+        let rows: Vec<(Estimate, usize)> =
+            self.0.iter().filter_map(|row| extreme(to, &row.iter().map(ratio).collect::<Vec<Estimate>>())).collect();
+        let estimates: Vec<Estimate> = rows.iter().map(|(estimate, _)| *estimate).collect();
+        let (estimate, above) = extreme(of, &estimates).expect("an operand has at least one arm");
+        (estimate, (above, rows[above].1))
+    }
 }

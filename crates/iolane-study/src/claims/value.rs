@@ -2,26 +2,41 @@
 
 use super::evidence::ArmEvidence;
 use super::finding::{Computed, Finding};
-use super::operand::OperandValues;
+use super::operand::{OperandValues, extreme, high_tail, label, low_tail};
+use super::tails::Tails;
 use crate::format::quantity;
-use crate::plan::{Check, Metric, Operand};
-use crate::stats::estimate_median;
+use crate::plan::{Arm, Check, Metric, Operand};
+use crate::stats::{Estimate, estimate_median_at};
 
-pub(super) fn find<'a>(check: &Check, metric: Metric, of: &Operand, arms: &[ArmEvidence<'a>]) -> Finding<'a> {
-    let of = match OperandValues::of(of, metric, arms, arms) {
+pub(super) fn find<'a>(
+    check: &Check,
+    metric: Metric,
+    operand: &Operand,
+    arms: &[ArmEvidence<'a>],
+    tails: Tails,
+) -> Finding<'a> {
+    let of = match OperandValues::of(operand, metric, arms) {
         Ok(of) => of,
         Err(finding) => return finding,
     };
-    let sample: Vec<f64> = of.values.values().copied().collect();
-    if sample.is_empty() {
-        return Finding::nothing_common();
-    }
-    let estimate = estimate_median(&sample);
+    let samples: Vec<Vec<f64>> = of.arms.iter().map(|(_, values)| values.values().copied().collect()).collect();
+    let estimate = |tail: f64| {
+        let low = tail / low_tail(of.take, samples.len());
+        let high = tail / high_tail(of.take, samples.len());
+        let one = |sample: &Vec<f64>| {
+            let lower = estimate_median_at(sample, low);
+            Estimate { high: estimate_median_at(sample, high).high, ..lower }
+        };
+        extreme(of.take, &samples.iter().map(one).collect::<Vec<Estimate>>()).expect("an operand has at least one arm")
+    };
+    let estimates = tails.map(estimate);
+    let (shown, chosen) = estimates.holds;
+    let about: Vec<&Arm> = arms.iter().map(ArmEvidence::arm).collect();
     let (may_be_larger, may_be_smaller) = (of.may_be_larger(), of.may_be_smaller());
     let computed = Computed {
-        estimate: Some(estimate),
-        figures: format!("{} ({})", quantity(metric, estimate.value), of.label),
-        repeats: sample.len(),
+        estimate: Some(estimates.map(|(estimate, _)| estimate)),
+        figures: format!("{} ({})", quantity(metric, shown.value), label(of.arms[chosen].0, &about)),
+        repeats: samples.iter().map(Vec::len).min().unwrap_or(0),
         may_be_larger,
         may_be_smaller,
         missing: of.missing,

@@ -192,6 +192,10 @@ impl TryFrom<CheckFile> for Check {
         if share.is_some_and(|share| !(share > 0.0 && share <= 1.0)) {
             return Err(format!("check `{says}`: `share` must be above 0 and at most 1"));
         }
+        let chooses = [Some(&of), to.as_ref()].into_iter().flatten().any(|operand| operand.take != Take::Only);
+        if chooses && matches!(file.rule, RuleName::Crossing | RuleName::Order) {
+            return Err(format!("check `{says}`: this rule compares single arms and does not take `take`"));
+        }
         let rule = match file.rule {
             RuleName::Ratio => Rule::Ratio { metric, of, to: to.ok_or_else(|| needs("to"))?, each, share },
             RuleName::Value => Rule::Value { metric, of, each, share },

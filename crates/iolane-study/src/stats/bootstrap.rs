@@ -1,5 +1,5 @@
 //! The percentile bootstrap (Efron and Tibshirani, "An Introduction to the Bootstrap", chapter 13) of statistics of
-//! medians over repeats. Every interval in `stats` is computed here.
+//! medians over repeats: of ratios measured apart, rank correlations and crossings.
 
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -61,11 +61,11 @@ pub fn resampled_medians<T>(items: &[impl AsRef<[f64]>], mut statistic: impl FnM
         .collect()
 }
 
-/// The 2.5 % and 97.5 % points of the resampled values, of which there must be at least one.
-pub(super) fn interval(mut resampled: Vec<f64>) -> (f64, f64) {
+/// The values that the share `tail` of the resampled values is below, and above; there must be at least one value.
+pub(super) fn interval(mut resampled: Vec<f64>, tail: f64) -> (f64, f64) {
     resampled.sort_unstable_by(f64::total_cmp);
     let at = |share: f64| resampled[((resampled.len() - 1) as f64 * share).round() as usize];
-    (at(0.025), at(0.975))
+    (at(tail), at(1.0 - tail))
 }
 
 #[cfg(test)]

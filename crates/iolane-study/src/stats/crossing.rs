@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bootstrap::{common_repeats, interval, resample_medians};
 use super::estimate::Estimate;
+use super::median::TAIL;
 use super::sample::median;
 
 /// The share of resamples that must have the same shape as the measured curve.
@@ -59,7 +60,7 @@ pub fn crossing(x: &[f64], a: &[Vec<f64>], b: &[Vec<f64>]) -> Crossing {
         Shape::Below => Crossing::AlwaysBelow,
         Shape::Other => Crossing::Unclear,
         Shape::Falls { at } => {
-            let (low, high) = interval(resampled.iter().filter_map(Shape::falls_at).collect());
+            let (low, high) = interval(resampled.iter().filter_map(Shape::falls_at).collect(), TAIL);
             Crossing::At { x: Estimate { value: at, low, high }, share_of_resamples }
         }
     }

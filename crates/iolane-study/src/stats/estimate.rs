@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A value with its 95 % bootstrap interval.
+/// A value with its interval: 95 % where nothing else is said.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// Computed from the measured repeats.

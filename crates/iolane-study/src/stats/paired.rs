@@ -2,30 +2,18 @@
 //! affects all its arms and cancels out.
 
 use super::estimate::Estimate;
-use super::median::estimate_median;
+use super::median::{TAIL, estimate_median_at};
 
-/// The median of the ratios of two arms by repeat, with its interval.
+/// The median of the ratios of two arms by repeat, with its 95 % interval.
 pub fn estimate_ratio(numerators: &[f64], denominators: &[f64]) -> Estimate {
+    estimate_ratio_at(numerators, denominators, TAIL)
+}
+
+/// The median of the ratios of two arms by repeat, with an interval that the true ratio is below with at most the probability
+/// `tail`, and above it likewise.
+pub fn estimate_ratio_at(numerators: &[f64], denominators: &[f64], tail: f64) -> Estimate {
     let ratios: Vec<f64> = numerators.iter().zip(denominators).map(|(a, b)| a / b).collect();
-    estimate_median(&ratios)
-}
-
-/// The largest value of several arms in each repeat, for as many repeats as the shortest arm has. Among arms that differ
-/// only by noise it lies above the median of each arm.
-pub fn largest_by_repeat(arms: &[Vec<f64>]) -> Vec<f64> {
-    fold_by_repeat(arms, f64::max)
-}
-
-/// The smallest value of several arms in each repeat, for as many repeats as the shortest arm has. Among arms that differ
-/// only by noise it lies below the median of each arm.
-pub fn smallest_by_repeat(arms: &[Vec<f64>]) -> Vec<f64> {
-    fold_by_repeat(arms, f64::min)
-}
-
-/// `choose` must prefer any number to `NaN`, the initial value, as `f64::max` and `f64::min` do.
-fn fold_by_repeat(arms: &[Vec<f64>], choose: fn(f64, f64) -> f64) -> Vec<f64> {
-    let repeats = arms.iter().map(Vec::len).min().unwrap_or(0);
-    (0..repeats).map(|repeat| arms.iter().map(|arm| arm[repeat]).fold(f64::NAN, choose)).collect()
+    estimate_median_at(&ratios, tail)
 }
 
 #[cfg(test)]
@@ -39,13 +27,5 @@ mod tests {
         let ratio = estimate_ratio(&a, &b);
         assert_eq!((ratio.value, ratio.low, ratio.high), (2.0, 2.0, 2.0));
         assert!(ratio.shows_difference());
-    }
-
-    #[test]
-    fn the_largest_and_the_smallest_are_taken_in_each_repeat_that_all_arms_have() {
-        let arms = [vec![1.0, 5.0, 3.0], vec![2.0, 4.0, 9.0], vec![0.0, 4.5]];
-        assert_eq!(largest_by_repeat(&arms), [2.0, 5.0]);
-        assert_eq!(smallest_by_repeat(&arms), [0.0, 4.0]);
-        assert!(largest_by_repeat(&[]).is_empty());
     }
 }

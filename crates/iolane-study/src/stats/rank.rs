@@ -2,6 +2,7 @@
 
 use super::bootstrap::{common_repeats, interval, resample_medians};
 use super::estimate::Estimate;
+use super::paired::estimate_ratio_at;
 use super::sample::median;
 
 /// The correlation of two items is either 1 or -1.
@@ -42,13 +43,16 @@ pub fn spearman_rho(a: &[f64], b: &[f64]) -> Option<f64> {
 }
 
 /// Agreement of the measured with the published order: Kendall's tau-b between the published values and the medians of the
-/// repeats, where `measured[i]` are the repeats of the item `published[i]`. The interval comes from resampling the repeats,
-/// with the same draw for every item; a resample whose medians are all equal counts as 0.
+/// repeats, where `measured[i]` are the repeats of the item `published[i]`. `tail` is the probability of a true value beyond each end.
+///
+/// Noise makes orders less alike, never more. The lower end therefore comes from resampling the repeats, with the same draw for every
+/// item; a resample whose medians are all equal counts as 0. The upper end, which must not be too low, is that of an order in which
+/// only those pairs of items are the wrong way round whose ratio shows it; as any pair can show it by chance, they share the tail.
 ///
 /// `None` with fewer than three items, without repeats or with different numbers of them, with a `NaN`, or if all published
 /// values or all medians are equal. The interval may exclude the value: if the medians are in exactly the published order
 /// but differ by less than the noise, most resamples are below 1.
-pub fn estimate_rank_correlation(published: &[f64], measured: &[Vec<f64>]) -> Option<Estimate> {
+pub fn estimate_rank_correlation(published: &[f64], measured: &[Vec<f64>], tail: f64) -> Option<Estimate> {
     common_repeats(measured)?;
     if published.len() < ITEMS_MIN || measured.iter().flatten().any(|value| value.is_nan()) {
         return None;
@@ -56,8 +60,22 @@ pub fn estimate_rank_correlation(published: &[f64], measured: &[Vec<f64>]) -> Op
     let medians: Vec<f64> = measured.iter().map(|repeats| median(repeats)).collect();
     let value = kendall_tau_b(published, &medians)?;
     let resampled = resample_medians(measured, |medians| kendall_tau_b(published, medians).unwrap_or(0.0));
-    let (low, high) = interval(resampled);
-    Some(Estimate { value, low, high })
+    let (low, _) = interval(resampled, tail);
+    Some(Estimate { value, low, high: most_agreement(published, measured, tail) })
+}
+
+/// The correlation if all pairs agree except those that show the opposite.
+fn most_agreement(published: &[f64], measured: &[Vec<f64>], tail: f64) -> f64 {
+    let items = 0..published.len();
+    let pairs: Vec<(usize, usize)> = items
+        .clone()
+        .flat_map(|below| items.clone().map(move |above| (below, above)))
+        .filter(|(below, above)| published[*below] < published[*above])
+        .collect();
+    let tail = tail / pairs.len() as f64;
+    let is_opposite =
+        |(below, above): &&(usize, usize)| estimate_ratio_at(&measured[*above], &measured[*below], tail).high < 1.0;
+    1.0 - 2.0 * pairs.iter().filter(is_opposite).count() as f64 / pairs.len() as f64
 }
 
 fn can_be_ranked(a: &[f64], b: &[f64]) -> bool {
@@ -78,6 +96,7 @@ fn centred_ranks(values: &[f64]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stats::TAIL;
     use proptest::prelude::*;
 
     #[test]
@@ -105,25 +124,25 @@ mod tests {
     fn repeats_that_always_keep_the_published_order_leave_no_doubt() {
         let measured = [vec![10.0, 11.0, 9.0], vec![20.0, 22.0, 18.0], vec![30.0, 33.0, 27.0]];
         let exact = Estimate { value: 1.0, low: 1.0, high: 1.0 };
-        assert_eq!(estimate_rank_correlation(&[1.0, 2.0, 3.0], &measured), Some(exact));
+        assert_eq!(estimate_rank_correlation(&[1.0, 2.0, 3.0], &measured, TAIL), Some(exact));
     }
 
     #[test]
     fn items_within_the_noise_of_each_other_widen_the_interval() {
         let measured = [vec![10.0, 12.0, 14.0, 9.0, 15.0], vec![12.5, 11.0, 11.5, 13.0, 12.0], vec![30.0; 5]];
-        let estimate = estimate_rank_correlation(&[1.0, 2.0, 3.0], &measured).unwrap();
+        let estimate = estimate_rank_correlation(&[1.0, 2.0, 3.0], &measured, TAIL).unwrap();
         assert!(estimate.low < 0.5 && estimate.high == 1.0, "{estimate:?}");
     }
 
     #[test]
     fn a_correlation_needs_three_items_with_the_same_number_of_repeats() {
         let item = || vec![1.0, 2.0];
-        assert_eq!(estimate_rank_correlation(&[1.0, 2.0], &[item(), vec![2.0, 3.0]]), None);
-        assert_eq!(estimate_rank_correlation(&[1.0, 2.0, 3.0], &[item(), vec![2.0, 3.0]]), None);
-        assert_eq!(estimate_rank_correlation(&[1.0, 2.0, 3.0], &[item(), item(), vec![9.0]]), None);
-        assert_eq!(estimate_rank_correlation(&[1.0, 2.0, 3.0], &[vec![], vec![], vec![]]), None);
-        assert_eq!(estimate_rank_correlation(&[1.0, 2.0, 3.0], &[item(), item(), vec![9.0, f64::NAN]]), None);
-        assert_eq!(estimate_rank_correlation(&[1.0, 2.0, 3.0], &[item(), item(), item()]), None);
+        assert_eq!(estimate_rank_correlation(&[1.0, 2.0], &[item(), vec![2.0, 3.0]], TAIL), None);
+        assert_eq!(estimate_rank_correlation(&[1.0, 2.0, 3.0], &[item(), vec![2.0, 3.0]], TAIL), None);
+        assert_eq!(estimate_rank_correlation(&[1.0, 2.0, 3.0], &[item(), item(), vec![9.0]], TAIL), None);
+        assert_eq!(estimate_rank_correlation(&[1.0, 2.0, 3.0], &[vec![], vec![], vec![]], TAIL), None);
+        assert_eq!(estimate_rank_correlation(&[1.0, 2.0, 3.0], &[item(), item(), vec![9.0, f64::NAN]], TAIL), None);
+        assert_eq!(estimate_rank_correlation(&[1.0, 2.0, 3.0], &[item(), item(), item()], TAIL), None);
     }
 
     /// Two columns of one length; few distinct values, so that ties are common.
@@ -160,7 +179,7 @@ mod tests {
             let measured: Vec<Vec<f64>> = b.iter().map(|value| vec![*value; repeats]).collect();
             let exact = kendall_tau_b(&a, &b).filter(|_| a.len() >= ITEMS_MIN);
             let expected = exact.map(|value| Estimate { value, low: value, high: value });
-            prop_assert_eq!(estimate_rank_correlation(&a, &measured), expected);
+            prop_assert_eq!(estimate_rank_correlation(&a, &measured, TAIL), expected);
         }
 
         #[test]
@@ -168,7 +187,7 @@ mod tests {
             published in prop::collection::vec(1f64..9.0, 5),
             measured in prop::collection::vec(prop::collection::vec(1f64..9.0, 4), 5),
         ) {
-            let Estimate { low, high, .. } = estimate_rank_correlation(&published, &measured).unwrap();
+            let Estimate { low, high, .. } = estimate_rank_correlation(&published, &measured, TAIL).unwrap();
             prop_assert!(-1.0 <= low && low <= high && high <= 1.0);
         }
     }

@@ -3,6 +3,7 @@
 
 mod model;
 mod models;
+mod wrong_verdicts;
 
 use std::collections::BTreeSet;
 

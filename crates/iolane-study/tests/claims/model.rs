@@ -50,44 +50,58 @@ pub(crate) enum Spread<'a> {
     Own(f64),
     /// Those of these arms by factors from 0.02 to 50, the others not at all.
     Fiftyfold(Vec<&'a Arm>),
+    /// By log-normal noise, other noise in each trial.
+    LogNormal { sigma: f64, trial: u32 },
 }
 
 const REPEATS: u32 = 5;
 const FIFTYFOLD: [f64; REPEATS as usize] = [0.02, 5.0, 1.0, 0.2, 50.0];
 const ELAPSED_S: f64 = 10.0;
 const REFERENCES: f64 = 1e7;
+/// Of the histograms: 1 %, less than the noise.
+const DIGITS: u8 = 2;
 
 /// Five repeats of each of these arms.
 pub(crate) fn measured(arms: &[Arm], figures: impl Fn(&Arm) -> Figures, spread: &Spread<'_>) -> Results {
-    let run = |arm: &Arm, repeat: u32| -> Row {
-        // The seed of a run is the FNV-1a hash of its arm and repeat.
-        let name = format!("{arm} {repeat}");
+    let rows = |arm: &Arm| (0..REPEATS).map(|repeat| Row::new(arm.clone(), repeat)).collect();
+    let of_arm = |arm: &Arm| ArmResults { arm: arm.clone(), rows: rows(arm) };
+    let mut results = Results { arms: arms.iter().map(of_arm).collect(), left_out: Vec::new() };
+    measure(&mut results, figures, spread);
+    results
+}
+
+/// Measures the same arms again: that is faster than making new rows.
+pub(crate) fn measure(results: &mut Results, figures: impl Fn(&Arm) -> Figures, spread: &Spread<'_>) {
+    for row in results.arms.iter_mut().flat_map(|arm| &mut arm.rows) {
+        let (arm, repeat) = (row.arm.clone(), row.repeat);
+        // The seed of a run is the FNV-1a hash of its arm, repeat and trial.
+        let trial = if let Spread::LogNormal { trial, .. } = spread { *trial } else { 0 };
+        let name = format!("{arm} {repeat} {trial}");
         let seed = name
             .bytes()
             .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let mut uniform = || random.next_u64() as f64 / u64::MAX as f64;
         let noise = || match spread {
-            Spread::Own(share) => 1.0 + share * (random.next_u64() as f64 / u64::MAX as f64 * 2.0 - 1.0),
-            Spread::Fiftyfold(arms) if arms.contains(&arm) => FIFTYFOLD[repeat as usize],
+            Spread::Own(share) => 1.0 + share * (uniform() * 2.0 - 1.0),
+            Spread::Fiftyfold(arms) if arms.contains(&&arm) => FIFTYFOLD[repeat as usize],
             Spread::Fiftyfold(_) => 1.0,
+            // The sum of twelve uniform numbers is nearly normal.
+            Spread::LogNormal { sigma, .. } => (sigma * ((0..12).map(|_| uniform()).sum::<f64>() - 6.0)).exp(),
         };
-        row(arm, repeat, &figures(arm), noise)
-    };
-    let of_arm =
-        |arm: &Arm| ArmResults { arm: arm.clone(), rows: (0..REPEATS).map(|repeat| run(arm, repeat)).collect() };
-    Results { arms: arms.iter().map(of_arm).collect(), left_out: Vec::new() }
+        fill(row, &figures(&arm), noise);
+    }
 }
 
-/// A run with these figures, each with independent noise.
-fn row(arm: &Arm, repeat: u32, figures: &Figures, mut noise: impl FnMut() -> f64) -> Row {
-    let mut row = Row::new(arm.clone(), repeat);
+/// Sets a run to these figures, each with independent noise.
+fn fill(row: &mut Row, figures: &Figures, mut noise: impl FnMut() -> f64) {
     row.elapsed_s = ELAPSED_S;
     row.ios = (figures.iops * noise() * ELAPSED_S) as u64;
-    row.bytes = row.ios * u64::from(arm.workload.block_sizes.max());
+    row.bytes = row.ios * u64::from(row.arm.workload.block_sizes.max());
     row.mean_ns = Some(figures.mean_ns * noise());
     let (p50_ns, p99_ns) = ((figures.p50_ns * noise()) as u64, (figures.p99_ns * noise()) as u64);
-    row.latency = histogram(&[(p50_ns, 98), (p99_ns.max(p50_ns), 2)]);
-    row.submit = histogram(&[((figures.submit_ns * noise()) as u64, 100)]);
+    record(&mut row.latency, &[(p50_ns, 98), (p99_ns.max(p50_ns), 2)]);
+    record(&mut row.submit, &[((figures.submit_ns * noise()) as u64, 100)]);
     // System calls are counted, not timed: they differ only at the start and end of a run.
     let mut set = |figure, value: f64| row.figures.set(figure, Ok(Sourced::new(value, METER)));
     set(RunFigure::SyscallsPerIo, figures.syscalls_per_io * (1.0 + (noise() - 1.0) / 10.0));
@@ -104,14 +118,15 @@ fn row(arm: &Arm, repeat: u32, figures: &Figures, mut noise: impl FnMut() -> f64
     if let Some(cycles) = figures.cycles_per_io {
         count(RunFigure::Cycles, cycles * noise() * row.ios as f64);
     }
-    row
 }
 
-/// A histogram of values with their counts, as small as possible because there are many.
-fn histogram(values: &[(u64, u64)]) -> Histogram<u64> {
-    let mut histogram = Histogram::new(3).unwrap();
+/// These values with their counts, in a histogram as small as possible because there are many.
+fn record(histogram: &mut Histogram<u64>, values: &[(u64, u64)]) {
+    if histogram.is_empty() {
+        *histogram = Histogram::new(DIGITS).unwrap();
+    }
+    histogram.clear();
     values.iter().for_each(|(value, count)| histogram.record_n(*value, *count).unwrap());
-    histogram
 }
 
 /// The same results without some of the arms.
