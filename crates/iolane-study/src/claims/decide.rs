@@ -5,6 +5,7 @@ use super::decision::Decision;
 use super::each;
 use super::evidence::{ArmEvidence, Evidence};
 use super::finding::Finding;
+use super::looks::Looks;
 use super::missing::Missing;
 use super::tails::Tails;
 use super::verdict::Verdict;
@@ -14,14 +15,20 @@ use crate::rows::Results;
 use iolane_measure::figures::FigureValue;
 use iolane_measure::telemetry::Sourced;
 
-/// Decides every claim of a study, in its order.
-pub fn decide(study: &Study, results: &Results) -> Vec<Decision> {
-    let evidence = Evidence::of(results);
-    study.claims.iter().map(|claim| decide_claim(claim, &evidence)).collect()
+/// Decides every claim of a study, in its order. Each look decides on the repeats it saw, and what it decides stands.
+pub fn decide(study: &Study, results: &Results, looks: &Looks) -> Vec<Decision> {
+    let at_looks: Vec<(Evidence<'_>, Tails)> =
+        looks.ends_with_tails().map(|(end, tails)| (Evidence::of(results, end), tails)).collect();
+    let of_claim = |claim: &Claim| {
+        let mut decisions = at_looks.iter().map(|(evidence, tails)| decide_claim(claim, evidence, *tails));
+        let first = decisions.next().expect("there is at least one look");
+        decisions.fold(first, |known, later| if known.verdict == Verdict::Inconclusive { later } else { known })
+    };
+    study.claims.iter().map(of_claim).collect()
 }
 
-fn decide_claim(claim: &Claim, evidence: &Evidence<'_>) -> Decision {
-    let findings = find_all(&claim.checks, evidence);
+fn decide_claim(claim: &Claim, evidence: &Evidence<'_>, tails: Tails) -> Decision {
+    let findings = find_all(&claim.checks, evidence, tails);
     let mut measured: Vec<&str> = Vec::new();
     for figures in findings.iter().filter_map(|finding| finding.figures.as_deref()) {
         if !measured.contains(&figures) {
@@ -43,12 +50,12 @@ fn decide_claim(claim: &Claim, evidence: &Evidence<'_>) -> Decision {
 
 /// The findings of the checks of a claim, any of which could fail it. As Holm has it: the checks that fail although the tail is shared
 /// among all are out of doubt, and the others share it among themselves.
-fn find_all<'a>(checks: &[Check], evidence: &Evidence<'a>) -> Vec<Finding<'a>> {
-    let mut findings: Vec<Finding<'a>> = checks.iter().map(|check| find(check, evidence, Tails::ONE)).collect();
+pub(super) fn find_all<'a>(checks: &[Check], evidence: &Evidence<'a>, tails: Tails) -> Vec<Finding<'a>> {
+    let mut findings: Vec<Finding<'a>> = checks.iter().map(|check| find(check, evidence, tails)).collect();
     let mut doubtful: Vec<usize> = (0..checks.len()).filter(|at| findings[*at].measured.is_some()).collect();
     loop {
-        let tails = Tails::ONE.any_of(doubtful.len());
-        doubtful.iter().for_each(|at| findings[*at] = find(&checks[*at], evidence, tails));
+        let shared = tails.any_of(doubtful.len());
+        doubtful.iter().for_each(|at| findings[*at] = find(&checks[*at], evidence, shared));
         let before = doubtful.len();
         doubtful.retain(|at| findings[*at].verdict.whatever_model() != Verdict::DoesNotHold);
         if doubtful.is_empty() || doubtful.len() == before {
@@ -80,18 +87,25 @@ fn find_by_rule<'a>(check: &Check, evidence: &Evidence<'a>, tails: Tails) -> Fin
     match &check.rule {
         Rule::Ratio { metric, of, to, each, share } => {
             let one = |arms: &[Vec<ArmEvidence<'a>>], tails| {
-                ratio::find(check, *metric, [(of, &arms[0]), (to, &arms[1])], tails)
+                let finding = ratio::find(check, *metric, [(of, &arms[0]), (to, &arms[1])], tails);
+                finding.of_arms(arms.iter().flatten().copied())
             };
             each::find(evidence, &[of, to], (*each, *share), tails, one)
         }
         Rule::Value { metric, of, each, share } => {
-            let one = |arms: &[Vec<ArmEvidence<'a>>], tails| value::find(check, *metric, of, &arms[0], tails);
+            let one = |arms: &[Vec<ArmEvidence<'a>>], tails| {
+                value::find(check, *metric, of, &arms[0], tails).of_arms(arms[0].iter().copied())
+            };
             each::find(evidence, &[of], (*each, *share), tails, one)
         }
         Rule::Order { metric, of, published_order } => {
-            order::find(check, *metric, &evidence.select(of), published_order, tails)
+            let arms = evidence.select(of);
+            order::find(check, *metric, &arms, published_order, tails).of_arms(arms)
         }
-        Rule::Crossing { metric, of, to, along } => crossing::find(check, *metric, [of, to], *along, evidence),
+        Rule::Crossing { metric, of, to, along } => {
+            let arms = [of, to].into_iter().flat_map(|operand| evidence.select(&operand.select));
+            crossing::find(check, *metric, [of, to], *along, evidence).of_arms(arms)
+        }
     }
 }
 

@@ -65,6 +65,10 @@ fn combine<'a>(found: &[(String, Finding<'a>)], required: usize) -> Finding<'a> 
         let why = if missing.is_empty() { found[0].1.why.clone() } else { format!("not measured: {missing}") };
         return Finding { verdict, why, missing, ..found[0].1.clone() };
     };
+    let open = match verdict {
+        Verdict::Inconclusive => found.iter().flat_map(|(_, finding)| finding.open.clone()).collect(),
+        _ => Vec::new(),
+    };
     let mut why = match holds.len() {
         0 => format!("holds at none of {total}"),
         all if all == total => format!("holds at all {total}"),
@@ -83,7 +87,7 @@ fn combine<'a>(found: &[(String, Finding<'a>)], required: usize) -> Finding<'a> 
         why.push_str(&format!("; not measured: {missing}"));
     }
     let figures = nearest.figures.as_ref().map(|figures| format!("{place} {figures}"));
-    Finding { verdict, why, figures, missing, ..nearest.clone() }
+    Finding { verdict, why, figures, missing, open, ..nearest.clone() }
 }
 
 /// The least number that is this share of `total`.

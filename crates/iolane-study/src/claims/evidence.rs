@@ -17,33 +17,35 @@ pub(super) struct Evidence<'a>(Vec<ArmEvidence<'a>>);
 /// The results of an arm, or why it was left out.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ArmEvidence<'a> {
-    Measured(&'a ArmResults),
+    /// Its runs, of which those of the repeats below the number count.
+    Measured(&'a ArmResults, u32),
     LeftOut(&'a LeftOut),
 }
 
 impl<'a> ArmEvidence<'a> {
     pub(super) fn arm(&self) -> &'a Arm {
         match self {
-            Self::Measured(results) => &results.arm,
+            Self::Measured(results, _) => &results.arm,
             Self::LeftOut(left_out) => &left_out.arm,
         }
     }
 
     /// A metric by repeat, or why it is not available.
     pub(super) fn values(&self, metric: Metric) -> Result<ByRepeat, String> {
-        let results = match self {
-            Self::Measured(results) => results,
+        let (results, end) = match self {
+            Self::Measured(results, end) => (results, *end),
             Self::LeftOut(left_out) => return Err(left_out.reason.clone()),
         };
         let value = |row: &Row| Some((row.repeat, row.metric(metric).filter(|value| value.is_finite())?));
-        let values: ByRepeat = results.rows.iter().filter_map(value).collect();
+        let values: ByRepeat = results.rows.iter().filter(|row| row.repeat < end).filter_map(value).collect();
         if values.is_empty() { Err(unavailable(results, metric)) } else { Ok(values) }
     }
 }
 
 impl<'a> Evidence<'a> {
-    pub(super) fn of(results: &'a Results) -> Self {
-        let measured = results.arms.iter().map(ArmEvidence::Measured);
+    /// The evidence of the repeats below `end`.
+    pub(super) fn of(results: &'a Results, end: u32) -> Self {
+        let measured = results.arms.iter().map(|results| ArmEvidence::Measured(results, end));
         let all = measured.chain(results.left_out.iter().map(ArmEvidence::LeftOut));
         Self(all.filter(|evidence| evidence.arm().peer.is_none()).collect())
     }
@@ -55,7 +57,7 @@ impl<'a> Evidence<'a> {
             return sources;
         }
         for arm in check.rule.selections().into_iter().flat_map(|selection| self.select(selection)) {
-            let ArmEvidence::Measured(results) = arm else { continue };
+            let ArmEvidence::Measured(results, _) = arm else { continue };
             for joules in results.rows.iter().filter_map(Row::joules) {
                 let origin = (&joules.source, joules.modelled);
                 if !sources.iter().any(|known| (&known.source, known.modelled) == origin) {

@@ -2,11 +2,12 @@
 
 use super::bounds::{self, Interval};
 use super::decision::CheckDecision;
+use super::evidence::ArmEvidence;
 use super::missing::Missing;
 use super::tails::At;
 use super::verdict::{REPEATS_MIN, Verdict};
 use crate::format::{number, range};
-use crate::plan::Check;
+use crate::plan::{Arm, Check};
 use crate::stats::Estimate;
 
 #[derive(Debug, Clone)]
@@ -20,6 +21,8 @@ pub(super) struct Finding<'a> {
     pub(super) margin: f64,
     /// Arms the check needs that have no value.
     pub(super) missing: Missing<'a>,
+    /// Of an inconclusive check, the arms of which more repeats could decide it.
+    pub(super) open: Vec<&'a Arm>,
 }
 
 /// A computed figure that is not yet compared with the bounds.
@@ -47,6 +50,7 @@ impl<'a> Finding<'a> {
             figures: None,
             margin: f64::INFINITY,
             missing: Missing::default(),
+            open: Vec::new(),
         }
     }
 
@@ -71,6 +75,7 @@ impl<'a> Finding<'a> {
             figures: Some(figures.clone()),
             margin: estimate.map_or(f64::INFINITY, |estimate| bounds::margin(check, estimate.holds)),
             missing: missing.clone(),
+            open: Vec::new(),
         };
         let Some(estimate) = estimate else {
             return found(Verdict::Inconclusive, format!("the figure is not defined for {figures}"));
@@ -104,6 +109,15 @@ impl<'a> Finding<'a> {
             verdict if missing.is_empty() => found(verdict, figure),
             verdict => found(verdict, format!("{figure}, without {missing}")),
         }
+    }
+
+    /// The finding of a comparison of these arms.
+    #[must_use]
+    pub(super) fn of_arms(mut self, arms: impl IntoIterator<Item = ArmEvidence<'a>>) -> Self {
+        if self.verdict == Verdict::Inconclusive {
+            self.open = arms.into_iter().map(|evidence| evidence.arm()).collect();
+        }
+        self
     }
 
     pub(super) fn decision(&self, check: &Check) -> CheckDecision {

@@ -10,11 +10,13 @@ mod each;
 mod evidence;
 mod finding;
 mod lint;
+mod looks;
 mod missing;
 mod operand;
 mod order;
 mod ratio;
 mod tails;
+mod undecided;
 mod value;
 mod values;
 mod verdict;
@@ -22,6 +24,8 @@ mod verdict;
 pub use decide::decide;
 pub use decision::{CheckDecision, Decision};
 pub use lint::{Lint, lint, require_testable};
+pub use looks::Looks;
+pub use undecided::undecided;
 pub use verdict::Verdict;
 
 #[cfg(test)]

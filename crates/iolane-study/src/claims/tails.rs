@@ -15,8 +15,10 @@ pub(super) struct Tails {
 }
 
 impl Tails {
-    /// Those of a claim with one comparison.
-    pub(super) const ONE: Self = Self { holds: TAIL, fails: TAIL };
+    /// Those of a claim with one comparison, with this share of the error.
+    pub(super) fn share(share: f64) -> Self {
+        Self { holds: share * TAIL, fails: share * TAIL }
+    }
 
     /// The tail for failing shared among several comparisons, each of which could fail the claim.
     pub(super) fn any_of(self, comparisons: usize) -> Self {

@@ -71,7 +71,7 @@ fn results(study: &Study, repeats: u32, fill: Fill<'_>) -> Results {
 /// The decision on the only claim of a study with this number of repeats.
 fn decided(study: &Study, repeats: u32, fill: Fill<'_>) -> Decision {
     let results = results(study, repeats, fill);
-    let [decision] = <[Decision; 1]>::try_from(decide(study, &results)).unwrap();
+    let [decision] = <[Decision; 1]>::try_from(decide(study, &results, &Looks::default())).unwrap();
     decision
 }
 
@@ -143,7 +143,7 @@ fn repeats_are_paired_by_their_numbers() {
         let lost = if arm.arm.name == "a" { 4 } else { 0 };
         arm.rows.retain(|row| row.repeat != lost);
     }
-    assert_eq!(decide(&study, &results)[0].verdict, Verdict::Holds);
+    assert_eq!(decide(&study, &results, &Looks::default())[0].verdict, Verdict::Holds);
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn fewer_than_three_common_repeats_decide_nothing() {
         let even = arm.arm.name == "a";
         arm.rows.retain(|row| row.repeat.is_multiple_of(2) == even);
     }
-    let decision = &decide(&study, &apart)[0];
+    let decision = &decide(&study, &apart, &Looks::default())[0];
     assert_eq!((decision.verdict, &decision.measured), (Verdict::Inconclusive, &None));
     assert_eq!(decision.why, "no repeat is common to all arms of the check");
 }
@@ -344,9 +344,13 @@ fn peers_take_no_part() {
     let of_fio: Vec<ArmResults> =
         results.arms.iter().map(|arm| ArmResults { arm: peer(&arm.arm), rows: arm.rows.clone() }).collect();
     results.arms.extend(of_fio.clone());
-    assert_eq!(decide(&study, &results)[0].verdict, Verdict::Holds, "a second a would be one too many");
+    assert_eq!(
+        decide(&study, &results, &Looks::default())[0].verdict,
+        Verdict::Holds,
+        "a second a would be one too many"
+    );
     results.arms = of_fio;
-    assert_eq!(decide(&study, &results)[0].verdict, Verdict::NotTestable);
+    assert_eq!(decide(&study, &results, &Looks::default())[0].verdict, Verdict::NotTestable);
 }
 
 #[test]

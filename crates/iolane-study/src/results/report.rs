@@ -11,7 +11,7 @@ use super::figures::FigureReport;
 use super::notes::{few_requests, merge_warnings, not_steady, too_few, unsteady};
 use super::rate_until::RateUntil;
 use super::skipped::{Skipped, skipped};
-use crate::claims::{self, Decision};
+use crate::claims::{self, Decision, Looks};
 use crate::energy::EnergyNotes;
 use crate::format;
 use crate::plan::{Arm, Lengths, Scale, Study};
@@ -45,8 +45,11 @@ pub struct StudyReport {
     pub complete: bool,
     #[serde(default)]
     pub targets: Vec<TargetRecord>,
-    /// Repeats of each arm.
+    /// Repeats of each arm. Claims and figures may include further repeats of some.
     pub repeats: usize,
+    /// When claims were decided: after the repeats of all arms, and after further ones of arms that could decide a claim.
+    #[serde(default)]
+    pub looks: Looks,
     /// Seconds of each run.
     pub runtime_s: f64,
     #[serde(default)]
@@ -140,6 +143,7 @@ impl StudyReport {
             complete: !measured.interrupted,
             targets: targets.iter().map(TargetRecord::new).collect(),
             repeats: whole.max(1),
+            looks: measured.looks.clone(),
             runtime_s: measured.runtime.as_secs_f64(),
             warmup_s: warmup.as_secs_f64(),
             cpus: None,
@@ -180,8 +184,11 @@ impl StudyReport {
         let mut results = Results::new(&whole, left_out);
         if let Some(study) = study {
             in_order_of(study, self.scale, &mut results);
-            self.figures = study.figures.iter().map(|figure| FigureReport::new(figure, &results)).collect();
-            self.claims = claims::decide(study, &results);
+            // Repeats of an interrupted study may lack arms at random; those of later looks lack them by design.
+            let mut further = Results::new(if self.complete { rows } else { &whole }, results.left_out.clone());
+            in_order_of(study, self.scale, &mut further);
+            self.figures = study.figures.iter().map(|figure| FigureReport::new(figure, &further)).collect();
+            self.claims = claims::decide(study, &further, &self.looks);
         }
         self.cpus = common(placed(&whole), |row| row.cpus.as_ref());
         let with_thread = placed(&whole).filter(|row| row.arm.path.polls_submissions());

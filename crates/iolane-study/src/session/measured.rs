@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::claims::Looks;
 use crate::energy::EnergyNotes;
 use crate::rows::journal::Journal;
 use crate::rows::{LeftOut, Preconditioned, Row};
@@ -20,6 +21,8 @@ pub struct Measured {
     pub runtime: Duration,
     /// Repeats in which every arm that was not given up has a valid run.
     pub whole_repeats: usize,
+    /// When claims were decided.
+    pub looks: Looks,
     /// Whether the session was stopped before its end.
     pub interrupted: bool,
     /// The journal, which is removed once the results are written.

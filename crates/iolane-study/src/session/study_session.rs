@@ -20,11 +20,12 @@ use super::run_list::{RunList, shuffled};
 use super::searches::Searches;
 use super::setup::{Pinning, Setup};
 use super::{arms, precondition};
+use crate::claims::{Looks, undecided};
 use crate::energy::EnergyNotes;
 use crate::fio::JobSpec;
 use crate::plan::{Arm, LatencyBound, Lengths, Study};
 use crate::rows::journal::Journal;
-use crate::rows::{LeftOut, Preconditioned, Row};
+use crate::rows::{LeftOut, Preconditioned, Results, Row};
 use crate::run_record::TargetRecord;
 use crate::search::{RateSearch, runtime_s};
 
@@ -50,6 +51,10 @@ struct Kept {
 
 /// A shorter run is too noisy.
 const RUNTIME_MIN: Duration = Duration::from_millis(200);
+/// The share of the time that every arm has its part of, before the first look at claims.
+const FIRST_SHARE: f64 = 0.4;
+/// What so many repeats do not decide is too close to a bound.
+const REPEATS_OF_A_LOOK_MAX: u32 = 40;
 /// A limit against mistyped studies: no one waits for more runs.
 const RUNS_MAX: usize = 1_000_000;
 impl Session {
@@ -80,6 +85,7 @@ impl Session {
     /// The runtime asked for, or the one with which all runs fit into the time.
     fn fitting_runtime(&self) -> Duration {
         let Lengths { runtime, warmup, time, runtime_max, .. } = self.conditions.lengths;
+        let time = if self.may_look_again() { time.mul_f64(FIRST_SHARE) } else { time };
         let each = time / (self.runs().max(1) as u32);
         let fixed = warmup + self.overhead() / (self.planned.len().max(1) as u32);
         runtime.unwrap_or_else(|| each.saturating_sub(fixed).clamp(RUNTIME_MIN, runtime_max))
@@ -160,7 +166,7 @@ impl Session {
         if self.study.rate_until.is_some() { RateSearch::expected_trials(repeats) } else { repeats }
     }
 
-    /// The duration of the runs, without the preparation before them.
+    /// The duration of the runs until the first look at claims, without the preparation before them.
     pub fn time_of_runs(&self) -> Duration {
         let of_all = (self.runtime + self.conditions.lengths.warmup) * self.planned.len() as u32 + self.overhead();
         of_all.mul_f64(self.runs_of_an_arm() as f64)
@@ -168,9 +174,14 @@ impl Session {
 
     /// The approximate duration, preparation included.
     pub fn estimated_time(&self) -> Duration {
-        self.time_of_runs()
-            + precondition::estimated_time(&self.planned, self.conditions.scale)
-            + self.conditions.metering.estimated_time()
+        let runs = self.time_of_runs();
+        let runs = if self.looks() > 1 { runs.max(self.conditions.lengths.time) } else { runs };
+        runs + self.preparation_time()
+    }
+
+    /// The approximate duration of what precedes the runs.
+    pub fn preparation_time(&self) -> Duration {
+        precondition::estimated_time(&self.planned, self.conditions.scale) + self.conditions.metering.estimated_time()
     }
 
     fn setup(&self) -> Setup {
@@ -204,9 +215,12 @@ impl Session {
         }
         let mut runs = RunList::new(&self.planned, &kept.rows);
         let order = self.order();
+        let mut budget = Budget::new(self.conditions.time_max);
+        let mut looks = self.first_look();
         let is_whole = self.prepare(&order, &runs, &mut kept, stop, &mut progress)?
-            && self.run_wanted(&order, &mut runs, &mut kept, stop, &mut progress)?;
-        Ok(self.measured(kept, !is_whole))
+            && self.run_wanted((0, &order), &mut runs, &mut budget, &mut kept, stop, &mut progress)?
+            && self.run_undecided((&mut runs, &mut looks), &mut budget, &mut kept, stop, &mut progress)?;
+        Ok(self.measured(kept, looks, !is_whole))
     }
 
     /// Searches the highest rate of each arm, the arms in turn.
@@ -279,7 +293,8 @@ impl Session {
         }
         let whole_repeats = rows.iter().map(|row| row.repeat as usize + 1).max().unwrap_or(0);
         let (left_out, runtime) = (self.left_out, self.runtime);
-        Measured { rows, left_out, preconditioned, energy, runtime, whole_repeats, interrupted, journal }
+        let looks = Looks::default();
+        Measured { rows, left_out, preconditioned, energy, runtime, whole_repeats, looks, interrupted, journal }
     }
 
     /// Opens the journal, and takes over the runs of an interrupted study of the same set-up.
@@ -349,19 +364,21 @@ impl Session {
         self.make_load_steps(done, kept, stop, progress)
     }
 
-    /// Makes the runs that are not done yet, in this order. `false` if it was stopped.
+    /// Makes the runs that are not done yet, in this order, after the runs `before` it. `false` if it was stopped.
     fn run_wanted(
         &self,
-        order: &[(u32, usize)],
+        (before, order): (usize, &[(u32, usize)]),
         runs: &mut RunList,
+        budget: &mut Budget,
         kept: &mut Kept,
         stop: &AtomicBool,
         progress: &mut impl FnMut(Progress<'_>),
     ) -> Result<bool> {
-        let (total, metering) = (self.runs(), &self.conditions.metering);
-        let mut budget = Budget::new(self.conditions.time_max);
+        let metering = &self.conditions.metering;
+        let total = self.runs().max(before + order.len());
         let mut last_repeat = None;
         for (done, &(repeat, index)) in order.iter().enumerate() {
+            let done = before + done;
             let planned = &self.planned[index];
             if runs.wants(index, repeat) {
                 if last_repeat.is_some_and(|last| last < repeat) && metering.steps_are_due(&kept.energy) {
@@ -387,6 +404,73 @@ impl Session {
             }
         }
         self.make_load_steps(total, kept, stop, progress)
+    }
+
+    /// Spends the rest of the time on the arms of claims that are undecided, look by look. `false` if it was stopped.
+    fn run_undecided(
+        &self,
+        (runs, looks): (&mut RunList, &mut Looks),
+        budget: &mut Budget,
+        kept: &mut Kept,
+        stop: &AtomicBool,
+        progress: &mut impl FnMut(Progress<'_>),
+    ) -> Result<bool> {
+        let mut random = random_stream(self.study.workload.seed, LOOKS_STREAM);
+        let mut before = self.runs();
+        for _ in looks.repeats().len()..self.looks() {
+            let first = looks.repeats().last().copied().unwrap_or_default();
+            // A study that is continued decides on the same repeats as it did.
+            let results = Results::new(&kept.rows, Vec::new());
+            let undecided = undecided(&self.study, &results, looks);
+            let indices: Vec<usize> =
+                (0..self.planned.len()).filter(|index| undecided.contains(&&self.planned[*index].arm)).collect();
+            let end = first + self.repeats_of_a_look(&indices);
+            if end == first {
+                break;
+            }
+            let order: Vec<(u32, usize)> = (first..end)
+                .flat_map(|repeat| {
+                    let order = shuffled(indices.len(), &mut random);
+                    order.into_iter().map(|at| (repeat, indices[at])).collect::<Vec<_>>()
+                })
+                .collect();
+            if !self.run_wanted((before, &order), runs, budget, kept, stop, progress)? {
+                return Ok(false);
+            }
+            looks.add(end);
+            before += order.len();
+        }
+        Ok(true)
+    }
+
+    /// How many repeats of these arms fit into the time of one later look.
+    fn repeats_of_a_look(&self, indices: &[usize]) -> u32 {
+        let Lengths { warmup, time, .. } = self.conditions.lengths;
+        let length = |index: &usize| self.runtime + warmup + self.planned[*index].plan.plan().overhead();
+        let round: Duration = indices.iter().map(length).sum();
+        let left = time.saturating_sub(self.time_of_runs()) / (Looks::MAX as u32 - 1);
+        match round.is_zero() {
+            true => 0,
+            false => ((left.as_secs_f64() / round.as_secs_f64()) as u32).min(REPEATS_OF_A_LOOK_MAX),
+        }
+    }
+
+    /// How often claims can be decided.
+    pub fn looks(&self) -> usize {
+        let has_time = self.time_of_runs() < self.conditions.lengths.time;
+        if self.may_look_again() && has_time { Looks::MAX } else { 1 }
+    }
+
+    fn first_look(&self) -> Looks {
+        match self.looks() {
+            1 => Looks::default(),
+            _ => Looks::first(self.conditions.lengths.repeats as u32),
+        }
+    }
+
+    /// Whether the time goes where it decides: if there are claims, and the length of runs comes from the time.
+    fn may_look_again(&self) -> bool {
+        !self.study.claims.is_empty() && self.conditions.lengths.runtime.is_none() && self.study.rate_until.is_none()
     }
 
     /// Makes one attempt at a run, and keeps its row. `None` if it was stopped.
@@ -434,7 +518,7 @@ impl Session {
         repeats.flat_map(|repeat| shuffled(arms, &mut random).into_iter().map(move |arm| (repeat, arm))).collect()
     }
 
-    fn measured(mut self, kept: Kept, interrupted: bool) -> Measured {
+    fn measured(mut self, kept: Kept, looks: Looks, interrupted: bool) -> Measured {
         let Kept { rows, preconditioned, energy, journal } = kept;
         let runs = RunList::new(&self.planned, &rows);
         let mut whole_repeats = self.conditions.lengths.repeats;
@@ -459,12 +543,13 @@ impl Session {
             self.left_out.push(LeftOut { arm: arm.clone(), reason, remedy: remedy.into(), failed });
         }
         let (left_out, runtime) = (self.left_out, self.runtime);
-        Measured { rows, left_out, preconditioned, energy, runtime, whole_repeats, interrupted, journal }
+        Measured { rows, left_out, preconditioned, energy, runtime, whole_repeats, looks, interrupted, journal }
     }
 }
 
 /// Distinct from the random streams of requests.
 const ORDER_STREAM: u32 = 63;
+const LOOKS_STREAM: u32 = 62;
 
 fn nanoseconds(duration: Duration) -> u64 {
     duration.as_nanos().try_into().unwrap_or(u64::MAX)

@@ -7,7 +7,7 @@ mod wrong_verdicts;
 
 use std::collections::BTreeSet;
 
-use iolane_study::claims::{Decision, Lint, Verdict, decide, lint};
+use iolane_study::claims::{Decision, Lint, Looks, Verdict, decide, lint};
 use iolane_study::plan::{Arm, BUILT_IN, Claim, Rule, Scale, Selection, Study};
 use iolane_study::rows::Results;
 
@@ -35,7 +35,7 @@ impl Case {
     }
 
     fn decide(&self, results: &Results) -> Decision {
-        let [decision] = <[Decision; 1]>::try_from(decide(&self.study, results)).unwrap();
+        let [decision] = <[Decision; 1]>::try_from(decide(&self.study, results, &Looks::default())).unwrap();
         decision
     }
 
@@ -98,7 +98,7 @@ fn every_claim_holds_on_results_that_agree_with_the_publication() {
     for (model, scale) in MODELS.iter().flat_map(|model| SCALES.map(|scale| (model, scale))) {
         let study = study(model.study);
         let results = measured(&study.arms(scale).unwrap(), model.figures, &Spread::Own(NOISE));
-        for decision in decide(&study, &results) {
+        for decision in decide(&study, &results, &Looks::default()) {
             assert_eq!(decision.verdict, Verdict::Holds, "{} {scale:?}: {}", decision.id, decision.why);
             assert!(decision.measured.is_some_and(|measured| !measured.is_empty()), "{}", decision.id);
             assert!(decision.checks.iter().all(|check| check.measured.is_some()), "{}", decision.id);

@@ -63,7 +63,17 @@ const DIGITS: u8 = 2;
 
 /// Five repeats of each of these arms.
 pub(crate) fn measured(arms: &[Arm], figures: impl Fn(&Arm) -> Figures, spread: &Spread<'_>) -> Results {
-    let rows = |arm: &Arm| (0..REPEATS).map(|repeat| Row::new(arm.clone(), repeat)).collect();
+    measured_in(arms, |_| (0..REPEATS).collect(), figures, spread)
+}
+
+/// These repeats of each of these arms.
+pub(crate) fn measured_in(
+    arms: &[Arm],
+    repeats: impl Fn(&Arm) -> Vec<u32>,
+    figures: impl Fn(&Arm) -> Figures,
+    spread: &Spread<'_>,
+) -> Results {
+    let rows = |arm: &Arm| repeats(arm).into_iter().map(|repeat| Row::new(arm.clone(), repeat)).collect();
     let of_arm = |arm: &Arm| ArmResults { arm: arm.clone(), rows: rows(arm) };
     let mut results = Results { arms: arms.iter().map(of_arm).collect(), left_out: Vec::new() };
     measure(&mut results, figures, spread);

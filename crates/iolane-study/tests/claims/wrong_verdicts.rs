@@ -1,10 +1,14 @@
 //! How often noise decides a claim wrongly: every claim of the built-in studies, under no effect and under the published one.
 
-use iolane_study::claims::Verdict;
-use iolane_study::plan::{Arm, Scale};
+use std::collections::HashMap;
 
-use crate::model::{Figures, Spread, measure, measured};
-use crate::{Case, cases};
+use iolane_study::claims::{Looks, Verdict, decide, undecided};
+use iolane_study::plan::{Arm, Scale};
+use iolane_study::rows::Results;
+
+use crate::model::{Figures, Spread, measure, measured, measured_in};
+use crate::models::MODELS;
+use crate::{Case, cases, study};
 
 const TRIALS: u32 = 200;
 const WRONG_MAX: f64 = 0.05;
@@ -57,6 +61,45 @@ fn rates(case: &Case, truth: Truth, sigma: f64) -> (f64, f64) {
         }
     }
     (f64::from(wrong) / f64::from(TRIALS), f64::from(open) / f64::from(TRIALS))
+}
+
+/// At equal time: some of the runs in equal shares and the rest where it decides, against all in equal shares.
+#[test]
+fn repeats_that_go_to_undecided_claims_decide_more_than_equal_shares() {
+    const STUDIES: u32 = 10;
+    const EQUAL: u32 = 20;
+    const FIRST: u32 = 8;
+    let (mut of_equal, mut of_looks) = (0, 0);
+    for model in MODELS {
+        let study = study(model.study);
+        let arms = study.arms(Scale::Scaled).unwrap();
+        let runs = arms.len() * EQUAL as usize;
+        let runs_of_a_look = arms.len() * (EQUAL - FIRST) as usize / (Looks::MAX - 1);
+        for trial in 0..STUDIES {
+            let spread = Spread::LogNormal { sigma: 0.1, trial };
+            let with = |repeats: &dyn Fn(&Arm) -> Vec<u32>| measured_in(&arms, repeats, model.figures, &spread);
+            let open = |results: &Results, looks: &Looks| {
+                let decisions = decide(&study, results, looks);
+                decisions.iter().filter(|decision| decision.verdict == Verdict::Inconclusive).count()
+            };
+            of_equal += open(&with(&|_| (0..EQUAL).collect()), &Looks::default());
+            let mut repeats: HashMap<Arm, Vec<u32>> =
+                arms.iter().map(|arm| (arm.clone(), (0..FIRST).collect())).collect();
+            let (mut looks, mut end) = (Looks::first(FIRST), FIRST);
+            for _ in 1..Looks::MAX {
+                let results = with(&|arm| repeats[arm].clone());
+                let wanted: Vec<Arm> = undecided(&study, &results, &looks).into_iter().cloned().collect();
+                let further = end..end + (runs_of_a_look / wanted.len().max(1)) as u32;
+                end = further.end;
+                looks.add(end);
+                wanted.into_iter().for_each(|arm| repeats.get_mut(&arm).unwrap().extend(further.clone()));
+            }
+            assert!(repeats.values().map(Vec::len).sum::<usize>() <= runs);
+            of_looks += open(&with(&|arm| repeats[arm].clone()), &looks);
+        }
+    }
+    println!("inconclusive: {of_equal} with equal shares, {of_looks} with later repeats where they decide");
+    assert!(3 * of_looks <= 2 * of_equal, "{of_looks} against {of_equal}");
 }
 
 /// Prints, for each claim, the share of trials that were left inconclusive.

@@ -23,6 +23,7 @@ fn document(session: &Session) -> serde_json::Value {
         "arms": arms(session),
         "skipped": skipped(session.left_out()),
         "repeats": session.conditions().lengths.repeats,
+        "looks": session.looks(),
         "runtime_s": session.runtime().as_secs_f64(),
         "warmup_s": session.conditions().lengths.warmup.as_secs_f64(),
         "time_s": session.estimated_time().as_secs_f64(),
@@ -64,10 +65,17 @@ fn text(session: &Session) -> String {
         }
         None => format!("{} runs ({count} arms, {repeats} repeats each, in random order)", session.runs()),
     };
+    let further = match session.looks() {
+        1 => String::new(),
+        _ => format!(
+            " Of these, {} for all arms, then further repeats of those that could decide a claim.",
+            format::duration(session.time_of_runs())
+        ),
+    };
     let limit = conditions.time_max.filter(|max| *max < session.estimated_time());
     let limit = limit.map_or(String::new(), |max| format!(" --time ends it after {}.", format::duration(max)));
     let sentence = format!(
-        "{runs} of {} after {} of warm-up: about {} in total.{limit}",
+        "{runs} of {} after {} of warm-up: about {} in total.{further}{limit}",
         format::time(session.runtime().as_secs_f64() * 1e9),
         format::time(conditions.lengths.warmup.as_secs_f64() * 1e9),
         format::duration(session.estimated_time()),

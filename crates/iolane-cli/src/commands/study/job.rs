@@ -237,7 +237,7 @@ fn warn_of_short_time(session: &Session, time: Duration) {
             format::duration(needed)
         ));
     }
-    let before = session.estimated_time().saturating_sub(needed);
+    let before = session.preparation_time();
     if before >= PREPARATION_MIN {
         warn(&format!("preparation takes about {} in addition to --time", format::duration(before)));
     }
