@@ -252,6 +252,11 @@ impl<C: Clock> Engine<C> {
         Ok(())
     }
 
+    /// Whether the unused buffers, which hold what was read last, hold nothing but zeroes.
+    pub(crate) fn holds_only_zeroes(&self) -> bool {
+        self.free.iter().all(|(_, buffer)| buffer.iter().all(|byte| *byte == 0))
+    }
+
     /// The operations that a workload needs of a path.
     pub(crate) fn required_operations(workload: &Workload) -> Operations {
         let mut required = Operations::default();

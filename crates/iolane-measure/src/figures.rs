@@ -247,8 +247,13 @@ impl RunFigures {
         self.reading(figure)?.as_ref().err()
     }
 
-    /// CPU seconds of the run: user, system, and the kernel's threads where those are known. `None` if unavailable.
+    /// CPU seconds of the run: its threads', and those of interrupts that no thread's time includes. `None` if unavailable.
     pub fn cpu_s(&self) -> Option<f64> {
+        Some(self.threads_s()? + self.number(RunFigure::InterruptApartS).unwrap_or(0.0))
+    }
+
+    /// CPU seconds of threads: user, system, and the kernel's threads where those are known. `None` if unavailable.
+    pub fn threads_s(&self) -> Option<f64> {
         let own_s = self.number(RunFigure::UserS)? + self.number(RunFigure::SystemS)?;
         let of_kernel = [RunFigure::KernelThreadsS, RunFigure::KernelWorkersS];
         Some(own_s + of_kernel.into_iter().filter_map(|figure| self.number(figure)).sum::<f64>())

@@ -26,6 +26,8 @@ pub struct Tally {
     pub commits: Histogram<u64>,
     /// With a rate: requests that were due but had not started when the phase ended.
     pub late: u64,
+    /// Of a phase that only reads: whether every block that was read last, as many as are in flight, holds nothing but zeroes.
+    pub only_zeroes: bool,
     /// System calls of the queue; `None` where it cannot count them.
     pub syscalls: Option<u64>,
     /// Times the thread slept because no request was due: a system call each, which is none of the queue's.
@@ -58,6 +60,7 @@ impl Tally {
             syncs: new_histogram(),
             commits: new_histogram(),
             late: 0,
+            only_zeroes: true,
             syscalls: None,
             sleeps: 0,
             window_ns: (0, 0),
@@ -82,6 +85,7 @@ impl Tally {
         self.verified += other.verified;
         self.errors += other.errors;
         self.late += other.late;
+        self.only_zeroes &= other.only_zeroes;
         self.syscalls = self.syscalls.zip(other.syscalls).map(|(a, b)| a + b);
         // From the first start to the last end, since threads that share CPUs may not have run at the same time.
         self.window_ns = (self.window_ns.0.min(other.window_ns.0), self.window_ns.1.max(other.window_ns.1));

@@ -1,6 +1,6 @@
 //! How much CPU time a run used: the input of a power model.
 
-use crate::figures::{RunFigure, RunFigures};
+use crate::figures::RunFigures;
 
 /// Time and CPU time of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -15,14 +15,14 @@ pub struct Work {
 impl Work {
     /// The work of a run that took `elapsed_s` seconds and has these figures.
     pub fn new(elapsed_s: f64, figures: &RunFigures) -> Self {
-        let interrupt_s = figures.number(RunFigure::InterruptApartS).unwrap_or(0.0);
-        Self { elapsed_s, cpu_s: figures.cpu_s().map(|cpu_s| cpu_s + interrupt_s) }
+        Self { elapsed_s, cpu_s: figures.cpu_s() }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::figures::RunFigure;
     use crate::telemetry::Sourced;
 
     #[test]

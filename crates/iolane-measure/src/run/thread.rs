@@ -74,7 +74,8 @@ impl<C: Clock> RunThread<'_, C> {
         let all_measured = barrier.wait(!matches!(&measured, Ok((_, Some(Ok(_)), ..))));
         let (mut engine, measured, submit, syscall_proof) = measured?;
         let Some((measured, submit)) = measured.zip(submit) else { return Ok(None) };
-        let measured = measured?;
+        let mut measured = measured?;
+        measured.only_zeroes = !plan.workload.access.writes() && engine.holds_only_zeroes();
         let read_back = match verifier {
             Some(Verifier::Map(map)) if all_measured && plan.reads_back() => {
                 let share = plan.share(index);

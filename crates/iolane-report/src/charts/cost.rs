@@ -70,7 +70,7 @@ pub(super) fn chart(load: &Load, metric: Metric) -> Option<Chart> {
 fn source(metric: Metric, load: &Load) -> String {
     let figures = match metric {
         Metric::Cores | Metric::CpuSPerMillionIos => {
-            vec![RunFigure::UserS, RunFigure::KernelThreadsS, RunFigure::KernelWorkersS]
+            vec![RunFigure::UserS, RunFigure::KernelThreadsS, RunFigure::KernelWorkersS, RunFigure::InterruptApartS]
         }
         _ => Row::figure_of(metric).into_iter().collect(),
     };
@@ -84,8 +84,7 @@ pub(super) fn not_counted(metric: Metric, rows: &[Row]) -> Option<NotDrawn> {
     if rows.iter().any(|row| row.metric(metric).is_some()) {
         return None;
     }
-    let figure = Row::figure_of(metric);
-    let why = rows.iter().find_map(|row| row.figures.why_missing(figure?));
+    let why = rows.iter().find_map(|row| row.why_missing(metric));
     Some(NotDrawn {
         section: ChartSection::Cost,
         title: capital(&metric_axis(metric).label),

@@ -107,8 +107,7 @@ fn unavailable(results: &ArmResults, metric: Metric) -> String {
         Metric::IosPerJouleAboveIdle | Metric::WattsAboveIdle => "the power of the idle machine is not known",
     };
     let mut text = reason.to_owned();
-    let figure = Row::figure_of(metric);
-    for why in results.rows.iter().filter_map(|row| row.figures.why_missing(figure?)) {
+    for why in results.rows.iter().filter_map(|row| row.why_missing(metric)) {
         let why = why.to_string();
         if !text.contains(&why) {
             text.push_str(&format!(" ({why})"));

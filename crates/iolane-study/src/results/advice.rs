@@ -114,6 +114,9 @@ pub struct RunnerUp {
 /// With fewer repeats than this, intervals are too narrow to be reliable.
 pub const REPEATS_FOR_ADVICE: usize = 3;
 
+/// The 99th percentile of fewer requests in a run is its slowest one: no advice rests on it.
+pub(super) const REQUESTS_FOR_TAIL: u64 = 100;
+
 /// A path below this share of the best is not called equal to it, however wide the interval: it was too noisy to
 /// decide.
 const CLOSE_TO_BEST: f64 = 0.9;
@@ -175,7 +178,8 @@ fn answer(goal: Goal, arms: &[&ArmResults]) -> Option<Answer> {
         !goal.is_latency() || arm.arm.workload.rate.is_some() || arm.arm.workload.depth == least_depth
     };
     let asked = arms.iter().copied().filter(is_asked);
-    let measured = asked.filter_map(|arm| Some((arm, arm.values(goal.metric())?)));
+    let has_tail = |arm: &&ArmResults| !goal.is_latency() || fewest_requests(goal.metric(), arm) >= REQUESTS_FOR_TAIL;
+    let measured = asked.filter(has_tail).filter_map(|arm| Some((arm, arm.values(goal.metric())?)));
     let mut paths = best_of_each_path(goal, measured.collect());
     let equals = take_the_cheaper(goal, &mut paths);
     let (take, values) = paths.first()?;
@@ -195,6 +199,12 @@ fn answer(goal: Goal, arms: &[&ArmResults]) -> Option<Answer> {
         joules_from: joules.map(|joules| joules.source.clone()),
         modelled: joules.is_some_and(|joules| joules.modelled),
     })
+}
+
+/// The fewest requests that a latency of a run of the arm rests on.
+fn fewest_requests(metric: Metric, arm: &ArmResults) -> u64 {
+    let Metric::LatencyNs(requests, _) = metric else { return u64::MAX };
+    arm.rows.iter().map(|row| row.latency_of(requests).len()).min().unwrap_or(0)
 }
 
 /// The best arm of each path, the best path first.
@@ -347,7 +357,7 @@ mod tests {
             let mut row = Row { ios: *iops as u64, elapsed_s: 1.0, ..Row::new(arm.clone(), repeat as u32) };
             row.figures.set(RunFigure::UserS, Ok(Sourced::new(cores, "test")));
             row.figures.set(RunFigure::SystemS, Ok(Sourced::new(0.0, "test")));
-            row.latency.record((1e9 / iops) as u64).unwrap();
+            row.latency.record_n((1e9 / iops) as u64, 100).unwrap();
             row
         };
         iops.iter().enumerate().map(row).collect()
@@ -390,7 +400,7 @@ mod tests {
             let mut rows = rows(name, &[20.0, 20.1, 20.2], 1.0);
             rows.iter_mut().for_each(|row| {
                 (row.arm.workload.access, row.arm.workload.fdatasync_every) = (Access::Write, Some(1));
-                row.commits.record(commit_ns).unwrap();
+                row.commits.record_n(commit_ns, 100).unwrap();
             });
             rows
         };
@@ -411,7 +421,7 @@ mod tests {
         for row in &mut rows {
             (row.arm.workload.rate, row.arm.workload.depth) = (Some("100".parse().unwrap()), depth);
             row.latency.reset();
-            row.latency.record(latency_ns).unwrap();
+            row.latency.record_n(latency_ns, 100).unwrap();
         }
         rows
     }
@@ -483,6 +493,17 @@ mod tests {
         let loads: Vec<&str> = answers.iter().map(|answer| answer.load.as_str()).collect();
         assert_eq!(loads, [[answers[0].load.as_str(); 3], [answers[3].load.as_str(); 3]].concat());
         assert_ne!(loads[0], loads[3]);
+    }
+
+    #[test]
+    fn a_tail_of_few_requests_is_no_reason_for_a_path() {
+        let mut rows = rows("a", &[20.0, 20.1, 20.2], 1.0);
+        assert!(answers(&Results::new(&rows, Vec::new())).iter().any(|answer| answer.goal == Goal::Latency));
+        rows[1].latency.reset();
+        rows[1].latency.record_n(1_000_000, 31).unwrap();
+        let few = answers(&Results::new(&rows, Vec::new()));
+        assert!(few.iter().all(|answer| answer.goal != Goal::Latency), "{few:?}");
+        assert!(few.iter().any(|answer| answer.goal == Goal::Throughput));
     }
 
     #[test]

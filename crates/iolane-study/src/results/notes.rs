@@ -1,6 +1,7 @@
 //! Warnings about a whole study: too few repeats or requests, arms that were not in a steady state, and the warnings of
 //! its runs.
 
+use super::advice::REQUESTS_FOR_TAIL;
 use super::arms::ArmReport;
 use crate::rows::{ArmResults, Preconditioned, Results, Warning, WarningKind};
 use crate::stats::{REPEATS_ENOUGH, WINDOW_ROUNDS};
@@ -10,7 +11,7 @@ pub(crate) fn too_few(repeats: usize) -> Option<String> {
     (2..REPEATS_ENOUGH).contains(&repeats).then(|| {
         format!(
             "with {repeats} repeats, intervals are those of Student's t, which are wide and assume that repeats vary \
-             normally; {REPEATS_ENOUGH} repeats or more need no assumption and show smaller differences"
+             normally; {REPEATS_ENOUGH} repeats or more hardly need the assumption and show smaller differences"
         )
     })
 }
@@ -54,11 +55,12 @@ pub(super) fn few_requests(results: &Results) -> Option<String> {
     let worst = few.iter().min_by_key(|arm| fewest(arm))?;
     Some(format!(
         "{} of {} arms have runs of fewer than {REQUESTS_FOR_P99} requests, so that their p99 is little more than the slowest \
-         ones; the fewest, {}, has {}",
+         ones; the fewest, {}, has {}{}",
         few.len(),
         results.arms.len(),
         worst.arm,
-        fewest(worst)
+        fewest(worst),
+        if fewest(worst) < REQUESTS_FOR_TAIL { "; no advice on latency rests on fewer than 100" } else { "" }
     ))
 }
 

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use hdrhistogram::Histogram;
 use iolane_measure::figures::RunFigure;
+use iolane_measure::telemetry::Unavailable;
 
 use super::gathered::is_rate_kept;
 use super::row::Row;
@@ -31,8 +32,8 @@ impl Row {
             Metric::SyscallsPerIo => figure(RunFigure::SyscallsPerIo),
             Metric::ContextSwitchesPerIo => per_io(figure(RunFigure::ContextSwitches)?),
             Metric::InterruptsPerIo => per_io(figure(RunFigure::DeviceInterrupts)?),
-            Metric::Cores => per_s(self.figures.cpu_s()?),
-            Metric::CpuSPerMillionIos => per_io(self.figures.cpu_s()? * 1e6),
+            Metric::Cores => per_s(self.processor_s()?),
+            Metric::CpuSPerMillionIos => per_io(self.processor_s()? * 1e6),
             Metric::CacheMissRate => {
                 let references = figure(RunFigure::CacheReferences)?;
                 let misses = figure(RunFigure::CacheMisses)?;
@@ -45,6 +46,13 @@ impl Row {
             Metric::Watts => per_s(figure(RunFigure::Joules)?),
             Metric::WattsAboveIdle => per_s(above_idle()?),
         }
+    }
+
+    /// CPU seconds of the run. `None` where they are unavailable, or lack a submission thread's: it would count as 0.
+    pub fn processor_s(&self) -> Option<f64> {
+        let kernel_threads = self.figures.why_missing(RunFigure::KernelThreadsS);
+        let is_whole = kernel_threads.is_none() || !self.arm.path.polls_submissions();
+        self.figures.cpu_s().filter(|_| is_whole)
     }
 
     /// The run as part of a rate search; `None` without a rate.
@@ -85,6 +93,15 @@ impl Row {
         if self.arm.workload.access.reads() { &self.writes } else { &self.latency }
     }
 
+    /// Why a metric is unavailable; `None` if no figure says so.
+    pub fn why_missing(&self, metric: Metric) -> Option<&Unavailable> {
+        let of_threads = || self.figures.why_missing(RunFigure::KernelThreadsS);
+        match metric {
+            Metric::Cores | Metric::CpuSPerMillionIos if self.figures.cpu_s().is_some() => of_threads(),
+            _ => self.figures.why_missing(Self::figure_of(metric)?),
+        }
+    }
+
     /// The figure whose availability decides that of a metric; `None` for metrics that every run of iolane has.
     pub fn figure_of(metric: Metric) -> Option<RunFigure> {
         match metric {
@@ -102,5 +119,43 @@ impl Row {
             Metric::IosPerJoule | Metric::Watts => Some(RunFigure::Joules),
             Metric::IosPerJouleAboveIdle | Metric::WattsAboveIdle => Some(RunFigure::IdleJoules),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Arm;
+    use iolane_measure::telemetry::Sourced;
+
+    /// A run of two seconds with a second of its own threads, and what is known of the kernel's.
+    fn run(path: &str, kernel_threads: Result<f64, Unavailable>, interrupts_s: f64) -> Row {
+        let mut row = Row::new(Arm { path: path.parse().unwrap(), ..Arm::of_null("kernel") }, 0);
+        (row.elapsed_s, row.ios) = (2.0, 1_000_000);
+        let mut set = |figure, value: Result<f64, Unavailable>| {
+            row.figures.set(figure, value.map(|value| Sourced::new(value, "test")));
+        };
+        set(RunFigure::UserS, Ok(0.75));
+        set(RunFigure::SystemS, Ok(0.25));
+        set(RunFigure::KernelThreadsS, kernel_threads);
+        set(RunFigure::InterruptApartS, Ok(interrupts_s));
+        row
+    }
+
+    #[test]
+    fn a_submission_thread_whose_time_is_unknown_does_not_count_as_idle() {
+        let unknown = || Err(Unavailable::new("kernel threads are the process's since Linux 5.12"));
+        let polls = run("io_uring+sqpoll", unknown(), 0.0);
+        assert_eq!((polls.metric(Metric::Cores), polls.metric(Metric::CpuSPerMillionIos)), (None, None));
+        assert!(polls.why_missing(Metric::Cores).unwrap().reason.contains("5.12"));
+        assert_eq!(run("io_uring", unknown(), 0.0).metric(Metric::Cores), Some(0.5), "it has no such thread");
+        assert_eq!(run("io_uring+sqpoll", Ok(2.0), 0.0).metric(Metric::Cores), Some(1.5));
+    }
+
+    #[test]
+    fn the_cost_of_an_io_includes_the_interrupts_that_no_thread_is_charged_for() {
+        let quiet = run("io_uring", Ok(0.0), 0.0).metric(Metric::CpuSPerMillionIos);
+        let interrupted = run("io_uring", Ok(0.0), 0.5).metric(Metric::CpuSPerMillionIos);
+        assert_eq!((quiet, interrupted), (Some(1.0), Some(1.5)));
     }
 }

@@ -1,5 +1,6 @@
 //! Warnings about a run, each with a kind, so that the same warning of several runs or arms is shown once.
 
+use iolane::{Target, TargetKind};
 use iolane_measure::checks::FAST_CLOCKS;
 use iolane_measure::figures::RunFigure;
 use iolane_measure::run::{RunOutcome, RunPlan};
@@ -18,6 +19,7 @@ pub enum WarningKind {
     RateSpins,
     NearFloor,
     UnwrittenParts,
+    OnlyZeroes,
     SyscallCounts,
     Interrupts,
     SubmissionThreadSlept,
@@ -91,6 +93,11 @@ pub(super) fn warnings(plan: &RunPlan, outcome: &RunOutcome) -> Vec<Warning> {
                     (write the whole file first, or leave --target out)";
         warn(WarningKind::UnwrittenParts, text.into());
     }
+    if tally.only_zeroes && tally.ios > 0 && plan.targets.iter().any(is_drive) {
+        let text = "the blocks read last hold only zeroes: blocks that were never written, or were discarded, may be read without \
+                    the flash (write the drive first, or name one that holds data)";
+        warn(WarningKind::OnlyZeroes, text.into());
+    }
     if plan.targets.iter().any(iolane::Target::is_in_memory) {
         let text = "the file is in memory (tmpfs), not on a drive: name a file on a drive with --target, or start iolane in \
                     a folder on one";
@@ -102,6 +109,10 @@ pub(super) fn warnings(plan: &RunPlan, outcome: &RunOutcome) -> Vec<Warning> {
     warnings.extend(polling_warning(plan, outcome));
     warnings.extend(sqpoll_warning(plan, outcome));
     warnings
+}
+
+fn is_drive(target: &Target) -> bool {
+    matches!(target.kind(), TargetKind::Block | TargetKind::NvmeGeneric | TargetKind::NvmeController)
 }
 
 /// Warns if more threads poll than there are processors: each waits while another polls.

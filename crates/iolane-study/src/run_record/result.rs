@@ -167,7 +167,7 @@ impl SubmitRecord {
 impl CpuRecord {
     fn new(outcomes: &[RunOutcome], results: &ArmResults) -> Self {
         let sum = |figure| results.rows.iter().map(|row| row.figures.number(figure)).sum::<Option<f64>>();
-        let busy_s: Option<f64> = results.rows.iter().map(|row| row.figures.cpu_s()).sum();
+        let busy_s: Option<f64> = results.rows.iter().map(|row| row.processor_s()).sum();
         let wall_s: f64 = outcomes.iter().map(|outcome| outcome.wall_s).sum();
         Self {
             user_s: sum(RunFigure::UserS),

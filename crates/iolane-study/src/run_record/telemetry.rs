@@ -65,7 +65,7 @@ impl TelemetryRecord {
                 figures.insert(info.name, FigureRecord::new(over_repeats(info, rows), &readings));
             }
         }
-        let cpu_s: Option<f64> = rows.iter().map(|row| row.figures.cpu_s()).sum();
+        let cpu_s: Option<f64> = rows.iter().map(|row| row.processor_s()).sum();
         let parts = ["user_s", "system_s"].into_iter().find_map(|name| figures.get(name).cloned());
         figures.insert(
             "cpu_s",

@@ -63,7 +63,7 @@ fn disturbance(plan: &RunPlan, outcome: &RunOutcome, row: &Row) -> Option<String
     }
     // Without the CPU time of kernel threads, it would be counted as that of other programs.
     row.figures.number(RunFigure::KernelThreadsS)?;
-    let own_s = row.figures.cpu_s()?;
+    let own_s = row.figures.threads_s()?;
     let placed = [&plan.placement.cpus, &plan.placement.sqpoll_cpus];
     let cpus: Vec<u32> = placed.into_iter().flatten().flat_map(|list| list.cpus().to_vec()).collect();
     let is_ours = |cpu: &u32| cpus.is_empty() || cpus.contains(cpu);

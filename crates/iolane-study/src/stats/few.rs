@@ -106,8 +106,8 @@ mod tests {
                 ratio += usize::from(!estimate_ratio(&a, &b).shows_difference());
             }
             for (what, held) in [("median", median), ("ratio", ratio)] {
-                // 0.94 is two standard deviations of 2,000 cases below 0.95.
-                assert!(held as f64 >= 0.94 * CASES as f64, "{what} of {count} repeats: {held} of {CASES}");
+                // 0.935 is three standard deviations of 2,000 cases below 0.95.
+                assert!(held as f64 >= 0.935 * CASES as f64, "{what} of {count} repeats: {held} of {CASES}");
             }
         }
     }
@@ -138,7 +138,7 @@ mod tests {
     }
 
     /// Worked by hand from the definitions (Student, Welch), with t = 4.303 for two degrees of freedom; Welch's have 2.41, for
-    /// which t is 3.666.
+    /// which t is 3.672. scipy.stats.ttest_ind gives the same interval.
     #[test]
     fn intervals_are_those_of_student_and_welch() {
         let (a, b) = ([10.0, 11.0, 13.0], [8.0, 8.5, 9.0, 9.2, 8.7]);
@@ -149,7 +149,7 @@ mod tests {
             );
         };
         are_near(estimate_median(&a), 8.1003, 15.6696);
-        are_near(estimate_unpaired_ratio(&a, &b), 0.9193, 1.8368);
+        are_near(estimate_unpaired_ratio(&a, &b), 0.9671, 1.7461);
     }
 
     #[test]
