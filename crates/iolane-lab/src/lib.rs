@@ -15,6 +15,7 @@ pub mod channel;
 mod code_patching;
 mod compression;
 pub mod debian;
+mod drive_speed;
 mod files;
 pub mod guest;
 mod initramfs;
@@ -29,6 +30,7 @@ mod qemu;
 mod qmp;
 pub mod session;
 
+pub use drive_speed::DriveSpeed;
 pub use job::{GuestCommand, Job};
 pub use kernel::Kernel;
 pub use kernel_source::{FALLBACK_VERSION, KernelSource};

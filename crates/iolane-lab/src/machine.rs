@@ -6,6 +6,8 @@ use std::str::FromStr;
 use iolane_core::units::Bytes;
 use iolane_core::{Error, Result};
 
+use crate::drive_speed::DriveSpeed;
+
 /// How a guest's instructions are executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Accelerator {
@@ -53,6 +55,7 @@ pub struct Drive {
     /// I/O queue pairs; the guest's driver takes some of them for polling.
     pub queue_pairs: u16,
     pub backing: Backing,
+    pub speed: DriveSpeed,
     /// In a slot from which it can be removed while the guest runs.
     pub removable: bool,
 }
@@ -65,6 +68,7 @@ impl Default for Drive {
             metadata_bytes: 0,
             queue_pairs: 31,
             backing: Backing::File,
+            speed: DriveSpeed::default(),
             removable: false,
         }
     }
@@ -141,7 +145,7 @@ impl Machine {
         arguments.add(&format!("-smp {} -m {}b", self.cpus, self.memory.0));
         arguments.add("-device intel-iommu,intremap=on");
         for (index, (drive, disk)) in self.drives.iter().zip(disks).enumerate() {
-            drive.add_arguments(index, disk.as_deref(), &mut arguments);
+            drive.add_arguments(index, disk.as_deref(), drive.speed.on(accelerator), &mut arguments);
         }
         arguments.0
     }
@@ -192,10 +196,23 @@ impl Drive {
                 "a drive of the lab has 3 to 63, 2 of them for polling",
             );
         }
+        if self.speed.latency.is_some() && self.backing != Backing::Null {
+            return refuse("a drive with a latency".into(), "only one that holds no data has it (--nvme-backing null)");
+        }
         if self.metadata_bytes > 64 {
             return refuse(format!("metadata of {} bytes", self.metadata_bytes), "a drive of the lab has at most 64");
         }
         Ok(())
+    }
+
+    /// Its limits in a guest on this accelerator, ` (80 k reads/s, a quarter of the real one)`; empty without limits.
+    pub fn speed_in_words(&self, accelerator: Accelerator) -> String {
+        let speed = self.speed.on(accelerator);
+        match (speed.is_limited(), speed != self.speed) {
+            (false, _) => String::new(),
+            (true, false) => format!(" ({speed})"),
+            (true, true) => format!(" ({speed}: a quarter of the real drive's speed, like the translated processors)"),
+        }
     }
 
     /// Whether its data is in a file.
@@ -203,23 +220,32 @@ impl Drive {
         matches!(self.backing, Backing::File | Backing::BadSectors(_))
     }
 
-    fn add_arguments(&self, index: usize, disk: Option<&str>, arguments: &mut Words) {
+    fn add_arguments(&self, index: usize, disk: Option<&str>, speed: DriveSpeed, arguments: &mut Words) {
         let bytes = self.bytes.0;
         let file = |prefix: &str| {
             let disk = disk.unwrap_or("/dev/null");
             format!("{prefix}driver=file,{prefix}filename={disk},{prefix}locking=off,{prefix}discard=unmap")
         };
-        let node = format!("node-name=disk{index}");
+        let (limits, latency_ns) = (speed.throttling(), speed.latency.map_or(0, |latency| latency.as_nanos()));
+        let node = format!("node-name={}{index}", if limits.is_empty() { "disk" } else { "whole" });
         // The bytes are lost with the guest; flushing them to the host's disk would only take time.
         let volatile = "cache.no-flush=on,discard=unmap";
         arguments.add(&match self.backing {
             Backing::File => format!("-blockdev driver=raw,{node},{volatile},{}", file("file.")),
-            Backing::Null => format!("-blockdev driver=null-co,{node},size={bytes},read-zeroes=on"),
+            Backing::Null => {
+                format!("-blockdev driver=null-co,{node},size={bytes},read-zeroes=on,latency-ns={latency_ns}")
+            }
             Backing::BadSectors(sectors) => {
                 let rules: String = sectors.iter().enumerate().map(bad_sector).collect();
                 format!("-blockdev driver=blkdebug,{node},{volatile}{rules},{}", file("image."))
             }
         });
+        if !limits.is_empty() {
+            arguments.add(&format!("-object throttle-group,id=limits{index}{limits}"));
+            arguments.add(&format!(
+                "-blockdev driver=throttle,node-name=disk{index},throttle-group=limits{index},file=whole{index}"
+            ));
+        }
         let mut place = format!(",addr={:#x}", DRIVE_SLOT_FIRST + index);
         if self.removable {
             arguments.add(&format!("-device pcie-root-port,id=slot{index},chassis={},slot={index}", index + 1));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use iolane::units::Bytes;
-use iolane_lab::{Backing, KernelSource};
+use iolane_lab::{Backing, DriveSpeed, KernelSource};
 
 use super::values::parse_runtime;
 use crate::output::Destination;
@@ -93,9 +93,21 @@ pub(crate) struct GuestArguments {
     /// I/O queue pairs of each drive, including up to two poll queues
     #[arg(long, default_value_t = 31, value_name = "N", help_heading = "Drives")]
     pub(crate) nvme_queues: u16,
-    /// Storage behind the drives: a sparse file, or null (reads return zeroes at once)
-    #[arg(long, default_value = "file", value_name = "file|null", help_heading = "Drives")]
-    pub(crate) nvme_backing: Backing,
+    /// Storage behind the drives: a sparse file, or null (reads return zeroes) [default: file; null with --drive or --drive-latency]
+    #[arg(long, value_name = "file|null", help_heading = "Drives")]
+    pub(crate) nvme_backing: Option<Backing>,
+    /// Speed of a published drive: p3600, optane, pm9a3, hynix; null for none. Without KVM a quarter of it, like the processors
+    #[arg(long, value_name = "NAME", help_heading = "Drives")]
+    pub(crate) drive: Option<DriveSpeed>,
+    /// Most reads, and most writes, per second of each drive
+    #[arg(long, value_name = "N", help_heading = "Drives")]
+    pub(crate) drive_iops: Option<u64>,
+    /// Most bytes per second of each drive
+    #[arg(long, value_name = "SIZE", help_heading = "Drives")]
+    pub(crate) drive_bandwidth: Option<Bytes>,
+    /// Time that each request takes at least; QEMU waits for whole milliseconds
+    #[arg(long, value_parser = parse_runtime, value_name = "DURATION", help_heading = "Drives")]
+    pub(crate) drive_latency: Option<Duration>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]

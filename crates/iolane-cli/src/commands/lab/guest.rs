@@ -7,7 +7,10 @@ use iolane::Error;
 use iolane::units::Bytes;
 use iolane_lab::cache::Cache;
 use iolane_lab::session::PROGRAM;
-use iolane_lab::{Accelerator, Drive, Ended, Events, GuestCommand, Job, Kernel, KernelSource, Lab, Machine, Stream};
+use iolane_lab::{
+    Accelerator, Backing, Drive, DriveSpeed, Ended, Events, GuestCommand, Job, Kernel, KernelSource, Lab, Machine,
+    Stream,
+};
 use iolane_measure::host::{COMMAND_LINE_VARIABLE, command_line};
 use iolane_study::format;
 
@@ -66,12 +69,14 @@ pub(super) fn run(
 
 pub(super) fn machine(arguments: &GuestArguments) -> Machine {
     let block_bytes = arguments.nvme_block.iter().cycle().map(|Bytes(bytes)| u32::try_from(*bytes).unwrap_or(0));
+    let speed = speed(arguments);
     let drive = |block_bytes| Drive {
         bytes: arguments.nvme_size,
         block_bytes,
         metadata_bytes: arguments.nvme_metadata,
         queue_pairs: arguments.nvme_queues,
-        backing: arguments.nvme_backing,
+        backing: arguments.nvme_backing.unwrap_or(if speed.is_limited() { Backing::Null } else { Backing::File }),
+        speed,
         removable: false,
     };
     Machine {
@@ -80,6 +85,20 @@ pub(super) fn machine(arguments: &GuestArguments) -> Machine {
         drives: block_bytes.take(arguments.nvme).map(drive).collect(),
         exact: arguments.exact,
     }
+}
+
+/// The speed of a profile, with the limits that were given in its place.
+fn speed(arguments: &GuestArguments) -> DriveSpeed {
+    let profile = arguments.drive.unwrap_or_default();
+    let given = DriveSpeed {
+        reads_per_s: arguments.drive_iops.or(profile.reads_per_s),
+        writes_per_s: arguments.drive_iops.or(profile.writes_per_s),
+        bytes_per_s: arguments.drive_bandwidth.or(profile.bytes_per_s),
+        latency: arguments.drive_latency.or(profile.latency),
+        ..profile
+    };
+    // Figures that were given are those of the guest.
+    DriveSpeed { is_real: profile.is_real && given == profile, ..given }
 }
 
 /// Passes on the output of a guest.
@@ -100,9 +119,10 @@ impl Events for Shown<'_> {
         let origin = &self.lab.kernel.origin;
         let (cpus_word, drives_word) = (plural(*cpus as usize, "CPU"), plural(drives.len(), "NVMe drive"));
         say(&format!(
-            "Linux {release} ({origin}) on {accelerator}: {cpus} {cpus_word}, {} of memory, {} {drives_word}; booted in {}",
+            "Linux {release} ({origin}) on {accelerator}: {cpus} {cpus_word}, {} of memory, {} {drives_word}{}; booted in {}",
             format::bytes(memory.0),
             drives.len(),
+            drives.first().map_or(String::new(), |drive| drive.speed_in_words(accelerator)),
             format::time(took.as_secs_f64() * 1e9)
         ));
     }
