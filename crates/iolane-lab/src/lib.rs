@@ -9,6 +9,7 @@
 // Only the command line and xtask use this crate; what a name says is not repeated in a comment.
 #![allow(missing_docs)]
 
+mod accelerator;
 mod boot_image;
 pub mod cache;
 pub mod channel;
@@ -30,9 +31,10 @@ mod qemu;
 mod qmp;
 pub mod session;
 
+pub use accelerator::Accelerator;
 pub use drive_speed::DriveSpeed;
 pub use job::{GuestCommand, Job};
 pub use kernel::Kernel;
 pub use kernel_source::{FALLBACK_VERSION, KernelSource};
-pub use machine::{Accelerator, Backing, Drive, Machine};
+pub use machine::{Backing, Drive, Machine};
 pub use session::{Ended, Events, Lab, Stream};

@@ -1,36 +1,12 @@
 //! The hardware of a guest, and QEMU's arguments for it. `qemu` starts it; no process is started here.
 
-use std::fmt;
 use std::str::FromStr;
 
 use iolane_core::units::Bytes;
 use iolane_core::{Error, Result};
 
+use crate::accelerator::Accelerator;
 use crate::drive_speed::DriveSpeed;
-
-/// How a guest's instructions are executed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Accelerator {
-    /// By the host's processor.
-    Kvm,
-    /// Translated by QEMU, with a host thread for each processor.
-    Tcg,
-    /// Translated by QEMU, with one host thread that runs the processors in turn.
-    TcgInTurn,
-    /// Translated by QEMU, on a clock that advances one nanosecond with every instruction.
-    Exact,
-}
-
-impl fmt::Display for Accelerator {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Kvm => "KVM",
-            Self::Tcg => "TCG",
-            Self::TcgInTurn => "TCG, processors in turn",
-            Self::Exact => "TCG, 1 ns of virtual time an instruction",
-        })
-    }
-}
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Machine {

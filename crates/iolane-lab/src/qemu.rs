@@ -13,9 +13,10 @@ use command_fds::{CommandFdExt, FdMapping};
 use iolane_core::{Error, Result};
 use rustix::process::Signal;
 
+use crate::accelerator::Accelerator;
 use crate::cache::Cache;
 use crate::channel::PORT_NAME;
-use crate::machine::{Accelerator, Machine};
+use crate::machine::Machine;
 
 const PROGRAM: &str = "qemu-system-x86_64";
 

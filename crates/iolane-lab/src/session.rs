@@ -13,13 +13,14 @@ use std::time::{Duration, Instant};
 use iolane_core::units::Bytes;
 use iolane_core::{Error, Result};
 
+use crate::accelerator::Accelerator;
 use crate::cache::Cache;
 pub use crate::channel::Ended;
 use crate::channel::{FileHeader, Frame};
 use crate::initramfs::Initramfs;
 use crate::job::{JOB_FILE, Job, Orders, is_within};
 use crate::kernel::Kernel;
-use crate::machine::{Accelerator, Machine, POLL_QUEUES};
+use crate::machine::{Machine, POLL_QUEUES};
 use crate::qemu::{Qemu, Wires};
 use crate::qmp::Hardware;
 

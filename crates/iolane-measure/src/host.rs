@@ -1,6 +1,8 @@
 //! Facts about the machine and the target's device, read once per run from /proc and /sys and written into every record.
 //! Reading and parsing are separate: the parsers take text. A fact that the kernel does not report is `None`, never a guess.
 
+mod lab;
+
 use std::fs;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
@@ -9,6 +11,8 @@ use iolane::{Target, TargetKind};
 use rustix::process::{Resource, getrlimit};
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize, Serializer};
+
+pub use lab::{LAB_VARIABLE, LabMachine};
 
 /// The machine, its kernel, and settings that measurements depend on.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -44,6 +48,8 @@ pub struct Host {
     pub nofile: Option<Limit>,
     /// Number of IOMMU groups; 0 if no IOMMU is in use.
     pub iommu_groups: Option<usize>,
+    /// In a guest of the lab, what is behind it.
+    pub lab: Option<LabMachine>,
 }
 
 /// The variable in which a guest of the lab finds the command line of the lab, as a JSON array of words.
@@ -133,6 +139,7 @@ impl Host {
             memlock_bytes: Some(Limit::of(Resource::Memlock)),
             nofile: Some(Limit::of(Resource::Nofile)),
             iommu_groups: fs::read_dir("/sys/kernel/iommu_groups").ok().map(Iterator::count),
+            lab: LabMachine::of_this_guest(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! `iolane lab`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
@@ -21,6 +22,8 @@ pub(crate) enum LabCommand {
     Run(LabRunArguments),
     /// Run a study on several kernels, one guest per kernel, and compare the results
     Matrix(LabMatrixArguments),
+    /// Run the four published studies, each with a kernel and a drive like the published ones, and list the verdicts
+    StudyAll(LabStudyAllArguments),
     /// Download kernels into the cache, for later runs without a network
     Fetch {
         /// Versions, such as 5.10, 6.1, 6.12 or 7.2
@@ -58,6 +61,22 @@ pub(crate) struct LabMatrixArguments {
     /// iolane study to run in each guest
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) words: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LabStudyAllArguments {
+    /// Time of all studies together; guests boot, and drives are prepared, in addition
+    #[arg(long, default_value = "40m", value_parser = parse_runtime, value_name = "DURATION")]
+    pub(crate) time: Duration,
+    /// Folder of the results, one folder in it for each study
+    #[arg(long, default_value = "results/lab", value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub(crate) out: PathBuf,
+    /// Studies to run: systor22, ijraset24, hotstorage23, floe26 [default: all]
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    pub(crate) only: Vec<String>,
+    /// Write the verdicts as JSON; `-` for standard output
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) json: Option<Destination>,
 }
 
 /// The guest's hardware.

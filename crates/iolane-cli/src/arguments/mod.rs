@@ -22,7 +22,9 @@ mod workload;
 pub(crate) use cli::{Cli, Command, command};
 pub(crate) use compare::CompareArguments;
 pub(crate) use energy::EnergyArguments;
-pub(crate) use lab::{Accel, GuestArguments, LabCommand, LabMatrixArguments, LabRunArguments};
+pub(crate) use lab::{
+    Accel, GuestArguments, LabArguments, LabCommand, LabMatrixArguments, LabRunArguments, LabStudyAllArguments,
+};
 pub(crate) use meter::MeterArguments;
 pub(crate) use nvme::{NvmeBindArguments, NvmeCommand};
 pub(crate) use probe::ProbeArguments;

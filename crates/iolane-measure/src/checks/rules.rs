@@ -399,6 +399,7 @@ mod tests {
                 memlock_bytes: Some(Limit::Unlimited),
                 nofile: Some(Limit::AtMost(65_536)),
                 iommu_groups: Some(20),
+                lab: None,
             },
             device: Some(DeviceHost {
                 name: Some("nvme0n1p1".into()),

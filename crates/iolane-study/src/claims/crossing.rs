@@ -21,7 +21,7 @@ pub(super) fn find<'a>(
 ) -> Finding<'a> {
     let points = match Points::of(metric, operands, along, evidence) {
         Ok(points) => points,
-        Err(finding) => return finding,
+        Err(finding) => return *finding,
     };
     let Points { measured, missing, .. } = &points;
     if measured.len() < 2 {
@@ -59,7 +59,7 @@ impl<'a> Points<'a> {
         operands: [&Operand; 2],
         along: Factor,
         evidence: &Evidence<'a>,
-    ) -> Result<Self, Finding<'a>> {
+    ) -> Result<Self, Box<Finding<'a>>> {
         let arms = operands.map(|operand| evidence.select(&operand.select));
         let plain = |arms: &Vec<ArmEvidence<'a>>| -> Vec<&'a Arm> { arms.iter().map(ArmEvidence::arm).collect() };
         let mut points = Self { measured: Vec::new(), gaps: Vec::new(), missing: Missing::default() };
@@ -68,7 +68,7 @@ impl<'a> Points<'a> {
             let Some(x) = value.number() else {
                 let why =
                     format!("the study file specifies a crossing along values that are not numbers, such as {value}");
-                return Err(Finding::not_testable(why));
+                return Err(Finding::not_testable(why).into());
             };
             let [of, to] = [0, 1].map(|side| OperandValues::of(operands[side], metric, &here[side]));
             points.add(x as f64, [of, to])?;
@@ -77,7 +77,7 @@ impl<'a> Points<'a> {
     }
 
     /// A value with a missing arm is a gap: that arm could have changed the curve there.
-    fn add(&mut self, x: f64, sides: [Result<OperandValues<'a>, Finding<'a>>; 2]) -> Result<(), Finding<'a>> {
+    fn add(&mut self, x: f64, sides: [Result<OperandValues<'a>, Box<Finding<'a>>>; 2]) -> Result<(), Box<Finding<'a>>> {
         let mut whole = Vec::new();
         for side in sides {
             match side {

@@ -7,6 +7,7 @@ use super::evidence::{ArmEvidence, Evidence};
 use super::finding::Finding;
 use super::looks::Looks;
 use super::missing::Missing;
+use super::needs;
 use super::tails::Tails;
 use super::verdict::Verdict;
 use super::{order, ratio, value};
@@ -28,7 +29,7 @@ pub fn decide(study: &Study, results: &Results, looks: &Looks) -> Vec<Decision> 
 }
 
 fn decide_claim(claim: &Claim, evidence: &Evidence<'_>, tails: Tails) -> Decision {
-    let findings = find_all(&claim.checks, evidence, tails);
+    let findings = find_all(claim, evidence, tails);
     let mut measured: Vec<&str> = Vec::new();
     for figures in findings.iter().filter_map(|finding| finding.figures.as_deref()) {
         if !measured.contains(&figures) {
@@ -50,7 +51,11 @@ fn decide_claim(claim: &Claim, evidence: &Evidence<'_>, tails: Tails) -> Decisio
 
 /// The findings of the checks of a claim, any of which could fail it. As Holm has it: the checks that fail although the tail is shared
 /// among all are out of doubt, and the others share it among themselves.
-pub(super) fn find_all<'a>(checks: &[Check], evidence: &Evidence<'a>, tails: Tails) -> Vec<Finding<'a>> {
+pub(super) fn find_all<'a>(claim: &Claim, evidence: &Evidence<'a>, tails: Tails) -> Vec<Finding<'a>> {
+    let checks = &claim.checks;
+    if let Some(reason) = evidence.lab().and_then(|lab| needs::unmet(&claim.needs, lab)) {
+        return checks.iter().map(|_| Finding::not_testable(reason.clone())).collect();
+    }
     let mut findings: Vec<Finding<'a>> = checks.iter().map(|check| find(check, evidence, tails)).collect();
     let mut doubtful: Vec<usize> = (0..checks.len()).filter(|at| findings[*at].measured.is_some()).collect();
     loop {

@@ -3,9 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::needs;
 use crate::plan::{Arm, Check, Metric, Requests, Selection};
 use crate::rows::{ArmResults, LeftOut, Results, Row};
 use iolane_measure::figures::FigureValue;
+use iolane_measure::host::LabMachine;
 use iolane_measure::telemetry::Sourced;
 
 /// All arms of a study except those of peers, whether measured or left out.
@@ -17,25 +19,37 @@ pub(super) struct Evidence<'a>(Vec<ArmEvidence<'a>>);
 /// The results of an arm, or why it was left out.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ArmEvidence<'a> {
-    /// Its runs, of which those of the repeats below the number count.
-    Measured(&'a ArmResults, u32),
+    Measured(Measured<'a>),
     LeftOut(&'a LeftOut),
+}
+
+/// The runs of an arm that count.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Measured<'a> {
+    pub(super) results: &'a ArmResults,
+    /// The number of the first repeat that does not count.
+    end: u32,
+    /// If they were made in a guest of the lab, what is behind it.
+    lab: Option<LabMachine>,
 }
 
 impl<'a> ArmEvidence<'a> {
     pub(super) fn arm(&self) -> &'a Arm {
         match self {
-            Self::Measured(results, _) => &results.arm,
+            Self::Measured(measured) => &measured.results.arm,
             Self::LeftOut(left_out) => &left_out.arm,
         }
     }
 
     /// A metric by repeat, or why it is not available.
     pub(super) fn values(&self, metric: Metric) -> Result<ByRepeat, String> {
-        let (results, end) = match self {
-            Self::Measured(results, end) => (results, *end),
+        let Measured { results, end, lab } = match self {
+            Self::Measured(measured) => *measured,
             Self::LeftOut(left_out) => return Err(left_out.reason.clone()),
         };
+        if let Some(reason) = lab.and_then(|lab| needs::shared_cores(&results.arm, metric, lab)) {
+            return Err(reason);
+        }
         let value = |row: &Row| Some((row.repeat, row.metric(metric).filter(|value| value.is_finite())?));
         let values: ByRepeat = results.rows.iter().filter(|row| row.repeat < end).filter_map(value).collect();
         if values.is_empty() { Err(unavailable(results, metric)) } else { Ok(values) }
@@ -45,7 +59,8 @@ impl<'a> ArmEvidence<'a> {
 impl<'a> Evidence<'a> {
     /// The evidence of the repeats below `end`.
     pub(super) fn of(results: &'a Results, end: u32) -> Self {
-        let measured = results.arms.iter().map(|results| ArmEvidence::Measured(results, end));
+        let measured =
+            results.arms.iter().map(|arm| ArmEvidence::Measured(Measured { results: arm, end, lab: results.lab }));
         let all = measured.chain(results.left_out.iter().map(ArmEvidence::LeftOut));
         Self(all.filter(|evidence| evidence.arm().peer.is_none()).collect())
     }
@@ -57,7 +72,7 @@ impl<'a> Evidence<'a> {
             return sources;
         }
         for arm in check.rule.selections().into_iter().flat_map(|selection| self.select(selection)) {
-            let ArmEvidence::Measured(results, _) = arm else { continue };
+            let ArmEvidence::Measured(Measured { results, .. }) = arm else { continue };
             for joules in results.rows.iter().filter_map(Row::joules) {
                 let origin = (&joules.source, joules.modelled);
                 if !sources.iter().any(|known| (&known.source, known.modelled) == origin) {
@@ -66,6 +81,14 @@ impl<'a> Evidence<'a> {
             }
         }
         sources
+    }
+
+    /// If the results are those of a guest of the lab, what is behind it.
+    pub(super) fn lab(&self) -> Option<LabMachine> {
+        self.0.iter().find_map(|arm| match arm {
+            ArmEvidence::Measured(measured) => measured.lab,
+            ArmEvidence::LeftOut(_) => None,
+        })
     }
 
     pub(super) fn select(&self, selection: &Selection) -> Vec<ArmEvidence<'a>> {

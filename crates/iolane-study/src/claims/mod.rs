@@ -12,6 +12,7 @@ mod finding;
 mod lint;
 mod looks;
 mod missing;
+mod needs;
 mod operand;
 mod order;
 mod ratio;

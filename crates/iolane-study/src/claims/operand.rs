@@ -21,15 +21,15 @@ impl<'a> OperandValues<'a> {
     ///
     /// # Errors
     /// A finding that the check is not testable: no arm was measured, or the study file selects none or too many.
-    pub(super) fn of(operand: &Operand, metric: Metric, arms: &[ArmEvidence<'a>]) -> Result<Self, Finding<'a>> {
+    pub(super) fn of(operand: &Operand, metric: Metric, arms: &[ArmEvidence<'a>]) -> Result<Self, Box<Finding<'a>>> {
         if arms.is_empty() {
-            return Err(Finding::not_testable("the study has no such arm at this scale"));
+            return Err(Finding::not_testable("the study has no such arm at this scale").into());
         }
         if operand.take == Take::Only && arms.len() > 1 {
             let names: Vec<String> = arms.iter().map(|arm| arm.arm().to_string()).collect();
             let why =
                 format!("the study file selects {} arms where `take` expects one: {}", arms.len(), names.join("; "));
-            return Err(Finding::not_testable(why));
+            return Err(Finding::not_testable(why).into());
         }
         let mut missing = Missing::default();
         let mut measured = Vec::new();
@@ -40,7 +40,7 @@ impl<'a> OperandValues<'a> {
             }
         }
         match measured.is_empty() {
-            true => Err(Finding::missing(missing)),
+            true => Err(Finding::missing(missing).into()),
             false => Ok(Self { arms: measured, missing, take: operand.take }),
         }
     }

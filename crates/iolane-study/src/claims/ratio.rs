@@ -23,7 +23,7 @@ pub(super) fn find<'a>(
             missing.merge(&to.missing);
             return Finding::missing(missing);
         }
-        (Err(finding), _) | (_, Err(finding)) => return finding,
+        (Err(finding), _) | (_, Err(finding)) => return *finding,
     };
     let pairs = Pairs::of(&of, &to);
     if pairs.repeats_min() == 0 {

@@ -15,7 +15,7 @@ pub fn undecided<'a>(study: &Study, results: &'a Results, looks: &Looks) -> Vec<
     let decisions = decide(study, results, looks);
     let claims = study.claims.iter().zip(&decisions);
     for (claim, _) in claims.filter(|(_, decision)| decision.verdict == Verdict::Inconclusive) {
-        let findings = find_all(&claim.checks, &evidence, tails);
+        let findings = find_all(claim, &evidence, tails);
         for arm in findings.into_iter().flat_map(|finding| finding.open) {
             if !arms.contains(&arm) {
                 arms.push(arm);

@@ -17,7 +17,7 @@ pub(super) fn find<'a>(
 ) -> Finding<'a> {
     let of = match OperandValues::of(operand, metric, arms) {
         Ok(of) => of,
-        Err(finding) => return finding,
+        Err(finding) => return *finding,
     };
     let samples: Vec<Vec<f64>> = of.arms.iter().map(|(_, values)| values.values().copied().collect()).collect();
     let estimate = |tail: f64| {

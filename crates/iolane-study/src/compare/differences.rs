@@ -101,6 +101,7 @@ fn host(host: &Host) -> Vec<Fact> {
         memlock_bytes,
         nofile,
         iommu_groups,
+        lab,
     } = host;
     let HugePages { count, page_bytes } = huge_pages.unwrap_or(HugePages { count: 0, page_bytes: 0 });
     vec![
@@ -121,6 +122,7 @@ fn host(host: &Host) -> Vec<Fact> {
         ("locked memory", memlock_bytes.map(|limit| of_limit(limit, gibibytes))),
         ("descriptors", nofile.map(|limit| of_limit(limit, |count| count.to_string()))),
         ("IOMMU groups", plain(*iommu_groups)),
+        ("cpus of the lab's host", plain(lab.map(|lab| lab.host_cpus))),
     ]
 }
 

@@ -19,9 +19,22 @@ pub struct Claim {
     /// Why figures here may differ although the claim is correct; empty if no reason is known.
     #[serde(default)]
     pub differs: String,
+    /// What it needs of a machine besides its arms.
+    #[serde(default)]
+    pub needs: Vec<Need>,
     /// All of them must hold.
     #[serde(rename = "check", deserialize_with = "super::values::one_or_more")]
     pub checks: Vec<Check>,
+}
+
+/// What a claim can need of a machine besides its arms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Need {
+    /// A drive that some number of requests or bytes per second saturates.
+    Ceiling,
+    /// Writes that reach a medium.
+    Medium,
 }
 
 /// One condition of a claim.

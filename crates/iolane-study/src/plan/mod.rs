@@ -21,7 +21,7 @@ mod values;
 
 pub use arm::Arm;
 pub use builtin::{BUILT_IN, BuiltIn, built_in};
-pub use claim::{Check, Claim, Operand, PublishedValue, Rule, Take};
+pub use claim::{Check, Claim, Need, Operand, PublishedValue, Rule, Take};
 pub use factor::{Factor, FactorValue};
 pub use figure::{AxisScale, Figure, PublishedPoint};
 pub use group::{Cores, Drives, Group, NamedPath};

@@ -187,6 +187,7 @@ impl StudyReport {
             // Repeats of an interrupted study may lack arms at random; those of later looks lack them by design.
             let mut further = Results::new(if self.complete { rows } else { &whole }, results.left_out.clone());
             in_order_of(study, self.scale, &mut further);
+            further.lab = self.host.host.lab;
             self.figures = study.figures.iter().map(|figure| FigureReport::new(figure, &further)).collect();
             self.claims = claims::decide(study, &further, &self.looks);
         }

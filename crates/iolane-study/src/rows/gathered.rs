@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use hdrhistogram::Histogram;
+use iolane_measure::host::LabMachine;
 use iolane_measure::workload::{Arrivals, Workload};
 use serde::{Deserialize, Serialize};
 
@@ -93,6 +94,8 @@ pub struct Preconditioned {
 pub struct Results {
     pub arms: Vec<ArmResults>,
     pub left_out: Vec<LeftOut>,
+    /// If they were measured in a guest of the lab, what is behind it.
+    pub lab: Option<LabMachine>,
 }
 
 /// How often a rejected run is repeated. An arm whose last attempt is rejected too is given up.
@@ -133,6 +136,6 @@ impl Results {
             arms[at].rows.push(row.clone());
         }
         arms.iter_mut().for_each(|arm| arm.rows.sort_by_key(|row| row.repeat));
-        Self { arms, left_out }
+        Self { arms, left_out, lab: None }
     }
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use iolane::{Error, Result, Target};
+use iolane_measure::host::LabMachine;
 use iolane_measure::progress::RunProgress;
 use iolane_measure::workload::{Workload, random_stream};
 
@@ -53,7 +54,7 @@ struct Kept {
 const RUNTIME_MIN: Duration = Duration::from_millis(200);
 /// The share of the time that every arm has its part of, before the first look at claims.
 const FIRST_SHARE: f64 = 0.4;
-/// What so many repeats do not decide is too close to a bound.
+/// What these repeats do not decide is too close to a bound.
 const REPEATS_OF_A_LOOK_MAX: u32 = 40;
 /// A limit against mistyped studies: no one waits for more runs.
 const RUNS_MAX: usize = 1_000_000;
@@ -420,7 +421,8 @@ impl Session {
         for _ in looks.repeats().len()..self.looks() {
             let first = looks.repeats().last().copied().unwrap_or_default();
             // A study that is continued decides on the same repeats as it did.
-            let results = Results::new(&kept.rows, Vec::new());
+            let lab = LabMachine::of_this_guest();
+            let results = Results { lab, ..Results::new(&kept.rows, Vec::new()) };
             let undecided = undecided(&self.study, &results, looks);
             let indices: Vec<usize> =
                 (0..self.planned.len()).filter(|index| undecided.contains(&&self.planned[*index].arm)).collect();

@@ -6,8 +6,7 @@ use std::mem::discriminant;
 use serde::{Deserialize, Serialize};
 
 use super::bootstrap::{common_repeats, interval, resample_medians};
-use super::estimate::Estimate;
-use super::median::TAIL;
+use super::estimate::{Estimate, TAIL};
 use super::sample::median;
 
 /// The share of resamples that must have the same shape as the measured curve.

@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A value with its interval: 95 % where nothing else is said.
+/// The probability with which the true value may lie beyond one end of a 95 % interval.
+pub const TAIL: f64 = 0.025;
+
+/// A value with its interval, of 95 % by default.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// Computed from the measured repeats.

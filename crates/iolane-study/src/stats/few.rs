@@ -2,8 +2,7 @@
 //! the range is not enough, an interval is therefore at least that of Student's t, which takes the logarithms of the repeats to vary
 //! normally (the repeats themselves, if one of them is not positive).
 
-use super::estimate::Estimate;
-use super::median::TAIL;
+use super::estimate::{Estimate, TAIL};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// From this number of repeats on, an interval hardly depends on how repeats vary: the range of five holds the median in 94 % of all

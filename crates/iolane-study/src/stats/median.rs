@@ -1,12 +1,9 @@
 //! The median of repeats with its interval: what reports show of an arm, and what claims compare with their bounds.
 
-use super::estimate::Estimate;
+use super::estimate::{Estimate, TAIL};
 use super::few::at_least_students;
 use super::sample::median;
 use statrs::distribution::{Binomial, DiscreteCDF};
-
-/// The probability with which the true value may lie beyond one end of a 95 % interval.
-pub const TAIL: f64 = 0.025;
 
 /// The median of a sample and its 95 % interval. Of an empty sample it is `NaN`; of one repeat the interval is that value.
 pub fn estimate_median(sample: &[f64]) -> Estimate {

@@ -18,10 +18,10 @@ mod unpaired;
 
 pub use bootstrap::resampled_medians;
 pub use crossing::{Crossing, crossing};
-pub use estimate::Estimate;
+pub use estimate::{Estimate, TAIL};
 pub use few::REPEATS_ENOUGH;
 pub use isotonic::isotonic;
-pub use median::{TAIL, estimate_median, estimate_median_at};
+pub use median::{estimate_median, estimate_median_at};
 pub use noise::{robust_variation, variation};
 pub use paired::{estimate_ratio, estimate_ratio_at};
 pub use rank::{estimate_rank_correlation, kendall_tau_b, spearman_rho};

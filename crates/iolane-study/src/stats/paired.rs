@@ -1,8 +1,8 @@
 //! Comparisons of arms repeat by repeat. Arms of one session are interleaved, so that a disturbance during a repeat
 //! affects all its arms and cancels out.
 
-use super::estimate::Estimate;
-use super::median::{TAIL, estimate_median_at};
+use super::estimate::{Estimate, TAIL};
+use super::median::estimate_median_at;
 
 /// The median of the ratios of two arms by repeat, with its 95 % interval.
 pub fn estimate_ratio(numerators: &[f64], denominators: &[f64]) -> Estimate {

@@ -1,9 +1,8 @@
 //! The ratio of two arms measured in different sessions, as on two machines, whose repeats are not paired.
 
 use super::bootstrap::{interval, resampled_medians};
-use super::estimate::Estimate;
+use super::estimate::{Estimate, TAIL};
 use super::few::widened_ratio;
-use super::median::TAIL;
 use super::sample::median;
 
 /// The ratio of two medians, with the interval from resampling both sides independently; the numbers of repeats may

@@ -75,7 +75,7 @@ pub(crate) fn measured_in(
 ) -> Results {
     let rows = |arm: &Arm| repeats(arm).into_iter().map(|repeat| Row::new(arm.clone(), repeat)).collect();
     let of_arm = |arm: &Arm| ArmResults { arm: arm.clone(), rows: rows(arm) };
-    let mut results = Results { arms: arms.iter().map(of_arm).collect(), left_out: Vec::new() };
+    let mut results = Results { arms: arms.iter().map(of_arm).collect(), left_out: Vec::new(), lab: None };
     measure(&mut results, figures, spread);
     results
 }
@@ -145,5 +145,5 @@ pub(crate) fn left_out(whole: &Results, reason: &str, lost: impl Fn(&Arm) -> boo
         whole.arms.iter().cloned().partition(|results| lost(&results.arm));
     let left_out =
         |results: ArmResults| LeftOut { arm: results.arm, reason: reason.into(), remedy: String::new(), failed: false };
-    Results { arms, left_out: gone.into_iter().map(left_out).collect() }
+    Results { arms, left_out: gone.into_iter().map(left_out).collect(), lab: None }
 }

@@ -11,7 +11,7 @@ use iolane_lab::{
     Accelerator, Backing, Drive, DriveSpeed, Ended, Events, GuestCommand, Job, Kernel, KernelSource, Lab, Machine,
     Stream,
 };
-use iolane_measure::host::{COMMAND_LINE_VARIABLE, command_line};
+use iolane_measure::host::{COMMAND_LINE_VARIABLE, LAB_VARIABLE, LabMachine, command_line};
 use iolane_study::format;
 
 use super::files;
@@ -53,7 +53,14 @@ pub(super) fn run(
         kernel,
     };
     let words = [PROGRAM].into_iter().chain(words.iter().map(String::as_str));
-    let command = GuestCommand::new(words).with(COMMAND_LINE_VARIABLE, serde_json::to_string(&command_line())?);
+    let behind = LabMachine {
+        cpus: lab.machine.cpus as usize,
+        host_cpus: std::thread::available_parallelism().map_or(1, usize::from),
+        drives_have_ceiling: lab.machine.drives.iter().all(|drive| drive.speed.has_ceiling()),
+    };
+    let command = GuestCommand::new(words)
+        .with(COMMAND_LINE_VARIABLE, serde_json::to_string(&command_line())?)
+        .with(LAB_VARIABLE, serde_json::to_string(&behind)?);
     let job = Job { commands: vec![command], folder, returns };
     let mut events = Shown { lab: &lab, output, ended: None };
     lab.run(&job, &mut events, &STOP)?;

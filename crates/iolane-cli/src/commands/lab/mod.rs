@@ -5,6 +5,7 @@ mod guest;
 mod guest_command;
 mod kernels;
 mod matrix;
+mod study_all;
 
 use crate::arguments::{LabCommand, LabRunArguments};
 use crate::outcome::Outcome;
@@ -15,6 +16,7 @@ pub(crate) fn lab(command: LabCommand) -> anyhow::Result<Outcome> {
     match command {
         LabCommand::Run(arguments) => run(&arguments),
         LabCommand::Matrix(arguments) => matrix::matrix(arguments),
+        LabCommand::StudyAll(arguments) => study_all::study_all(arguments),
         LabCommand::Fetch { version } => kernels::fetch(&version),
         LabCommand::Kernels => kernels::list(),
     }
