@@ -93,9 +93,11 @@ fn mount_all() -> Result<()> {
     mount("devtmpfs", "/dev", "")?;
     mount("tmpfs", "/dev/shm", "mode=1777")?;
     // No mounts: files of the initramfs may be there.
-    for place in ["/run", "/tmp"] {
+    for place in ["/run", "/tmp", "/var/tmp"] {
         fs::create_dir_all(place).during(place)?;
     }
+    // Only a kernel with huge pages has it, and only other programs need it.
+    let _ = mount("hugetlbfs", "/dev/hugepages", "");
     // On a kernel without tracefs the commands report that they cannot count system calls.
     let _ = mount("tracefs", "/sys/kernel/tracing", "");
     Ok(())

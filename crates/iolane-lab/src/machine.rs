@@ -17,6 +17,8 @@ pub struct Machine {
     pub drives: Vec<Drive>,
     /// Count instructions instead of time.
     pub exact: bool,
+    /// Huge pages of 2 MiB that are reserved at boot.
+    pub huge_pages: u32,
 }
 
 /// An NVMe controller with one namespace.
@@ -137,6 +139,10 @@ impl Machine {
         // without these words the guest's clock would be a device, and reading it a system call and an exit.
         let line = "console=ttyS0 quiet oops=panic panic=-1 mitigations=off no_timer_check tsc=reliable clocksource=tsc intel_iommu=on iommu=pt \
                     random.trust_cpu=on rdinit=/init";
+        let line = match self.huge_pages {
+            0 => line.to_owned(),
+            pages => format!("{line} hugepages={pages}"),
+        };
         match accelerator {
             // Process 1 starts the others, when the kernel's code is left to change no more: `code_patching`.
             Accelerator::Tcg => format!("{line} maxcpus=1 kfence.sample_interval=0"),
@@ -144,7 +150,7 @@ impl Machine {
             Accelerator::Exact => format!("{line} nokaslr"),
             // Memory that is about to be written is not cleared first, which takes a tenth of these guests' time.
             Accelerator::TcgInTurn => format!("{line} init_on_alloc=0"),
-            Accelerator::Kvm => line.into(),
+            Accelerator::Kvm => line,
         }
     }
 }
@@ -261,7 +267,7 @@ mod tests {
     use super::*;
 
     fn machine() -> Machine {
-        Machine { cpus: 2, memory: Bytes(1 << 30), drives: vec![Drive::default()], exact: false }
+        Machine { cpus: 2, memory: Bytes(1 << 30), drives: vec![Drive::default()], exact: false, huge_pages: 0 }
     }
 
     #[test]

@@ -190,7 +190,7 @@ fn measure(iolane: &Path) -> Result<Measured> {
     let cache = Cache::of_user()?;
     let kernel = guest::kernel(&cache)?;
     let described = format!("{} ({})", kernel.release, kernel.origin);
-    let machine = Machine { cpus: 1, memory: Bytes(2 << 30), drives: Vec::new(), exact: true };
+    let machine = Machine { cpus: 1, memory: Bytes(2 << 30), drives: Vec::new(), exact: true, huge_pages: 0 };
     let lab = guest::lab(iolane, &kernel, &cache, machine);
     let mut commands: Vec<GuestCommand> = Vec::new();
     for arm in &ARMS {

@@ -208,7 +208,8 @@ fn rates(iolane: &Path) -> Result<Rates> {
     for boot in 1..=BOOTS {
         eprintln!("boot {boot} of {BOOTS}");
         let drive = Drive { bytes: Bytes(1 << 30), ..Drive::default() };
-        let machine = Machine { cpus: 2, memory: Bytes(2 << 30), drives: vec![drive.clone()], exact: false };
+        let machine =
+            Machine { cpus: 2, memory: Bytes(2 << 30), drives: vec![drive.clone()], exact: false, huge_pages: 0 };
         let mut commands = Vec::new();
         // While the kernel has the drive; the first of the others takes it.
         commands.extend(DEPTHS.map(|(depth, ..)| fio_command("/dev/nvme0n1", FIO_POLLED, depth)));
@@ -225,7 +226,7 @@ fn rates(iolane: &Path) -> Result<Rates> {
             }
         }
         let drive = Drive { backing: Backing::Null, ..drive };
-        let machine = Machine { cpus: 1, memory: Bytes(2 << 30), drives: vec![drive], exact: true };
+        let machine = Machine { cpus: 1, memory: Bytes(2 << 30), drives: vec![drive], exact: true, huge_pages: 0 };
         let commands = DEPTHS.map(|(depth, ..)| iolane_command(CONTROLLER, "nvme", depth, &["--runtime", "500ms"]));
         let outputs = guest::outputs(&guest::lab(iolane, &kernel, &cache, machine), commands.into())?;
         for (depth, output) in outputs.iter().enumerate() {

@@ -165,7 +165,7 @@ fn run_guest(programs: &Programs, cache: &Cache, kernel: Kernel, show: bool) -> 
     let (names, commands): (Vec<_>, Vec<_>) =
         steps::steps(&kernel, &records).into_iter().map(|Step { name, command }| (name, command)).unzip();
     let lab = Lab {
-        machine: Machine { cpus: 2, memory: Bytes(2 << 30), drives: steps::drives(), exact: false },
+        machine: Machine { cpus: 2, memory: Bytes(2 << 30), drives: steps::drives(), exact: false, huge_pages: 0 },
         kernel,
         iolane: programs.iolane.clone(),
         files: Vec::new(),

@@ -42,7 +42,7 @@ pub(crate) use guest_or_skip;
 /// A guest whose process 1 is the program, with a shell and these drives.
 pub(crate) fn lab(cache: &Cache, drives: Vec<Drive>) -> Lab<'_> {
     Lab {
-        machine: Machine { cpus: 1, memory: "1g".parse().unwrap(), drives, exact: false },
+        machine: Machine { cpus: 1, memory: "1g".parse().unwrap(), drives, exact: false, huge_pages: 0 },
         kernel: Kernel::find(&KernelSource::Debian(KERNEL.into()), cache, &mut |_| {}).unwrap(),
         iolane: IOLANE.into(),
         files: Vec::new(),

@@ -65,7 +65,7 @@ impl Peer for Bdevperf {
         let config = folder.join("bdevs.json");
         let written = std::fs::write(&config, configuration(load).to_string());
         written.map_err(|error| Error::system(format!("writing {}", config.display()), error))?;
-        let mut bdevperf = Command::new(program);
+        let mut bdevperf = spdk::command(program);
         bdevperf.args(["-m", &spdk::core_mask(load, load.threads)]).arg("-c").arg(config);
         bdevperf.args(["-q", &load.depth.to_string(), "-o", &load.block_bytes.to_string(), "-w", load.access.name()]);
         if load.access.is_mixed() {

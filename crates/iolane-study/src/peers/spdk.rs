@@ -1,12 +1,22 @@
 //! What SPDK's tools have in common: installation, limits, CPU masks, and the rows of their tables. Called by
 //! `spdk_nvme_perf` and `bdevperf`.
 
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use super::peer::Load;
 
 pub(super) const REMEDY: &str =
     "build SPDK (https://spdk.io/doc/getting_started.html) and put its build folders on PATH";
+
+/// A command of an SPDK program. It is linked with OpenSSL, which refuses to start without its configuration; nothing here is
+/// encrypted, so that an empty one is enough.
+pub(super) fn command(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.env("OPENSSL_CONF", "/dev/null");
+    command
+}
 
 /// Where both tools differ from any load.
 pub(super) fn differences(load: &Load<'_>) -> Vec<String> {

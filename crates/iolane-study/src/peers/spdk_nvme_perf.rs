@@ -54,7 +54,7 @@ impl Peer for SpdkNvmePerf {
     }
 
     fn command(&self, program: &Path, load: &Load<'_>, _: &Path) -> Result<Command> {
-        let mut perf = Command::new(program);
+        let mut perf = spdk::command(program);
         for target in load.targets {
             perf.arg("-r").arg(transport(target).map_err(|cause| Error::usage(NAME, cause))?);
         }

@@ -527,6 +527,7 @@ impl Session {
         for (index, Planned { arm, .. }) in self.planned.iter().enumerate() {
             let good = rows.iter().filter(|row| row.arm == *arm && row.rejected.is_none()).count();
             let trouble = rows.iter().rev().find(|row| row.arm == *arm).and_then(|row| row.rejected.clone());
+            let trouble = runs.peer_trouble(index).or(trouble);
             let (reason, remedy) = match trouble.filter(|_| runs.gave_up(index)) {
                 // Its other repeats could not be paired with those of other arms.
                 Some(trouble) => (trouble, ""),

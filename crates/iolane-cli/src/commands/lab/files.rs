@@ -33,6 +33,12 @@ pub(super) fn peers(words: &[String]) -> Vec<(PathBuf, PathBuf)> {
     installed.map(|(name, program)| (program, Path::new("/bin").join(name))).collect()
 }
 
+/// Whether one of these programs allocates its memory in huge pages.
+pub(super) fn need_huge_pages(programs: &[(PathBuf, PathBuf)]) -> bool {
+    let names = ["bdevperf", "spdk_nvme_perf"];
+    programs.iter().any(|(_, there)| there.file_name().is_some_and(|name| names.iter().any(|known| name == *known)))
+}
+
 /// Existing files that a command names, except those that it writes.
 pub(super) fn inputs(words: &[String], folder: &Path, outputs: &[PathBuf]) -> Vec<(PathBuf, PathBuf)> {
     let values = words.iter().map(|word| word.split_once('=').map_or(word.as_str(), |(_, value)| value));

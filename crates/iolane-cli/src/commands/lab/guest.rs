@@ -27,7 +27,9 @@ pub(super) fn run(
     words: &[String],
     output: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
-    let machine = machine(arguments);
+    let programs = files::peers(words);
+    let huge_pages = if files::need_huge_pages(&programs) { HUGE_PAGES } else { 0 };
+    let machine = Machine { huge_pages, ..machine(arguments) };
     machine.check()?;
     let cache = Cache::of_user()?;
     let mut say = |line: &str| say(line);
@@ -43,7 +45,7 @@ pub(super) fn run(
         machine,
         iolane: std::env::current_exe().map_err(|error| Error::system("this program", error))?,
         files,
-        programs: files::peers(words),
+        programs,
         accelerator: arguments.accel.map(|accel| match accel {
             Accel::Kvm => Accelerator::Kvm,
             Accel::Tcg => Accelerator::Tcg,
@@ -91,8 +93,12 @@ pub(super) fn machine(arguments: &GuestArguments) -> Machine {
         memory: arguments.memory,
         drives: block_bytes.take(arguments.nvme).map(drive).collect(),
         exact: arguments.exact,
+        huge_pages: 0,
     }
 }
+
+/// 512 MiB, which SPDK's tools take for themselves.
+const HUGE_PAGES: u32 = 256;
 
 /// The speed of a profile, with the limits that were given in its place.
 fn speed(arguments: &GuestArguments) -> DriveSpeed {
