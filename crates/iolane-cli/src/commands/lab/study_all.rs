@@ -102,7 +102,7 @@ fn show(measured: &[(&Part, Loaded)], outputs: &Outputs) -> anyhow::Result<()> {
     let table = output::table(&["claim", "verdict", "because"], &rows, CellAlignment::Left);
     let verdicts = measured.iter().flat_map(|(_, loaded)| loaded.document.claims.iter().map(|claim| claim.verdict));
     let counts = Verdict::counts(verdicts).map(|(verdict, count)| (count > 0).then(|| format!("{verdict}: {count}")));
-    outputs.text(&format!("{table}\n\n{}\n", counts.into_iter().flatten().collect::<Vec<_>>().join(", ")))?;
+    outputs.text(&format!("{table}\n{}\n", counts.into_iter().flatten().collect::<Vec<_>>().join(", ")))?;
     let machine = |loaded: &Loaded| {
         let host = &loaded.document.host.host;
         json!({ "kernel_release": host.kernel_release, "cpu_model": host.cpu_model, "lab": host.lab })
