@@ -114,7 +114,7 @@ impl fmt::Display for DriveSpeed {
             self.reads_per_s.map(|reads| format!("{} reads/s", thousands(reads))),
             self.writes_per_s.map(|writes| format!("{} writes/s", thousands(writes))),
             self.bytes_per_s.map(|Bytes(bytes)| format!("{} MB/s", bytes as f64 / 1e6)),
-            self.latency.map(|latency| format!("{latency:?}")),
+            self.latency.map(|latency| format!("{} ms", latency.as_secs_f64() * 1e3)),
         ];
         f.write_str(&parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
     }

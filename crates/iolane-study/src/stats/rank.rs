@@ -2,6 +2,7 @@
 
 use super::bootstrap::{common_repeats, interval, resample_medians};
 use super::estimate::Estimate;
+use super::median::estimate_median_at;
 use super::paired::estimate_ratio_at;
 use super::sample::median;
 
@@ -73,9 +74,19 @@ fn most_agreement(published: &[f64], measured: &[Vec<f64>], tail: f64) -> f64 {
         .filter(|(below, above)| published[*below] < published[*above])
         .collect();
     let tail = tail / pairs.len() as f64;
-    let is_opposite =
-        |(below, above): &&(usize, usize)| estimate_ratio_at(&measured[*above], &measured[*below], tail).high < 1.0;
+    let is_opposite = |(below, above): &&(usize, usize)| is_below(&measured[*above], &measured[*below], tail);
     1.0 - 2.0 * pairs.iter().filter(is_opposite).count() as f64 / pairs.len() as f64
+}
+
+/// Whether the repeats show that one item is below another: by their ratio, or by their difference if one is not positive.
+fn is_below(item: &[f64], other: &[f64], tail: f64) -> bool {
+    match item.iter().chain(other).all(|value| *value > 0.0) {
+        true => estimate_ratio_at(item, other, tail).high < 1.0,
+        false => {
+            let differences: Vec<f64> = item.iter().zip(other).map(|(item, other)| item - other).collect();
+            estimate_median_at(&differences, tail).high < 0.0
+        }
+    }
 }
 
 fn can_be_ranked(a: &[f64], b: &[f64]) -> bool {
