@@ -28,6 +28,7 @@ pub fn lint(study: &Study) -> Lint {
         }
     }
     for claim in &study.claims {
+        let notes_before = lint.notes.len();
         for check in &claim.checks {
             let [scaled, full] = scales.each_ref().map(|(_, arms)| of_check(check, arms));
             let is_undecidable =
@@ -43,6 +44,14 @@ pub fn lint(study: &Study) -> Lint {
                 }
             }
             lint.errors.append(&mut texts);
+        }
+        // A claim about a larger machine: one note instead of one for each check.
+        let notes = lint.notes.split_off(notes_before);
+        let mut places = scales.iter().map(|(scale, _)| format!(" at scale `{}`", scale.name()));
+        let is_of_all = |place: &String| notes.len() > 1 && notes.iter().all(|note| note.ends_with(place.as_str()));
+        match places.find(is_of_all).filter(|_| notes.len() == claim.checks.len()) {
+            Some(place) => lint.notes.push(format!("claim {}: none of its checks has arms{place}", claim.id)),
+            None => lint.notes.extend(notes),
         }
     }
     lint
