@@ -166,6 +166,15 @@ impl IoPath {
         self.submission == SubmissionMode::Sqpoll
     }
 
+    /// How many kernel threads poll for the submissions of this many queues.
+    pub fn submission_threads(&self, queues: usize) -> usize {
+        match self.polls_submissions() {
+            true if self.options.share => 1,
+            true => queues,
+            false => 0,
+        }
+    }
+
     /// The same path, with interrupts named explicitly.
     #[must_use]
     pub fn interrupts(mut self) -> Self {

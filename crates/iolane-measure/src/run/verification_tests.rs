@@ -1,4 +1,5 @@
-//! Runs with --verify whose load only writes or only reads: what is found, what is counted, and what is not measured.
+//! What blocks hold: runs with --verify whose load only writes or only reads, what is found, what is counted and what is not
+//! measured; and reads that find nothing but zeroes.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -161,4 +162,20 @@ fn what_an_earlier_run_did_not_write_is_a_mismatch() {
     disk.run(1, load(7)).unwrap();
     disk.overwrite(9 * BLOCK_BYTES, &[0; BLOCK_BYTES as usize]);
     refused(load(7), &["target offset 36864: magic differs", "iolane never wrote here"]);
+}
+
+#[test]
+fn reads_that_find_only_zeroes_are_told_from_others_and_from_writes() {
+    let disk = Disk::new("only-zeroes");
+    let finds_only_zeroes = |access: Access| {
+        let target = Target::options().write(access.writes()).direct(false).open(disk.file()).unwrap();
+        let load = Workload { access, bytes_max: Some(16 * BLOCK_BYTES), depth: 1, ..Workload::default() };
+        let plan = plan("psync", target, load.clone());
+        run_plan(RunPlan { workload: load, threads: 2, ..plan }).unwrap().tally.only_zeroes
+    };
+    assert!(finds_only_zeroes(Access::Read));
+    // What it writes may be zeroes, and was not read.
+    assert!(!finds_only_zeroes(Access::RandRw));
+    disk.overwrite(0, &vec![7; (Disk::BLOCKS * BLOCK_BYTES) as usize]);
+    assert!(!finds_only_zeroes(Access::Read));
 }

@@ -21,9 +21,10 @@ pub fn decide(study: &Study, results: &Results, looks: &Looks) -> Vec<Decision> 
     let at_looks: Vec<(Evidence<'_>, Tails)> =
         looks.ends_with_tails().map(|(end, tails)| (Evidence::of(results, end), tails)).collect();
     let of_claim = |claim: &Claim| {
-        let mut decisions = at_looks.iter().map(|(evidence, tails)| decide_claim(claim, evidence, *tails));
-        let first = decisions.next().expect("there is at least one look");
-        decisions.fold(first, |known, later| if known.verdict == Verdict::Inconclusive { later } else { known })
+        let (last, earlier) = at_looks.split_last().expect("there is at least one look");
+        let at = |(evidence, tails): &(Evidence<'_>, Tails)| decide_claim(claim, evidence, *tails);
+        let decided = earlier.iter().map(at).find(|decision| decision.verdict != Verdict::Inconclusive);
+        decided.unwrap_or_else(|| at(last))
     };
     study.claims.iter().map(of_claim).collect()
 }
@@ -53,20 +54,18 @@ fn decide_claim(claim: &Claim, evidence: &Evidence<'_>, tails: Tails) -> Decisio
 /// among all are out of doubt, and the others share it among themselves.
 pub(super) fn find_all<'a>(claim: &Claim, evidence: &Evidence<'a>, tails: Tails) -> Vec<Finding<'a>> {
     let checks = &claim.checks;
-    if let Some(reason) = evidence.lab().and_then(|lab| needs::unmet(&claim.needs, lab)) {
+    if let Some(reason) = evidence.lab.and_then(|lab| needs::unmet(&claim.needs, lab)) {
         return checks.iter().map(|_| Finding::not_testable(reason.clone())).collect();
     }
     let mut findings: Vec<Finding<'a>> = checks.iter().map(|check| find(check, evidence, tails)).collect();
     let mut doubtful: Vec<usize> = (0..checks.len()).filter(|at| findings[*at].measured.is_some()).collect();
-    loop {
-        let shared = tails.any_of(doubtful.len());
+    let mut shared = tails;
+    while shared != tails.any_of(doubtful.len()) {
+        shared = tails.any_of(doubtful.len());
         doubtful.iter().for_each(|at| findings[*at] = find(&checks[*at], evidence, shared));
-        let before = doubtful.len();
         doubtful.retain(|at| findings[*at].verdict.whatever_model() != Verdict::DoesNotHold);
-        if doubtful.is_empty() || doubtful.len() == before {
-            return findings;
-        }
     }
+    findings
 }
 
 fn find<'a>(check: &Check, evidence: &Evidence<'a>, tails: Tails) -> Finding<'a> {

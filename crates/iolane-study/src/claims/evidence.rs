@@ -14,7 +14,11 @@ use iolane_measure::telemetry::Sourced;
 ///
 /// Arms that were left out are included so that `"max"` is the largest value of the plan: a claim about twenty drives must
 /// not be decided on four because the machine has no more.
-pub(super) struct Evidence<'a>(Vec<ArmEvidence<'a>>);
+pub(super) struct Evidence<'a> {
+    arms: Vec<ArmEvidence<'a>>,
+    /// If the results are those of a guest of the lab, what is behind it.
+    pub(super) lab: Option<LabMachine>,
+}
 
 /// The results of an arm, or why it was left out.
 #[derive(Debug, Clone, Copy)]
@@ -26,10 +30,10 @@ pub(super) enum ArmEvidence<'a> {
 /// The runs of an arm that count.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Measured<'a> {
-    pub(super) results: &'a ArmResults,
+    results: &'a ArmResults,
     /// The number of the first repeat that does not count.
     end: u32,
-    /// If they were made in a guest of the lab, what is behind it.
+    /// That of the evidence.
     lab: Option<LabMachine>,
 }
 
@@ -59,10 +63,10 @@ impl<'a> ArmEvidence<'a> {
 impl<'a> Evidence<'a> {
     /// The evidence of the repeats below `end`.
     pub(super) fn of(results: &'a Results, end: u32) -> Self {
-        let measured =
-            results.arms.iter().map(|arm| ArmEvidence::Measured(Measured { results: arm, end, lab: results.lab }));
+        let lab = results.lab;
+        let measured = results.arms.iter().map(|results| ArmEvidence::Measured(Measured { results, end, lab }));
         let all = measured.chain(results.left_out.iter().map(ArmEvidence::LeftOut));
-        Self(all.filter(|evidence| evidence.arm().peer.is_none()).collect())
+        Self { arms: all.filter(|evidence| evidence.arm().peer.is_none()).collect(), lab }
     }
 
     /// The joules that a check uses, one figure for each source; empty if its metric needs none.
@@ -83,16 +87,8 @@ impl<'a> Evidence<'a> {
         sources
     }
 
-    /// If the results are those of a guest of the lab, what is behind it.
-    pub(super) fn lab(&self) -> Option<LabMachine> {
-        self.0.iter().find_map(|arm| match arm {
-            ArmEvidence::Measured(measured) => measured.lab,
-            ArmEvidence::LeftOut(_) => None,
-        })
-    }
-
     pub(super) fn select(&self, selection: &Selection) -> Vec<ArmEvidence<'a>> {
-        selection.of(&self.0, |evidence| evidence.arm()).into_iter().copied().collect()
+        selection.of(&self.arms, |evidence| evidence.arm()).into_iter().copied().collect()
     }
 }
 

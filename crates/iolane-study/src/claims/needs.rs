@@ -28,11 +28,7 @@ pub(super) fn shared_cores(arm: &Arm, metric: Metric, lab: LabMachine) -> Option
             | Metric::CyclesPerIo
             | Metric::InstructionsPerIo
     );
-    let submission_threads = match arm.path.polls_submissions() {
-        true if arm.path.options.share => 1,
-        true => arm.threads,
-        false => 0,
-    };
+    let submission_threads = arm.path.submission_threads(arm.threads);
     let busy = (arm.threads + submission_threads).min(arm.cores.unwrap_or(lab.cpus)).min(lab.cpus);
     // One thread of the host emulates all drives.
     (!is_count && busy + 1 > lab.host_cpus).then(|| {

@@ -78,7 +78,7 @@ pub(super) fn label(arm: &Arm, among: &[&Arm]) -> String {
 ///
 /// The largest of several noisy values lies above the true largest. Its interval is therefore not that of the chosen one: the largest
 /// is above some value only if a candidate is, which one of many is by chance, and below it only if all are. So the lower end is the
-/// largest of lower ends whose tail is shared among the candidates ([`low_tail`]), and the upper end the largest of upper ends. For
+/// largest of lower ends whose tail is shared among the candidates ([`for_extreme`]), and the upper end the largest of upper ends. For
 /// the smallest it is the other way round.
 pub(super) fn extreme(take: Take, candidates: &[Estimate]) -> Option<(Estimate, usize)> {
     let best = |end: fn(&Estimate) -> f64| {
@@ -94,12 +94,18 @@ pub(super) fn extreme(take: Take, candidates: &[Estimate]) -> Option<(Estimate, 
     Some((Estimate { value, low, high }, chosen))
 }
 
-/// The number of candidates among which the tail of the lower end is shared.
-pub(super) fn low_tail(take: Take, candidates: usize) -> f64 {
-    if take == Take::Largest { candidates as f64 } else { 1.0 }
-}
-
-/// The number of candidates among which the tail of the upper end is shared.
-pub(super) fn high_tail(take: Take, candidates: usize) -> f64 {
-    if take == Take::Smallest { candidates as f64 } else { 1.0 }
+/// An estimate of each candidate with the ends that [`extreme`] needs: `choices` are those among the candidates, each with their
+/// number, and `estimate` is that of a candidate at a tail.
+pub(super) fn for_extreme<C>(
+    choices: &[(Take, usize)],
+    tail: f64,
+    estimate: impl Fn(&C, f64) -> Estimate,
+) -> impl Fn(&C) -> Estimate {
+    let shared =
+        |by: Take| choices.iter().filter(|(take, _)| *take == by).fold(tail, |tail, (_, count)| tail / *count as f64);
+    let (low, high) = (shared(Take::Largest), shared(Take::Smallest));
+    move |candidate| {
+        let lower = estimate(candidate, low);
+        if low == high { lower } else { Estimate { high: estimate(candidate, high).high, ..lower } }
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::evidence::{ArmEvidence, at, common_repeats};
 use super::finding::{Computed, Finding, times};
-use super::operand::{OperandValues, extreme, high_tail, label, low_tail, median_at};
+use super::operand::{OperandValues, extreme, for_extreme, label, median_at};
 use super::tails::Tails;
 use crate::format::quantity;
 use crate::plan::{Arm, Check, Metric, Operand, Take};
@@ -82,15 +82,10 @@ impl Pairs {
             Take::Largest => Take::Smallest,
             Take::Smallest => Take::Largest,
         };
-        let counts = (self.0.len(), self.0[0].len());
-        let low = tail / (low_tail(of, counts.0) * low_tail(to, counts.1));
-        let high = tail / (high_tail(of, counts.0) * high_tail(to, counts.1));
-        let ratio = |Pair { above, below, .. }: &Pair| {
-            let lower = estimate_ratio_at(above, below, low);
-            Estimate { high: estimate_ratio_at(above, below, high).high, ..lower }
-        };
+        let choices = [(of, self.0.len()), (to, self.0[0].len())];
+        let ratio = for_extreme(&choices, tail, |pair: &Pair, tail| estimate_ratio_at(&pair.above, &pair.below, tail));
         let rows: Vec<(Estimate, usize)> =
-            self.0.iter().filter_map(|row| extreme(to, &row.iter().map(ratio).collect::<Vec<Estimate>>())).collect();
+            self.0.iter().filter_map(|row| extreme(to, &row.iter().map(&ratio).collect::<Vec<Estimate>>())).collect();
         let estimates: Vec<Estimate> = rows.iter().map(|(estimate, _)| *estimate).collect();
         let (estimate, above) = extreme(of, &estimates).expect("an operand has at least one arm");
         (estimate, (above, rows[above].1))

@@ -2,7 +2,7 @@
 
 use super::evidence::ArmEvidence;
 use super::finding::{Computed, Finding};
-use super::operand::{OperandValues, extreme, high_tail, label, low_tail};
+use super::operand::{OperandValues, extreme, for_extreme, label};
 use super::tails::Tails;
 use crate::format::quantity;
 use crate::plan::{Arm, Check, Metric, Operand};
@@ -21,12 +21,8 @@ pub(super) fn find<'a>(
     };
     let samples: Vec<Vec<f64>> = of.arms.iter().map(|(_, values)| values.values().copied().collect()).collect();
     let estimate = |tail: f64| {
-        let low = tail / low_tail(of.take, samples.len());
-        let high = tail / high_tail(of.take, samples.len());
-        let one = |sample: &Vec<f64>| {
-            let lower = estimate_median_at(sample, low);
-            Estimate { high: estimate_median_at(sample, high).high, ..lower }
-        };
+        let choices = [(of.take, samples.len())];
+        let one = for_extreme(&choices, tail, |sample: &Vec<f64>, tail| estimate_median_at(sample, tail));
         extreme(of.take, &samples.iter().map(one).collect::<Vec<Estimate>>()).expect("an operand has at least one arm")
     };
     let estimates = tails.map(estimate);

@@ -7,6 +7,7 @@ use iolane_measure::telemetry::{Sourced, Unavailable};
 use serde_json::{Value, json};
 
 use super::{FigureReport, Loaded, RECORDS_FILE, SCHEMA};
+use crate::claims::Looks;
 use crate::plan::{Arm, Scale, Study, built_in};
 use crate::rows::{LeftOut, Results, Row};
 
@@ -31,7 +32,7 @@ pub fn loaded(study: &Study, rows: &[Row], left_out: Vec<LeftOut>) -> Loaded {
         "published_on": study.published_on, "complete": true, "scale": "scaled", "repeats": REPEATS, "runtime_s": 2.0,
         "warmup_s": 0.2, "seed": 1, "targets": [{"kind": "file", "name": "scratch", "bytes": 1 << 30}],
         "skipped": super::skipped(&left_out), "figures": figures, "advice": ["Take libaio."],
-        "claims": crate::claims::decide(study, &results, &crate::claims::Looks::default()), "host": {"kernel_release": "7.2"}, "warnings": [],
+        "claims": crate::claims::decide(study, &results, &Looks::default()), "host": {"kernel_release": "7.2"}, "warnings": [],
         "records": {"file": RECORDS_FILE, "rows": rows.len(), "crc32": 0},
     });
     of_json(json, rows)

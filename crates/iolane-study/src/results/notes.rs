@@ -53,14 +53,17 @@ pub(super) fn few_requests(results: &Results) -> Option<String> {
     let fewest = |arm: &ArmResults| arm.rows.iter().map(|row| row.ios).min().unwrap_or(0);
     let few: Vec<&ArmResults> = results.arms.iter().filter(|arm| fewest(arm) < REQUESTS_FOR_P99).collect();
     let worst = few.iter().min_by_key(|arm| fewest(arm))?;
+    let withheld = match fewest(worst) < REQUESTS_FOR_TAIL {
+        true => format!("; no advice on latency rests on fewer than {REQUESTS_FOR_TAIL}"),
+        false => String::new(),
+    };
     Some(format!(
         "{} of {} arms have runs of fewer than {REQUESTS_FOR_P99} requests, so that their p99 is little more than the slowest \
-         ones; the fewest, {}, has {}{}",
+         ones; the fewest, {}, has {}{withheld}",
         few.len(),
         results.arms.len(),
         worst.arm,
-        fewest(worst),
-        if fewest(worst) < REQUESTS_FOR_TAIL { "; no advice on latency rests on fewer than 100" } else { "" }
+        fewest(worst)
     ))
 }
 

@@ -118,12 +118,7 @@ fn is_drive(target: &Target) -> bool {
 /// Warns if more threads poll than there are processors: each waits while another polls.
 fn crowded_warning(plan: &RunPlan) -> Option<Warning> {
     let is_polled = plan.path.polls_submissions() || iolane::polls_completions(&plan.path);
-    let of_kernel = match plan.path.polls_submissions() {
-        true if plan.path.options.share => 1,
-        true => plan.threads,
-        false => 0,
-    };
-    let polling = plan.threads + of_kernel;
+    let polling = plan.threads + plan.path.submission_threads(plan.threads);
     let placed = [&plan.placement.cpus, &plan.placement.sqpoll_cpus];
     let processors = match placed.into_iter().flatten().map(|list| list.cpus().len()).sum() {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
