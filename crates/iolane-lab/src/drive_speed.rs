@@ -72,6 +72,16 @@ impl DriveSpeed {
         }
     }
 
+    /// The speed in a guest on this accelerator, `80 k reads/s, 525 MB/s: a quarter of the real drive's`; `None` without limits.
+    pub fn in_words(&self, accelerator: Accelerator) -> Option<String> {
+        let here = self.on(accelerator);
+        let share = match self.is_real && accelerator != Accelerator::Kvm {
+            true => ": a quarter of the real drive's speed, like the translated processors",
+            false => "",
+        };
+        here.is_limited().then(|| format!("{here}{share}"))
+    }
+
     /// The properties of QEMU's throttle group; empty without a limit.
     pub(crate) fn throttling(&self) -> String {
         let limits = [
@@ -131,6 +141,17 @@ mod tests {
         assert_eq!(drive.on(Accelerator::Kvm).to_string(), "320 k reads/s, 30 k writes/s, 2100 MB/s");
         let translated = drive.on(Accelerator::Tcg);
         assert_eq!(translated.to_string(), "80 k reads/s, 7.5 k writes/s, 525 MB/s, 1 ms");
+        assert!(
+            drive
+                .in_words(Accelerator::Tcg)
+                .unwrap()
+                .starts_with("80 k reads/s, 7.5 k writes/s, 525 MB/s, 1 ms: a quarter")
+        );
+        let unshared = "320 k reads/s, 30 k writes/s, 2100 MB/s".to_owned();
+        assert_eq!(
+            (drive.in_words(Accelerator::Kvm), DriveSpeed::default().in_words(Accelerator::Tcg)),
+            (Some(unshared), None)
+        );
         assert_eq!(translated.throttling(), ",x-iops-read=80000,x-iops-write=7500,x-bps-total=525000000");
     }
 

@@ -187,16 +187,6 @@ impl Drive {
         Ok(())
     }
 
-    /// Its limits in a guest on this accelerator, ` (80 k reads/s, a quarter of the real one)`; empty without limits.
-    pub fn speed_in_words(&self, accelerator: Accelerator) -> String {
-        let speed = self.speed.on(accelerator);
-        match (speed.is_limited(), speed != self.speed) {
-            (false, _) => String::new(),
-            (true, false) => format!(" ({speed})"),
-            (true, true) => format!(" ({speed}: a quarter of the real drive's speed, like the translated processors)"),
-        }
-    }
-
     /// Whether its data is in a file.
     pub(crate) fn has_file(&self) -> bool {
         matches!(self.backing, Backing::File | Backing::BadSectors(_))

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use iolane_measure::workload::Workload;
 use iolane_study::fio::{JobSpec, job_text};
+use iolane_study::format::shell_line;
 use iolane_study::results::Loaded;
 use iolane_study::rows::Row;
 
@@ -25,24 +26,14 @@ pub(crate) struct Rerun {
 impl Rerun {
     pub(crate) fn new(loaded: &Loaded) -> Self {
         let host = &loaded.document.host.host;
-        let words: Vec<String> = host.command_line.iter().map(|word| quoted(word)).collect();
         Self {
-            command: words.join(" "),
+            command: shell_line(&host.command_line),
             version: host.iolane_version.clone(),
             seed: loaded.document.seed.to_string(),
             study_file: loaded.document.study_file.clone().unwrap_or_default(),
             fio_jobs: job_text(&jobs(loaded)),
         }
     }
-}
-
-/// A word as a POSIX shell reads it back.
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "+-_./:,=@%".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.into();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 fn jobs(loaded: &Loaded) -> Vec<JobSpec> {
@@ -78,15 +69,4 @@ fn job(loaded: &Loaded, row: &Row) -> JobSpec {
 
 fn seconds(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_command_can_be_pasted_into_a_shell() {
-        let words = ["iolane", "io_uring+sqpoll,fixedbufs", "it's", "", "$(reboot)"].map(quoted);
-        assert_eq!(words, ["iolane", "io_uring+sqpoll,fixedbufs", r"'it'\''s'", "''", "'$(reboot)'"]);
-    }
 }

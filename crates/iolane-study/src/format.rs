@@ -174,9 +174,28 @@ pub fn capital(text: &str) -> String {
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
+/// Words as a line that a POSIX shell reads back.
+pub fn shell_line(words: &[impl AsRef<str>]) -> String {
+    words.iter().map(|word| quoted(word.as_ref())).collect::<Vec<String>>().join(" ")
+}
+
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "+-_./:,=@%".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.into();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_can_be_pasted_into_a_shell() {
+        let words = ["iolane", "io_uring+sqpoll,fixedbufs", "it's", "", "$(reboot)"];
+        assert_eq!(shell_line(&words), r"iolane io_uring+sqpoll,fixedbufs 'it'\''s' '' '$(reboot)'");
+    }
 
     #[test]
     fn a_range_has_its_unit_once_and_none_beside_a_value_of_the_same() {

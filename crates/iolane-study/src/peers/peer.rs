@@ -89,6 +89,11 @@ pub trait Peer: Sync {
     /// The argument that prints its version; `None` if it has none.
     fn version_argument(&self) -> Option<&'static str>;
 
+    /// Whether it allocates its memory in huge pages.
+    fn needs_huge_pages(&self) -> bool {
+        false
+    }
+
     /// Why it cannot run this load; `None` if it can.
     fn cannot(&self, load: &Load<'_>) -> Option<String>;
 

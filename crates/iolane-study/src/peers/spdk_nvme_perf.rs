@@ -26,6 +26,10 @@ impl Peer for SpdkNvmePerf {
         spdk::REMEDY
     }
 
+    fn needs_huge_pages(&self) -> bool {
+        true
+    }
+
     fn version_argument(&self) -> Option<&'static str> {
         None
     }

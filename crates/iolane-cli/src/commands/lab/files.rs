@@ -24,19 +24,16 @@ fn values_of<'a>(words: &'a [String], options: &'a [&str]) -> impl Iterator<Item
     apart.chain(joined)
 }
 
-/// The installed programs of the peers that a study runs, and their paths in the guest. The study reports those that are
-/// missing.
-pub(super) fn peers(words: &[String]) -> Vec<(PathBuf, PathBuf)> {
-    let installed = values_of(words, &["--peer"])
-        .flat_map(|value| value.split(','))
-        .filter_map(|name| Some((name, InstalledPeer::find(name).ok()?.installed.program)));
-    installed.map(|(name, program)| (program, Path::new("/bin").join(name))).collect()
+/// The installed peers that a study runs. The study reports those that are missing.
+pub(super) fn peers(words: &[String]) -> Vec<InstalledPeer> {
+    let names = values_of(words, &["--peer"]).flat_map(|value| value.split(','));
+    names.filter_map(|name| InstalledPeer::find(name).ok()).collect()
 }
 
-/// Whether one of these programs allocates its memory in huge pages.
-pub(super) fn need_huge_pages(programs: &[(PathBuf, PathBuf)]) -> bool {
-    let names = ["bdevperf", "spdk_nvme_perf"];
-    programs.iter().any(|(_, there)| there.file_name().is_some_and(|name| names.iter().any(|known| name == *known)))
+/// Their programs, and the paths of these in the guest.
+pub(super) fn programs(peers: &[InstalledPeer]) -> Vec<(PathBuf, PathBuf)> {
+    let place = |peer: &InstalledPeer| Path::new("/bin").join(peer.peer.name());
+    peers.iter().map(|peer| (peer.installed.program.clone(), place(peer))).collect()
 }
 
 /// Existing files that a command names, except those that it writes.

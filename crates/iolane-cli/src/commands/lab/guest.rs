@@ -27,8 +27,8 @@ pub(super) fn run(
     words: &[String],
     output: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
-    let programs = files::peers(words);
-    let huge_pages = if files::need_huge_pages(&programs) { HUGE_PAGES } else { 0 };
+    let peers = files::peers(words);
+    let huge_pages = if peers.iter().any(|peer| peer.peer.needs_huge_pages()) { HUGE_PAGES } else { 0 };
     let machine = Machine { huge_pages, ..machine(arguments) };
     machine.check()?;
     let cache = Cache::of_user()?;
@@ -45,7 +45,7 @@ pub(super) fn run(
         machine,
         iolane: std::env::current_exe().map_err(|error| Error::system("this program", error))?,
         files,
-        programs,
+        programs: files::programs(&peers),
         accelerator: arguments.accel.map(|accel| match accel {
             Accel::Kvm => Accelerator::Kvm,
             Accel::Tcg => Accelerator::Tcg,
@@ -131,11 +131,12 @@ impl Events for Shown<'_> {
         let Machine { cpus, memory, drives, .. } = &self.lab.machine;
         let origin = &self.lab.kernel.origin;
         let (cpus_word, drives_word) = (plural(*cpus as usize, "CPU"), plural(drives.len(), "NVMe drive"));
+        let speed = drives.first().and_then(|drive| drive.speed.in_words(accelerator));
         say(&format!(
             "Linux {release} ({origin}) on {accelerator}: {cpus} {cpus_word}, {} of memory, {} {drives_word}{}; booted in {}",
             format::bytes(memory.0),
             drives.len(),
-            drives.first().map_or(String::new(), |drive| drive.speed_in_words(accelerator)),
+            speed.map_or(String::new(), |speed| format!(" ({speed})")),
             format::time(took.as_secs_f64() * 1e9)
         ));
     }

@@ -1,19 +1,19 @@
 //! `iolane lab matrix`: a study in a guest of each of several kernels, one after another, and the comparison of the results.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use iolane::Error;
 use iolane_lab::KernelSource;
 use iolane_study::compare::Comparison;
-use iolane_study::results::{self, Loaded, REPORT_FILE};
+use iolane_study::results::Loaded;
 
 use super::guest::{self, say};
 use super::guest_command::GuestCommand;
+use super::guest_study::GuestStudy;
 use crate::arguments::{GuestArguments, LabMatrixArguments, StudyArguments};
 use crate::commands::{compare, study};
 use crate::interrupt::is_stopped;
-use crate::outcome::{Outcome, message};
+use crate::outcome::Outcome;
 use crate::output::Outputs;
 
 pub(super) fn matrix(arguments: LabMatrixArguments) -> anyhow::Result<Outcome> {
@@ -23,21 +23,9 @@ pub(super) fn matrix(arguments: LabMatrixArguments) -> anyhow::Result<Outcome> {
     for (index, (kernel, folder)) in job.kernels.iter().enumerate() {
         let count = job.kernels.len();
         say(&format!("kernel {kernel}, {} of {count}: results in {}", index + 1, folder.display()));
-        let before = stamp(folder);
-        let words = with_out(&job.words, folder);
-        let mut trouble = match guest::run(&job.guest, Some(kernel), &words, &mut std::io::sink()) {
-            Ok(Outcome::Done | Outcome::Code(0)) => None,
-            Ok(_) => Some("the study, or a part of it, failed".into()),
-            Err(error) => Some(message(&error)),
-        };
-        // Unchanged results are those of an earlier matrix.
-        if stamp(folder) != before {
-            match results::load(folder) {
-                Ok(loaded) => measured.push(loaded),
-                Err(error) => trouble = Some(error.to_string()),
-            }
-        }
-        if let Some(trouble) = trouble {
+        let study = GuestStudy::run(&job.guest, Some(kernel), &with_out(&job.words, folder), folder);
+        measured.extend(study.loaded);
+        if let Some(trouble) = study.trouble {
             say(&format!("kernel {kernel}: {trouble}"));
             failed = true;
         }
@@ -128,12 +116,6 @@ fn with_out(words: &[String], folder: &Path) -> Vec<String> {
     }
     without.extend(["--out".into(), folder.display().to_string()]);
     without
-}
-
-/// The identity of the results in a folder; it changes when they are replaced.
-fn stamp(folder: &Path) -> Option<(u64, i64, i64)> {
-    let found = std::fs::metadata(folder.join(REPORT_FILE)).ok()?;
-    Some((found.ino(), found.mtime(), found.mtime_nsec()))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 mod files;
 mod guest;
 mod guest_command;
+mod guest_study;
 mod kernels;
 mod matrix;
 mod study_all;

@@ -2,17 +2,21 @@
 //! verdicts in one table.
 
 use std::path::Path;
+use std::time::Duration;
 
 use clap::FromArgMatches;
 use iolane::Error;
 use iolane_study::claims::{Decision, Verdict};
-use iolane_study::results::{self, Loaded};
+use iolane_study::format;
+use iolane_study::results::Loaded;
 use serde_json::json;
 
 use super::guest::say;
-use crate::arguments::{self, Cli, Command, LabArguments, LabCommand, LabStudyAllArguments};
+use super::guest_command::GuestCommand;
+use super::guest_study::GuestStudy;
+use crate::arguments::{self, Cli, Command, LabArguments, LabCommand, LabRunArguments, LabStudyAllArguments};
 use crate::interrupt::is_stopped;
-use crate::outcome::{Outcome, message};
+use crate::outcome::Outcome;
 use crate::output::{self, CellAlignment, Outputs};
 
 /// A study, and the options of the guest that comes near to the published machine.
@@ -48,13 +52,11 @@ pub(super) fn study_all(arguments: LabStudyAllArguments) -> anyhow::Result<Outco
     let mut measured: Vec<(&Part, Loaded)> = Vec::new();
     let mut failed = false;
     for part in parts {
-        let folder = out.join(part.study);
-        match run(part, &format!("{}s", each.as_secs().max(1)), &folder).and_then(|()| Ok(results::load(&folder)?)) {
-            Ok(loaded) => measured.push((part, loaded)),
-            Err(error) => {
-                say(&format!("{}: {}", part.study, message(&error)));
-                failed = true;
-            }
+        let study = run(part, each, &out.join(part.study))?;
+        measured.extend(study.loaded.map(|loaded| (part, loaded)));
+        if let Some(trouble) = study.trouble {
+            say(&format!("{}: {trouble}", part.study));
+            failed = true;
         }
         if is_stopped() {
             failed = true;
@@ -65,31 +67,35 @@ pub(super) fn study_all(arguments: LabStudyAllArguments) -> anyhow::Result<Outco
     Ok(Outcome::failed_if(failed))
 }
 
-/// Runs a study in its guest; the line that does it by itself is printed.
-fn run(part: &Part, time: &str, folder: &Path) -> anyhow::Result<()> {
-    let line = format!(
-        "iolane lab run {} --timeout 60m -- study {} --time {time} --out {} {}",
-        part.guest,
-        part.study,
-        folder.display(),
-        part.options
-    );
-    say(line.trim_end());
-    let words = line.split_whitespace();
-    let matches = arguments::command().try_get_matches_from(words)?;
-    let Cli { command: Command::Lab(LabArguments { command: LabCommand::Run(run) }) } =
-        Cli::from_arg_matches(&matches)?
-    else {
-        unreachable!("the line runs a command in the lab");
-    };
-    let Some(command) = super::GuestCommand::parse(&run.words)? else { return Ok(()) };
-    let words = command.with_targets(run.guest.nvme);
-    let outcome = super::guest::run(&run.guest, run.kernel.as_ref(), &words, &mut std::io::sink())?;
-    if !matches!(outcome, Outcome::Done | Outcome::Code(0)) {
-        // The study keeps what it measured, and has printed what failed.
-        say(&format!("{}: a part of it failed", part.study));
+impl Part {
+    /// The command that runs the study by itself.
+    fn words(&self, time: Duration, folder: &Path) -> Vec<String> {
+        let mut words: Vec<String> = ["iolane", "lab", "run"].map(str::to_owned).into();
+        words.extend(self.guest.split_whitespace().map(str::to_owned));
+        words.extend(["--timeout", "60m", "--", "study", self.study].map(str::to_owned));
+        words.extend(["--time".into(), format!("{}s", time.as_secs().max(1))]);
+        words.extend(["--out".into(), folder.display().to_string()]);
+        words.extend(self.options.split_whitespace().map(str::to_owned));
+        words
     }
-    Ok(())
+
+    /// That command, as it is parsed.
+    fn arguments(words: &[String]) -> anyhow::Result<LabRunArguments> {
+        let matches = arguments::command().try_get_matches_from(words)?;
+        match Cli::from_arg_matches(&matches)?.command {
+            Command::Lab(LabArguments { command: LabCommand::Run(run) }) => Ok(run),
+            _ => unreachable!("the words run a command in the lab"),
+        }
+    }
+}
+
+/// Runs a study in its guest, and prints the command that does it by itself.
+fn run(part: &Part, time: Duration, folder: &Path) -> anyhow::Result<GuestStudy> {
+    let words = part.words(time, folder);
+    say(&format::shell_line(&words));
+    let LabRunArguments { kernel, guest, words } = Part::arguments(&words)?;
+    let Some(command) = GuestCommand::parse(&words)? else { unreachable!("the words ask for no help") };
+    Ok(GuestStudy::run(&guest, kernel.as_ref(), &command.with_targets(guest.nvme), folder))
 }
 
 fn show(measured: &[(&Part, Loaded)], outputs: &Outputs) -> anyhow::Result<()> {
@@ -136,23 +142,18 @@ fn in_short(claim: &Decision) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::guest;
     use super::*;
 
     #[test]
     fn every_part_is_a_built_in_study_and_its_line_a_command() {
         for part in PARTS {
             assert!(iolane_study::plan::built_in(part.study).is_some(), "{}", part.study);
-            let line = format!("iolane lab run {} -- study {} {}", part.guest, part.study, part.options);
-            let matches = arguments::command().try_get_matches_from(line.split_whitespace()).unwrap();
-            let Cli { command: Command::Lab(LabArguments { command: LabCommand::Run(run) }) } =
-                Cli::from_arg_matches(&matches).unwrap()
-            else {
-                panic!("{line}");
-            };
-            assert!(
-                super::super::GuestCommand::parse(&run.words).unwrap().is_some_and(|words| words.study().is_some())
-            );
-            super::super::guest::machine(&run.guest).check().unwrap();
+            let words = part.words(Duration::from_secs(90), Path::new("with space/x"));
+            let run = Part::arguments(&words).unwrap();
+            let command = GuestCommand::parse(&run.words).unwrap().unwrap();
+            assert_eq!(command.study().unwrap().out.as_deref(), Some(Path::new("with space/x")));
+            guest::machine(&run.guest).check().unwrap();
         }
     }
 }
