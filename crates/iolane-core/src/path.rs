@@ -300,6 +300,13 @@ mod tests {
     }
 
     #[test]
+    fn each_queue_has_a_submission_thread_unless_they_share_one() {
+        for (path, threads) in [("io_uring", 0), ("io_uring+sqpoll", 3), ("io_uring+sqpoll,share", 1)] {
+            assert_eq!(path.parse::<IoPath>().unwrap().submission_threads(3), threads, "{path}");
+        }
+    }
+
+    #[test]
     fn a_path_prints_as_it_was_written() {
         for text in [
             "psync",
