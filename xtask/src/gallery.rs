@@ -1,5 +1,5 @@
-//! `cargo xtask gallery [pages]`: runs the four studies in the lab, one of them on two kernels, and keeps what they made in
-//! docs/gallery: each page, its summary, a picture of it, the terminal's output, and the command. Nothing there is typed.
+//! `cargo xtask gallery [pages|peers]`: runs the four studies in the lab, one of them on two kernels, and iolane beside its peers,
+//! and keeps what they made in docs/gallery: each page, its summary, a picture of it, the terminal's output, and the command. Nothing there is typed.
 //! The runs stay in target/gallery, from which `cargo xtask gallery pages` renews everything but the terminal's output.
 
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::child::{cargo, program, root, succeeds};
-use crate::packages::{self, CHROMIUM, QEMU};
+use crate::packages::{self, CHROMIUM, FIO, QEMU};
 
 const STUDIES: [&str; 4] = ["systor22", "ijraset24", "hotstorage23", "floe26"];
 
@@ -18,6 +18,15 @@ const KERNEL: &str = "6.1";
 
 /// The study that is compared with a later kernel, and that kernel.
 const COMPARED: (&str, &str) = ("systor22", "7.2");
+
+/// The study that other tools run too, and where it runs. It is the name of its folder as well.
+const PEERS: &str = "peers";
+const PEERS_COMMAND: &str = "lab run --kernel 6.1 --nvme 2 --cpus 2 -- study --target nvme0 --target pci:0000:00:05.0 \
+     --path psync,libaio,io_uring,nvme --depth 1,16,128 --batch-submit 1 --batch-complete 1 \
+     --peer fio,spdk_nvme_perf,bdevperf --time 12m --out results/peers";
+
+/// The programs that this study needs and Debian does not have.
+const SPDK: [&str; 2] = ["spdk_nvme_perf", "bdevperf"];
 
 /// Where the gallery is, from the repository's root.
 const FOLDER: &str = "docs/gallery";
@@ -32,33 +41,52 @@ const PAGES: &str = "pages";
 const WINDOW: &str = "1200,900";
 
 pub(crate) fn run(names: &[String]) -> Result<bool> {
-    let is_run = match names {
-        [] => true,
-        [name] if name == PAGES => false,
-        _ => bail!("gallery takes no argument, or `{PAGES}`"),
+    let (studies_run, peers_run) = match names {
+        [] => (true, true),
+        [name] if name == PAGES => (false, false),
+        [name] if name == PEERS => (false, true),
+        _ => bail!("gallery takes no argument, or `{PAGES}`, or `{PEERS}`"),
     };
-    let packages = [CHROMIUM, QEMU];
+    let packages = [CHROMIUM, FIO, QEMU];
     if let Some(missing) = packages::install(&packages).first() {
         bail!("the gallery needs the Debian package {}", missing.name);
     }
     ensure!(succeeds(&mut cargo(&["build", "--release", "-q"]))?, "the program could not be built: see above");
     let compared = [(COMPARED.1, COMPARED.0)];
     let runs = STUDIES.iter().map(|study| (KERNEL, *study)).chain(compared);
-    for (kernel, study) in runs.filter(|_| is_run) {
-        measure(kernel, study).with_context(|| format!("{study}, Linux {kernel}"))?;
+    for (kernel, study) in runs.filter(|_| studies_run) {
+        measure(kernel, study, &command(kernel, study)).with_context(|| format!("{study}, Linux {kernel}"))?;
     }
-    for study in STUDIES {
+    match SPDK.iter().find(|name| !is_on_path(name)) {
+        _ if !peers_run => {}
+        None => measure(KERNEL, PEERS, &words(PEERS_COMMAND)).context("iolane beside its peers")?,
+        Some(name) => eprintln!("{name} (SPDK) is not on PATH: the page of peers stays as it is"),
+    }
+    // A page whose runs are not on this machine stays as it is.
+    let made: Vec<&str> = STUDIES.into_iter().chain([PEERS]).filter(|study| results(KERNEL, study).exists()).collect();
+    ensure!(!made.is_empty(), "there are no runs in {RUNS}");
+    for study in made {
         show(study).with_context(|| format!("the page of {study}"))?;
     }
-    compare().context("the comparison")?;
+    if studies_run || results(COMPARED.1, COMPARED.0).exists() {
+        compare().context("the comparison")?;
+    }
     std::fs::write(root().join(FOLDER).join("README.md"), index()?)?;
     Ok(true)
 }
 
 /// The command as a person types it.
 fn command(kernel: &str, study: &str) -> Vec<String> {
-    let text = format!("lab run --kernel {kernel} --nvme 2 --cpus 2 -- study {study} --time 90s");
-    text.split(' ').map(str::to_owned).collect()
+    words(&format!("lab run --kernel {kernel} --nvme 2 --cpus 2 -- study {study} --time 90s"))
+}
+
+fn words(command: &str) -> Vec<String> {
+    command.split_whitespace().map(str::to_owned).collect()
+}
+
+fn is_on_path(name: &str) -> bool {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&folders).any(|folder| folder.join(name).is_file())
 }
 
 /// The folder in which a kernel's studies run.
@@ -87,15 +115,14 @@ fn iolane() -> Command {
 }
 
 /// Runs one study; its results stay, and the gallery keeps what the terminal showed on its own kernel.
-fn measure(kernel: &str, study: &str) -> Result<()> {
+fn measure(kernel: &str, study: &str, words: &[String]) -> Result<()> {
     let (work, old) = (root().join(RUNS).join(work_folder(kernel)), results(kernel, study));
     std::fs::create_dir_all(&work)?;
     if old.exists() {
         std::fs::remove_dir_all(&old)?;
     }
-    let words = command(kernel, study);
     eprintln!("$ iolane {}", words.join(" "));
-    let output = iolane().args(&words).current_dir(&work).stderr(Stdio::inherit()).output()?;
+    let output = iolane().args(words).current_dir(&work).stderr(Stdio::inherit()).output()?;
     // 1 is a study that gave up an arm: the page says so.
     ensure!(matches!(output.status.code(), Some(0 | 1)), "it ended with {}", output.status);
     if kernel == KERNEL {
@@ -172,6 +199,16 @@ fn index() -> Result<String> {
          [page](compare/compare.html) · [terminal](compare/terminal.txt)\n\n\
          ![The page of a comparison: changes, differences and charts](compare/page.png)\n",
         comparison().join(" ")
+    )?;
+    write!(
+        text,
+        "\n## iolane beside fio and SPDK\n\n```\niolane {}\n```\n\n\
+         The same loads on the same drives in one guest, run in turn by iolane, fio, and SPDK's `spdk_nvme_perf` and `bdevperf`: one \
+         drive by the kernel's paths, the other, equal one by the two user-space drivers. Peers print no figures about processors or \
+         calls; their system calls are counted by the kernel.\n\n\
+         [page]({PEERS}/report.html) · [summary]({PEERS}/summary.md) · [terminal]({PEERS}/terminal.txt)\n\n\
+         ![The page: iolane's arms and those of fio and SPDK]({PEERS}/page.png)\n",
+        words(PEERS_COMMAND).join(" ")
     )?;
     text.push_str(
         "\n## The live screen of a study\n\nThe screen fits the terminal: [wide](live-wide.txt), [narrow](live-narrow.txt). Captured with \

@@ -48,13 +48,15 @@ impl Finished {
         self.end == End::Itself && self.status.success()
     }
 
-    /// The last lines of stderr, or of stdout if stderr is empty, to be appended to a message.
+    /// The last lines of stderr, or of stdout if stderr is empty, to be appended to a message: those that name an error, if any does.
     pub fn complaints(&self) -> String {
         let of = |text: &str| {
-            let lines = text.lines().map(|line| shown(line, 160)).filter(|line| !line.is_empty());
-            let mut last: Vec<String> = lines.rev().take(3).collect();
-            last.reverse();
-            last.join(" | ")
+            let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+            let errors: Vec<&str> =
+                lines.iter().copied().filter(|line| line.to_lowercase().contains("error")).collect();
+            let telling = if errors.is_empty() { lines } else { errors };
+            let last = telling.iter().skip(telling.len().saturating_sub(3));
+            last.map(|line| shown(line, 160)).collect::<Vec<_>>().join(" | ")
         };
         match [&self.stderr, &self.stdout].map(|text| of(text)) {
             [stderr, _] if !stderr.is_empty() => format!(": {stderr}"),
@@ -75,6 +77,19 @@ const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 /// # Errors
 /// If it cannot be started or watched.
 pub fn capture(command: &mut Command, limits: &Limits, stop: &AtomicBool) -> Result<Finished> {
+    capture_watched(command, limits, stop, &mut |_| ())
+}
+
+/// The same, with a call each time that the child is looked after, at least every 50 ms while it runs.
+///
+/// # Errors
+/// If it cannot be started or watched.
+pub fn capture_watched(
+    command: &mut Command,
+    limits: &Limits,
+    stop: &AtomicBool,
+    watch: &mut dyn FnMut(Pid),
+) -> Result<Finished> {
     let program = command.get_program().display().to_string();
     let failed = |error: std::io::Error| Error::system(format!("running {program}"), error);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
@@ -86,6 +101,7 @@ pub fn capture(command: &mut Command, limits: &Limits, stop: &AtomicBool) -> Res
     let mut told_to_end: Option<Instant> = None;
     while !group.has_ended() {
         wait(&group, &stdout, &stderr);
+        watch(group.id);
         stdout.read();
         stderr.read();
         stderr.kept.drain(..stderr.kept.len().saturating_sub(STDERR_BYTES_KEPT));

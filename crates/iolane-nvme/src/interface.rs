@@ -1,7 +1,7 @@
 //! The paths `nvme` (polled) and `nvme+int` (interrupts), and their targets, such as `pci:0000:00:04.0`. Registered in the crate's
 //! root; the queue is in `queue`.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use iolane_core::capability::check_depth;
 use iolane_core::target::{Device, SCHEMES, Scheme};
@@ -75,12 +75,12 @@ impl Interface for Nvme {
 
     fn probe(&self, path: &IoPath, target: &Target) -> Result<Capabilities> {
         self.validate(path)?;
-        let opened = opened(path, target)?;
+        let controller = opened(path, target)?.controller()?;
         let interrupts = path.completion == CompletionMode::Interrupt;
-        let identity = opened.controller.identity();
+        let identity = controller.identity();
         Ok(Capabilities {
-            depth_max: opened.controller.depth_max(),
-            operations: operations(&opened.controller),
+            depth_max: controller.depth_max(),
+            operations: operations(&controller),
             request_bytes_max: None,
             event_fd: interrupts,
             unregistered_memory: Some("refused: the IOMMU limits the controller to registered pools"),
@@ -91,7 +91,8 @@ impl Interface for Nvme {
     fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
         self.validate(path)?;
         let opened = opened(path, target)?;
-        check_depth(path, config.depth, opened.controller.depth_max())?;
+        let controller = opened.controller()?;
+        check_depth(path, config.depth, controller.depth_max())?;
         if config.pools.is_empty() {
             return Err(Error::usage(
                 format!("{path} on {}", target.name()),
@@ -106,15 +107,59 @@ impl Interface for Nvme {
             interrupts: path.completion == CompletionMode::Interrupt,
             event_fd: config.event_fd,
         };
-        Ok(Box::new(NvmeQueue::open(&opened.controller, opened.namespace, config)?))
+        Ok(Box::new(NvmeQueue::open(&controller, opened.namespace, config)?))
     }
 }
 
 /// The state that a target keeps.
 struct OpenedNamespace {
+    name: String,
     bdf: Bdf,
-    controller: Arc<Controller>,
+    options: ControllerOptions,
     namespace: Namespace,
+    /// `None` from [`release`] to the next use.
+    controller: Mutex<Option<Arc<Controller>>>,
+}
+
+impl OpenedNamespace {
+    /// The controller, opened again if it was released.
+    fn controller(&self) -> Result<Arc<Controller>> {
+        let mut held = self.held();
+        if let Some(controller) = &*held {
+            return Ok(controller.clone());
+        }
+        let controller = controller(self.bdf, self.options, &self.name)?;
+        let now = controller.namespace(self.namespace.identifier)?;
+        if now != self.namespace {
+            return Err(Error::failed(
+                &self.name,
+                "its namespace was changed while another program had the controller",
+            )
+            .remedy("open the target again"));
+        }
+        Ok(held.insert(controller).clone())
+    }
+
+    fn held(&self) -> MutexGuard<'_, Option<Arc<Controller>>> {
+        self.controller.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Closes the controllers of these targets, so that another program can open them. The next probe or queue opens them again; other
+/// targets are left as they are.
+///
+/// # Errors
+/// `Failed` if a queue, or a target that is not listed, keeps one open.
+pub fn release(targets: &[Target]) -> Result<()> {
+    let opened: Vec<&OpenedNamespace> = targets.iter().filter_map(Target::state_of).collect();
+    opened.iter().for_each(|opened| *opened.held() = None);
+    let controllers = CONTROLLERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_open =
+        |bdf: Bdf| controllers.iter().any(|(known, controller)| *known == bdf && controller.strong_count() > 0);
+    match opened.iter().find(|opened| is_open(opened.bdf)) {
+        Some(opened) => Err(Error::failed(&opened.name, "a queue or another target keeps its controller open")),
+        None => Ok(()),
+    }
 }
 
 fn opened<'a>(path: &IoPath, target: &'a Target) -> Result<&'a OpenedNamespace> {
@@ -138,7 +183,8 @@ fn open(rest: &str, name: &str) -> Result<Device> {
     let identifier = active_namespace(&controller.namespaces()?, namespace, name)?;
     let namespace = controller.namespace(identifier)?;
     let (bytes, block_bytes) = (namespace.bytes, namespace.block_bytes);
-    let state = Box::new(OpenedNamespace { bdf, controller, namespace });
+    let controller = Mutex::new(Some(controller));
+    let state = Box::new(OpenedNamespace { name: name.into(), bdf, options, namespace, controller });
     Ok(Device { kind: TargetKind::NvmeController, bytes, block_bytes, state })
 }
 

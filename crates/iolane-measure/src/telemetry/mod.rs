@@ -7,6 +7,7 @@
 //! - A counter counts what its documentation says and nothing else: the cost of counting is subtracted exactly, or the
 //!   documentation says that it is included.
 
+mod child_calls;
 mod counters;
 mod cpu;
 mod frequency;
@@ -20,6 +21,7 @@ mod syscalls;
 mod system_use;
 mod watch;
 
+pub use child_calls::{CallsAndBytes, ChildCalls, bytes_of};
 pub(crate) use counters::Counters;
 pub use cpu::{CpuSnapshot, CpuUse, ThreadUse};
 pub(crate) use interrupts::Interrupts;

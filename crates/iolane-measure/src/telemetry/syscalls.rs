@@ -48,18 +48,24 @@ impl SyscallCounter {
     /// If the tracepoint cannot be found or counted: no permission, no tracefs, a kernel built without it, or a sandbox
     /// whose counter reads 0.
     pub fn open() -> Reading<Self> {
-        let mut builder = Builder::new(Tracepoint::with_id(tracepoint_id()?));
-        // System call entry is traced in kernel mode: a counter that excludes the kernel reads 0.
-        builder.exclude_kernel(false).exclude_hv(false).inherit(true);
-        Self::build_checked(&builder)
-    }
-
-    fn build_checked(builder: &Builder<'_>) -> Reading<Self> {
+        let builder = builder()?;
         // Excludes child processes where the kernel can (Linux 5.13).
         let counter = match builder.clone().inherit_thread(true).build() {
             Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => builder.build(),
             other => other,
         };
+        Self::checked(counter)
+    }
+
+    /// The same with the processes started from then on.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open).
+    pub(super) fn open_for_children() -> Reading<Self> {
+        Self::checked(builder()?.build())
+    }
+
+    fn checked(counter: io::Result<Counter>) -> Reading<Self> {
         let counter = counter.map_err(|error| explain_open(&error, Permission::of_this_process(), no_tracepoints))?;
         let mut counter = Self { counter, started_at: None, opening_thread_only: PhantomData };
         counter.start()?;
@@ -99,6 +105,14 @@ impl SyscallCounter {
         self.counter.disable().map_err(|error| explain_use("stop", &error))?;
         Ok(self.counter.read().map_err(|error| explain_use("read", &error))?.saturating_sub(started_at))
     }
+}
+
+/// A counter of the calling thread, and of all that it starts.
+fn builder<'a>() -> Reading<Builder<'a>> {
+    let mut builder = Builder::new(Tracepoint::with_id(tracepoint_id()?));
+    // System call entry is traced in kernel mode: a counter that excludes the kernel reads 0.
+    builder.exclude_kernel(false).exclude_hv(false).inherit(true);
+    Ok(builder)
 }
 
 const TRACEPOINT: &str = "events/raw_syscalls/sys_enter/id";
@@ -275,7 +289,7 @@ mod tests {
         }
         let mut builder = Builder::new(Tracepoint::with_id(tracepoint_id().unwrap()));
         builder.exclude_kernel(true);
-        let unavailable = SyscallCounter::build_checked(&builder).unwrap_err();
+        let unavailable = SyscallCounter::checked(builder.build()).unwrap_err();
         assert_eq!(unavailable.reason, "the kernel's counter read 0 for 65 system calls");
     }
 

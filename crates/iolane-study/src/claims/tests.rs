@@ -257,6 +257,21 @@ fn the_best_of_many_slower_arms_is_not_ahead_of_another_one() {
 
 /// Each of forty checks may fail by chance. The interval of one alone is outside its bound; shared among forty, it is not.
 #[test]
+fn looks_at_the_same_repeats_decide_with_the_error_that_earlier_looks_left() {
+    let study = check(&format!("{A_OVER_B_AT_16} at_least = 1"));
+    // Seven of seven repeats at or above the bound by chance: below 1 %, which is more than the first look may spend.
+    let results = results(&study, 7, &|row: &mut Row| {
+        iops(row, if row.arm.name == "a" { 100.0 + 5.0 * f64::from(row.repeat + 1) } else { 100.0 });
+        Ok(())
+    });
+    let verdict = |looks: &Looks| decide(&study, &results, looks).remove(0).verdict;
+    let mut looks = Looks::first(7);
+    assert_eq!(verdict(&looks), Verdict::Inconclusive);
+    (1..Looks::MAX).for_each(|_| looks.add(7));
+    assert_eq!(verdict(&looks), Verdict::Holds);
+}
+
+#[test]
 fn of_several_checks_one_must_fail_more_clearly_than_alone() {
     let one = format!("{A_OVER_B_AT_16} at_least = 2.0");
     let low = |row: &mut Row| {

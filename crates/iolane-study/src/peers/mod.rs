@@ -3,6 +3,7 @@
 //! target may be written: the caller must have asked the guard, because a peer does not.
 
 mod bdevperf;
+mod calls;
 mod find;
 mod fio;
 mod output;
@@ -15,7 +16,7 @@ mod spdk_nvme_perf;
 pub use find::{Installed, find};
 pub use peer::{Load, LoadTarget, Peer, PeerMeasurement};
 pub use registry::PEERS;
-pub use run::run;
+pub use run::{PeerRun, run};
 
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use iolane::{Error, Result};
 use iolane_measure::process::{self, End, Limits};
+use iolane_measure::telemetry::Reading;
 
+use super::calls::CallsOfPeer;
 use super::find::Installed;
 use super::peer::{Load, Peer, PeerMeasurement};
 
@@ -16,6 +18,15 @@ const GRACE: Duration = Duration::from_secs(60);
 /// From the request to end until it is killed.
 const PATIENCE: Duration = Duration::from_secs(3);
 
+/// What is known of a run of a peer.
+#[derive(Debug)]
+pub struct PeerRun {
+    /// As it printed it.
+    pub measured: PeerMeasurement,
+    /// System calls per I/O, counted by the kernel in a slice of the run.
+    pub calls_per_io: Reading<f64>,
+}
+
 /// Runs a peer until it ends, `stop` is set, or it takes a minute longer than its load.
 ///
 /// It runs in its own process group, of which no process remains when this returns.
@@ -23,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// # Errors
 /// `Usage` for a load that the peer [cannot](Peer::cannot) run; `Failed`, with the last lines it printed, if it fails, is
 /// stopped, or prints unexpected output.
-pub fn run(peer: &dyn Peer, installed: &Installed, load: &Load<'_>, stop: &AtomicBool) -> Result<PeerMeasurement> {
+pub fn run(peer: &dyn Peer, installed: &Installed, load: &Load<'_>, stop: &AtomicBool) -> Result<PeerRun> {
     let limits = Limits { time: load.runtime + load.warmup + GRACE, patience: PATIENCE };
     run_within(&limits, peer, installed, load, stop)
 }
@@ -34,21 +45,25 @@ pub(super) fn run_within(
     installed: &Installed,
     load: &Load<'_>,
     stop: &AtomicBool,
-) -> Result<PeerMeasurement> {
+) -> Result<PeerRun> {
     let what = format!("peer {} on {}", peer.name(), load.path);
     if let Some(cause) = impossible(load).or_else(|| peer.cannot(load)) {
         return Err(Error::usage(what, cause));
     }
     let folder = Folder::create()?;
     let mut command = peer.command(&installed.program, load, &folder.0)?;
-    let finished = process::capture(&mut command, limits, stop)?;
+    let mut calls = CallsOfPeer::open(load);
+    let finished = process::capture_watched(&mut command, limits, stop, &mut |peer| calls.watch(peer))?;
     let failed = |cause: String| Err(Error::failed(&what, format!("{cause}{}", finished.complaints())));
     match finished.end {
         End::Stopped => failed("stopped before it ended".into()),
         End::Overdue => failed(format!("still running after {} s", limits.time.as_secs())),
         End::Verbose => failed("it printed far more output than a result".into()),
         End::Itself if !finished.succeeded() => failed(format!("it failed ({})", finished.status)),
-        End::Itself => peer.parse(&finished.stdout, load),
+        End::Itself => {
+            let measured = peer.parse(&finished.stdout, load)?;
+            Ok(PeerRun { measured, calls_per_io: calls.per_io() })
+        }
     }
 }
 

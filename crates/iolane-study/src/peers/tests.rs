@@ -16,7 +16,7 @@ use proptest::prelude::*;
 use rustix::fs::{Mode, OFlags};
 
 use super::find::find_in;
-use super::run::{Folder, run_within};
+use super::run::{Folder, PeerRun, run_within};
 use super::*;
 
 /// Owns what a [`Load`] borrows, with values for the fields that tests do not depend on.
@@ -220,7 +220,7 @@ fn run_script(script: &'static str, file: &Path, time: Duration, stop: &AtomicBo
     let arm = Arm::new("psync", &[file.to_str().unwrap()]);
     let installed = Installed { program: "/bin/sh".into(), version: None };
     let limits = Limits { time, patience: Duration::from_millis(100) };
-    run_within(&limits, &Script(script), &installed, &arm.load(), stop)
+    run_within(&limits, &Script(script), &installed, &arm.load(), stop).map(|run| run.measured)
 }
 
 const LONG: Duration = Duration::from_secs(600);
@@ -436,7 +436,8 @@ fn the_installed_fio_measures_every_access() {
             direct: false,
             ..arm.load()
         };
-        let measured = run(&fio::Fio, &installed, &load, &AtomicBool::new(false)).unwrap();
+        let PeerRun { measured, calls_per_io } = run(&fio::Fio, &installed, &load, &AtomicBool::new(false)).unwrap();
+        assert!(calls_per_io.is_err(), "without O_DIRECT the kernel does not account for every I/O");
         check_sums(&measured);
         let latency = measured.latency.as_ref().unwrap();
         assert!(latency.value_at_quantile(0.5) <= latency.value_at_quantile(0.99));

@@ -7,11 +7,11 @@ use iolane::{Result, Target, TargetKind};
 
 use super::installed_peer::InstalledPeer;
 use super::planned::Planned;
-use crate::peers::{self, Load, LoadTarget};
+use crate::peers::{self, Load, LoadTarget, PeerMeasurement, PeerRun};
 use crate::rows::{LeftOut, Row, Warning};
 use iolane_measure::figures::{RunFigure, RunFigures};
 use iolane_measure::run::RunPlan;
-use iolane_measure::telemetry::{Sourced, Unavailable};
+use iolane_measure::telemetry::{Reading, Sourced, Unavailable};
 use iolane_measure::workload::Workload;
 
 /// The arms of a peer next to iolane's own, and those that it has no counterpart for.
@@ -47,11 +47,6 @@ fn cannot(plan: &RunPlan, peer: &InstalledPeer) -> Option<String> {
     if plan.workload.block_sizes.single().is_none() {
         return Some("peers run only loads with one block size".into());
     }
-    if plan.targets.iter().any(|target| target.kind() == TargetKind::NvmeController) {
-        return Some(
-            "iolane keeps the controller open for its own arms, and only one program can use it at a time".into(),
-        );
-    }
     let targets = load_targets(plan);
     peer.peer.cannot(&load(plan, &targets))
 }
@@ -61,9 +56,15 @@ fn load_targets(plan: &RunPlan) -> Vec<LoadTarget> {
     let name = |target: &Target| match target.fd() {
         // A scratch file has no other name.
         Some(fd) if plan.prefilled => format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd()),
+        Some(_) if target.kind() == TargetKind::Block => without_links(target.name()),
         _ => target.name().to_owned(),
     };
     plan.targets.iter().map(|target| LoadTarget { name: name(target), kind: target.kind() }).collect()
+}
+
+/// The name that a link leads to: SPDK looks a block device up in sysfs by the last part of its name.
+fn without_links(name: &str) -> String {
+    std::fs::canonicalize(name).map_or_else(|_| name.to_owned(), |node| node.display().to_string())
 }
 
 fn load<'a>(plan: &'a RunPlan, targets: &'a [LoadTarget]) -> Load<'a> {
@@ -93,11 +94,14 @@ fn load<'a>(plan: &'a RunPlan, targets: &'a [LoadTarget]) -> Load<'a> {
 pub(super) fn run(base: Row, plan: &RunPlan, peer: &InstalledPeer, stop: &AtomicBool) -> Result<Row> {
     let targets = load_targets(plan);
     let load = load(plan, &targets);
-    let measured = peers::run(peer.peer, &peer.installed, &load, stop)?;
+    // Only one program at a time can have an NVMe controller open.
+    iolane::nvme::release(&plan.targets)?;
+    let PeerRun { measured, calls_per_io } = peers::run(peer.peer, &peer.installed, &load, stop)?;
     let mut warnings: Vec<Warning> = peer.peer.differences(&load).into_iter().map(Warning::note).collect();
     if measured.latency.is_none() {
         warnings.push(Warning::note(format!("{} prints no percentiles of latency", peer.peer.name())));
     }
+    let figures = figures(peer, &measured, calls_per_io);
     Ok(Row {
         elapsed_s: measured.elapsed_s,
         ios: measured.ios,
@@ -105,20 +109,22 @@ pub(super) fn run(base: Row, plan: &RunPlan, peer: &InstalledPeer, stop: &Atomic
         bytes: measured.bytes,
         mean_ns: Some(measured.mean_ns),
         latency: measured.latency.unwrap_or_else(|| base.latency.clone()),
-        figures: figures(peer, measured.user_s, measured.system_s),
+        figures,
         warnings,
         ..base
     })
 }
 
-/// Only the figures that the peer itself prints: another program's run is not observed.
-fn figures(peer: &InstalledPeer, user_s: Option<f64>, system_s: Option<f64>) -> RunFigures {
+/// What the peer prints of itself, and the system calls that the kernel counted: the rest of another program's run is not observed.
+fn figures(peer: &InstalledPeer, measured: &PeerMeasurement, calls_per_io: Reading<f64>) -> RunFigures {
     let why = Unavailable::new(format!("another program ran it, and {} does not print it", peer.peer.name()));
     let mut figures = RunFigures::unavailable(&why);
-    let source = format!("what {} prints of itself", peer.peer.name());
-    for (figure, seconds) in [(RunFigure::UserS, user_s), (RunFigure::SystemS, system_s)] {
-        figures.set(figure, seconds.map(|seconds| Sourced::new(seconds, source.clone())).ok_or_else(|| why.clone()));
+    let printed = format!("what {} prints of itself", peer.peer.name());
+    for (figure, seconds) in [(RunFigure::UserS, measured.user_s), (RunFigure::SystemS, measured.system_s)] {
+        figures.set(figure, seconds.map(|seconds| Sourced::new(seconds, printed.clone())).ok_or_else(|| why.clone()));
     }
+    let counted = "the kernel's tracepoint and its account of the process's I/O, in a slice of the run";
+    figures.set(RunFigure::SyscallsPerIo, calls_per_io.map(|calls| Sourced::new(calls, counted)));
     figures
 }
 
@@ -127,6 +133,15 @@ mod tests {
     use iolane_measure::workload::Access;
 
     use super::*;
+
+    #[test]
+    fn a_peer_is_given_a_device_by_its_own_name_and_not_by_that_of_a_link() {
+        let link = std::env::temp_dir().join(format!("iolane-link-{}", std::process::id()));
+        std::os::unix::fs::symlink("/dev/null", &link).unwrap();
+        assert_eq!(without_links(link.to_str().unwrap()), "/dev/null");
+        std::fs::remove_file(&link).unwrap();
+        assert_eq!(without_links("/dev/no-such-device"), "/dev/no-such-device");
+    }
 
     #[test]
     fn an_arm_with_a_load_that_a_peer_is_not_told_is_left_out() {

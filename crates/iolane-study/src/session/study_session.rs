@@ -427,8 +427,13 @@ impl Session {
             let indices: Vec<usize> =
                 (0..self.planned.len()).filter(|index| undecided.contains(&&self.planned[*index].arm)).collect();
             let end = first + self.repeats_of_a_look(&indices);
-            if end == first {
+            if indices.is_empty() {
                 break;
+            }
+            if end == first {
+                // No more repeats fit. The same ones are looked at with the error that is left.
+                looks.add(first);
+                continue;
             }
             let order: Vec<(u32, usize)> = (first..end)
                 .flat_map(|repeat| {
