@@ -24,7 +24,7 @@ use crate::workload::{PlannedRequest, RequestGenerator, Workload};
 use batches::Batches;
 pub(crate) use read_back::ReadBack;
 use syncs::{EndedSync, Syncs};
-pub use tally::Tally;
+pub use tally::{Submissions, Tally};
 
 /// What a phase is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -410,7 +410,7 @@ impl<C: Clock> Engine<C> {
             let before_ns = self.clock.now_ns();
             let taken = self.submit();
             self.queue.flush()?;
-            tally.submit.saturating_record(self.clock.now_ns() - before_ns);
+            tally.submissions.record(taken, self.clock.now_ns() - before_ns);
             if self.requests.is_empty() || taken == 0 {
                 return Ok(());
             }

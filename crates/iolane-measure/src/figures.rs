@@ -22,6 +22,7 @@ pub enum RunFigure {
     DeviceInterrupts,
     ContextSwitches,
     SyscallsPerIo,
+    SubmitBatch,
     Cycles,
     Instructions,
     CacheReferences,
@@ -78,7 +79,7 @@ const fn entry(
 }
 
 /// Every figure, in the order of [`RunFigure`].
-pub const FIGURES: [FigureInfo; 24] = {
+pub const FIGURES: [FigureInfo; 25] = {
     use OverRepeats::{First, Largest, Mean, Sum};
     use ValueType::{Count, Real, Text};
     [
@@ -103,6 +104,13 @@ pub const FIGURES: [FigureInfo; 24] = {
         entry(RunFigure::DeviceInterrupts, "device_interrupts", Count, Sum, "interrupts of the targets' devices"),
         entry(RunFigure::ContextSwitches, "context_switches", Count, Sum, "voluntary and involuntary context switches"),
         entry(RunFigure::SyscallsPerIo, "syscalls_per_io", Real, Mean, "system calls per I/O"),
+        entry(
+            RunFigure::SubmitBatch,
+            "submit_batch",
+            Real,
+            Mean,
+            "requests per submission, where submissions were timed",
+        ),
         entry(RunFigure::Cycles, "cycles", Count, Sum, "CPU cycles in user mode and kernel"),
         entry(RunFigure::Instructions, "instructions", Count, Sum, "instructions retired"),
         entry(RunFigure::CacheReferences, "cache_references", Count, Sum, "references to the last-level cache"),

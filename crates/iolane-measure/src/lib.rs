@@ -24,4 +24,4 @@ mod sysfs_fixture;
 pub mod telemetry;
 pub mod workload;
 
-pub use engine::Tally;
+pub use engine::{Submissions, Tally};

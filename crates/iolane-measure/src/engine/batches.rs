@@ -165,6 +165,7 @@ mod tests {
     fn each_submission_is_timed_by_itself() {
         let one = Workload { batch_submit: Some(1), ..Workload::default() };
         let (seen, tally) = seen(one, Phase::TimeSubmission);
-        assert_eq!((tally.submit.len(), seen.submissions.len()), (1000, 1000));
+        assert_eq!((tally.submissions.per_request.len(), seen.submissions.len()), (1000, 1000));
+        assert_eq!(tally.submissions.batch(), Some(1.0));
     }
 }

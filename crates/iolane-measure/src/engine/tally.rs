@@ -4,6 +4,41 @@ use hdrhistogram::Histogram;
 
 use crate::latencies::new_histogram;
 
+/// How long submissions took.
+#[derive(Debug, Clone)]
+pub struct Submissions {
+    /// Time per request in nanoseconds: that of a call that submits, divided by the number of requests it took.
+    pub per_request: Histogram<u64>,
+    /// The number of such calls.
+    pub calls: u64,
+}
+
+impl Submissions {
+    pub(crate) fn new() -> Self {
+        Self { per_request: new_histogram(), calls: 0 }
+    }
+
+    /// Adds a call that took `requests` requests.
+    pub(crate) fn record(&mut self, requests: usize, elapsed_ns: u64) {
+        if requests > 0 {
+            self.per_request.saturating_record_n(elapsed_ns / requests as u64, requests as u64);
+            self.calls += 1;
+        }
+    }
+
+    /// Requests per call; `None` without a submission.
+    pub fn batch(&self) -> Option<f64> {
+        (self.calls > 0).then(|| self.per_request.len() as f64 / self.calls as f64)
+    }
+
+    /// Adds those of another engine.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        // All histograms have the same bounds, so adding cannot fail.
+        let _ = self.per_request.add(&other.per_request);
+        self.calls += other.calls;
+    }
+}
+
 /// What one phase of one engine did; merged, of all engines of a run.
 #[derive(Debug, Clone)]
 pub struct Tally {
@@ -43,8 +78,8 @@ pub struct Tally {
     pub service: Histogram<u64>,
     /// With a rate: how late requests were started by a thread that waited for their time and had nothing else to do.
     pub lateness: Histogram<u64>,
-    /// Submission time per batch in nanoseconds; only in phases that measure it.
-    pub submit: Histogram<u64>,
+    /// Submissions; only in phases that time them.
+    pub submissions: Submissions,
 }
 
 impl Tally {
@@ -68,7 +103,7 @@ impl Tally {
             writes: new_histogram(),
             service: new_histogram(),
             lateness: new_histogram(),
-            submit: new_histogram(),
+            submissions: Submissions::new(),
         }
     }
 
@@ -98,6 +133,25 @@ impl Tally {
         let _ = self.commits.add(&other.commits);
         let _ = self.service.add(&other.service);
         let _ = self.lateness.add(&other.lateness);
-        let _ = self.submit.add(&other.submit);
+        self.submissions.merge(&other.submissions);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_a_submission_is_shared_by_its_requests() {
+        let mut submissions = Submissions::new();
+        assert_eq!(submissions.batch(), None);
+        submissions.record(0, 500);
+        submissions.record(4, 8000);
+        let mut others = Submissions::new();
+        others.record(1, 5000);
+        submissions.merge(&others);
+        assert_eq!(submissions.batch(), Some(2.5));
+        let count = |ns| submissions.per_request.count_at(ns);
+        assert_eq!((count(2000), count(5000), submissions.per_request.len()), (4, 1, 5));
     }
 }

@@ -99,7 +99,7 @@ fn run_on<C: Clock>(checked: &CheckedPlan, clock: &C, stop: &AtomicBool, progres
     // A thread without an outcome gave way to one with an error, which was returned above.
     assert!(outcomes.iter().all(Option::is_some), "a thread did not measure though none had failed");
     let all = outcomes.into_iter().flatten().reduce(merged);
-    let ThreadOutcome { mut measured, submit, syscall_proof, read_back } =
+    let ThreadOutcome { mut measured, submissions, syscall_proof, read_back } =
         all.expect("a checked plan has at least one thread");
     measured.verified += read_back.verified;
     measured.errors += read_back.errors;
@@ -111,7 +111,7 @@ fn run_on<C: Clock>(checked: &CheckedPlan, clock: &C, stop: &AtomicBool, progres
         rates,
         span,
         wall_s: span.seconds(),
-        submit,
+        submissions,
         syscall_proof,
         capabilities: checked.capabilities().clone(),
         interrupted: stop.load(Ordering::Relaxed),
@@ -120,7 +120,7 @@ fn run_on<C: Clock>(checked: &CheckedPlan, clock: &C, stop: &AtomicBool, progres
 
 fn merged(mut all: ThreadOutcome, other: ThreadOutcome) -> ThreadOutcome {
     all.measured.merge(&other.measured);
-    let _ = all.submit.add(&other.submit);
+    all.submissions.merge(&other.submissions);
     all.syscall_proof.merge(other.syscall_proof);
     all.read_back.merge(other.read_back);
     all

@@ -1,9 +1,8 @@
 //! What one run measured. `run` makes it; records, rows and validity checks read it.
 
-use hdrhistogram::Histogram;
 use iolane::Capabilities;
 
-use crate::engine::Tally;
+use crate::engine::{Submissions, Tally};
 use crate::span::Span;
 use crate::telemetry::{Reading, RunTelemetry};
 
@@ -21,8 +20,8 @@ pub struct RunOutcome {
     pub span: Span,
     /// Length of the measured phase in real seconds; the tally of a simulated target counts virtual time.
     pub wall_s: f64,
-    /// Submission time per batch in nanoseconds, from a short phase of its own before the measured one.
-    pub submit: Histogram<u64>,
+    /// Submissions of a short phase of its own before the measured one.
+    pub submissions: Submissions,
     /// System calls of a short phase of its own before the measured one.
     pub syscall_proof: SyscallProof,
     /// What the path can do on the first target.

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
 use iolane::units::CpuList;
 use iolane::{Error, Pool, QueueConfig, Result, Target, TargetKind};
 use rustix::thread::{CpuSet, sched_setaffinity, set_current_timer_slack};
@@ -18,7 +17,7 @@ use super::plan::RunPlan;
 use crate::block_data::BlockData;
 use crate::clock::Clock;
 use crate::content::Verifier;
-use crate::engine::{Engine, Extent, Phase, ReadBack, Tally};
+use crate::engine::{Engine, Extent, Phase, ReadBack, Submissions, Tally};
 use crate::progress::ThreadCounters;
 use crate::telemetry::{Reading, SyscallCounter, Unavailable};
 use crate::workload::{PlannedRequest, RequestGenerator};
@@ -29,7 +28,7 @@ const SHORT_PHASE_NS: u64 = 50_000_000;
 /// What one thread measured.
 pub(super) struct ThreadOutcome {
     pub(super) measured: Tally,
-    pub(super) submit: Histogram<u64>,
+    pub(super) submissions: Submissions,
     pub(super) syscall_proof: SyscallProof,
     pub(super) read_back: ReadBack,
 }
@@ -55,25 +54,25 @@ impl<C: Clock> RunThread<'_, C> {
         let mut all_ready = barrier.wait(prepared.is_err());
         let prepared = prepared.and_then(|(mut engine, proof)| {
             let extent = Extent::of(SHORT_PHASE_NS);
-            let submit =
+            let timed =
                 all_ready.then(|| without_panic(|| run_phase(&mut engine, Phase::TimeSubmission, extent, stop)));
             // The tally of the measured phase is allocated here, before the counters around that phase are read.
-            Ok((engine, proof, submit.transpose()?.map(|tally| tally.submit), Tally::new()))
+            Ok((engine, proof, timed.transpose()?.map(|tally| tally.submissions), Tally::new()))
         });
         all_ready &= barrier.wait(prepared.is_err());
-        let measured = prepared.map(|(mut engine, proof, submit, mut tally)| {
+        let measured = prepared.map(|(mut engine, proof, submissions, mut tally)| {
             // Neither warm-up nor the short phases count towards the bytes that the workload may move.
             let bytes_max = plan.workload.bytes_max.unwrap_or(u64::MAX);
             let extent = Extent { duration_ns: nanoseconds(plan.runtime), bytes_max };
             let measured = all_ready
                 .then(|| without_panic(|| engine.run(Phase::Measure, extent, stop, &mut tally).map(|()| tally)));
-            (engine, measured, submit, proof)
+            (engine, measured, submissions, proof)
         });
         // From here on nothing is counted, and no thread of the run writes. The queue closes only after that: its kernel
         // threads have been counted.
         let all_measured = barrier.wait(!matches!(&measured, Ok((_, Some(Ok(_)), ..))));
-        let (mut engine, measured, submit, syscall_proof) = measured?;
-        let Some((measured, submit)) = measured.zip(submit) else { return Ok(None) };
+        let (mut engine, measured, submissions, syscall_proof) = measured?;
+        let Some((measured, submissions)) = measured.zip(submissions) else { return Ok(None) };
         let mut measured = measured?;
         measured.only_zeroes = !plan.workload.access.writes() && engine.holds_only_zeroes();
         let read_back = match verifier {
@@ -87,7 +86,7 @@ impl<C: Clock> RunThread<'_, C> {
             }
             _ => ReadBack::default(),
         };
-        Ok(Some(ThreadOutcome { measured, submit, syscall_proof, read_back }))
+        Ok(Some(ThreadOutcome { measured, submissions, syscall_proof, read_back }))
     }
 
     /// Opens the queue, warms up, and runs the short phase that counts the system calls of the path.

@@ -6,7 +6,7 @@ use iolane::Target;
 use iolane_measure::figures::{FigureValue, RunFigure, RunFigures};
 use iolane_measure::latencies::new_histogram;
 use iolane_measure::run::{RunOutcome, RunPlan};
-use iolane_measure::telemetry::{RunTelemetry, Sourced, ThreadUse};
+use iolane_measure::telemetry::{RunTelemetry, Sourced, ThreadUse, Unavailable};
 use serde::{Deserialize, Serialize};
 
 use super::histogram;
@@ -122,6 +122,8 @@ impl Row {
         };
         let mut figures = telemetry.figures;
         set_syscalls(&mut figures, outcome);
+        let batch = outcome.submissions.batch().map(|batch| Sourced::new(batch, "the engine's count in a short phase"));
+        figures.set(RunFigure::SubmitBatch, batch.ok_or_else(|| Unavailable::new("nothing was submitted")));
         let tally = &outcome.tally;
         Self {
             elapsed_s: tally.elapsed_ns() as f64 / 1e9,
@@ -133,7 +135,7 @@ impl Row {
             writes: tally.writes.clone(),
             syncs: tally.syncs.clone(),
             commits: tally.commits.clone(),
-            submit: outcome.submit.clone(),
+            submit: outcome.submissions.per_request.clone(),
             threads: telemetry.threads,
             rates: outcome.rates.clone(),
             figures,

@@ -47,7 +47,7 @@ pub struct ResultRecord {
     /// The time from the start of a write until it is durable: until its sync ended, or with --durable until it completed
     /// itself; `None` without both.
     pub commit_latency_ns: Option<LatencyRecord>,
-    /// Time to submit a batch.
+    /// Time to submit a request: that of the call, divided by its requests.
     pub submit_ns: SubmitRecord,
     /// CPU time.
     pub cpu: CpuRecord,

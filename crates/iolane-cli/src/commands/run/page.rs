@@ -87,9 +87,10 @@ fn figures(record: &RunRecord) -> Vec<(&'static str, String)> {
         (
             "submission",
             format!(
-                "p50 {}, p99 {} per batch, in a short phase before",
+                "p50 {}, p99 {} per request, {} at a time, in a short phase before",
                 at(result.submit_ns.p50),
-                at(result.submit_ns.p99)
+                at(result.submit_ns.p99),
+                or_unavailable(record.telemetry.value("submit_batch"), number)
             ),
         ),
         ("cores", or_unavailable(result.cpu.cores, number)),
