@@ -110,11 +110,7 @@ impl VfioDevice {
             _register_memory: register_memory,
             addresses: Mutex::new(IovaAllocator::default()),
             config_offset: config.offset,
-            looks_per_pause: if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1) {
-                1
-            } else {
-                1 << 14
-            },
+            looks_per_pause: if has_one_processor() { 1 } else { 1 << 14 },
             device,
             wanted_back,
             _group: group,
@@ -251,6 +247,12 @@ fn map_registers(device: &File, region: &vfio::vfio_region_info, name: &str) -> 
     Ok(Mapping { base, bytes })
 }
 
+/// Whether the machine has one processor online, whatever part of it this thread may use.
+fn has_one_processor() -> bool {
+    // SAFETY: sysconf(3) with this name reads nothing and returns a number.
+    unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) == 1 }
+}
+
 fn event_descriptor(name: &str) -> Result<OwnedFd> {
     eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
         .map_err(|errno| Error::system(format!("{name}: an event descriptor"), errno))
@@ -341,7 +343,7 @@ impl Transport for VfioDevice {
     }
 
     /// Executes the pause instruction now and then. In a virtual machine it may cause an exit, so every poll would be too often,
-    /// except where the device needs the only processor.
+    /// except where the device needs the machine's only processor.
     fn relax(&self, looks: u32) {
         if looks.is_multiple_of(self.looks_per_pause) {
             std::hint::spin_loop();
