@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use crate::buffer::Pool;
 use crate::capability::Capabilities;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::path::IoPath;
 use crate::request::{Completion, Request};
 use crate::target::{Target, TargetKind};
+use crate::targets::TargetId;
 
 /// Whether a queue that is kept busy makes system calls. The conformance suite compares it with the kernel's own count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,6 +112,8 @@ pub struct QueueConfig {
     pub sqpoll_cpu: Option<u32>,
     /// Whether [`Queue::event_fd`] will be used; on some paths it costs time per request.
     pub event_fd: bool,
+    /// Most targets at a time, the one it is opened with among them; 1 by default ([`Queue::attach`]).
+    pub targets: u32,
     /// Most completions that one system call fetches, at least 1, where a path fetches them by a call (`libaio,getevents`);
     /// as many as there are if `None`. Other paths ignore it.
     pub completions_per_call: Option<u32>,
@@ -119,7 +122,7 @@ pub struct QueueConfig {
 impl QueueConfig {
     /// A queue of this depth, with nothing else set.
     pub fn new(depth: u32) -> Self {
-        Self { depth, pools: Vec::new(), sqpoll_cpu: None, event_fd: false, completions_per_call: None }
+        Self { depth, pools: Vec::new(), sqpoll_cpu: None, event_fd: false, targets: 1, completions_per_call: None }
     }
 
     /// Registers a pool.
@@ -133,6 +136,14 @@ impl QueueConfig {
     #[must_use]
     pub fn sqpoll_cpu(mut self, cpu: Option<u32>) -> Self {
         self.sqpoll_cpu = cpu;
+        self
+    }
+
+    /// Makes room for this number of targets, the one that the queue is opened with among them. Its place is not used again after
+    /// it was detached.
+    #[must_use]
+    pub fn targets(mut self, most: u32) -> Self {
+        self.targets = most;
         self
     }
 
@@ -151,7 +162,7 @@ impl QueueConfig {
     }
 }
 
-/// One thread's submission and completion pair on one target.
+/// One thread's submission and completion pair, on the target that it was opened with and on those attached later.
 ///
 /// A queue belongs to the thread that opened it (it is neither `Send` nor `Sync`). The hot calls allocate nothing,
 /// take no lock, read no clock, and cost one dynamic dispatch per batch.
@@ -204,6 +215,26 @@ pub trait Queue {
         self.submit(&mut waiting);
         *requests = waiting.into();
         self.reap(min, completions)
+    }
+
+    /// Adds a target, and returns the number by which requests name it ([`Request::on`]). The queue was opened with room for it
+    /// ([`QueueConfig::targets`]). Numbers are never given twice.
+    ///
+    /// # Errors
+    /// `Unavailable` if the path does not work on this target, or has one target for each queue, as the default says;
+    /// `Exhausted` if there is no room.
+    fn attach(&mut self, target: &Target) -> Result<TargetId> {
+        Err(Error::unavailable(format!("target {}", target.name()), "a queue of this path has one target")
+            .remedy("open a queue for each target, or use a path of the kernel"))
+    }
+
+    /// Removes a target. Later requests that name it complete with [`IoError::NOT_ATTACHED`](crate::IoError::NOT_ATTACHED).
+    ///
+    /// # Errors
+    /// `Usage` if it is not attached, or has requests in flight; it stays attached then.
+    fn detach(&mut self, target: TargetId) -> Result<()> {
+        let _ = target;
+        Err(Error::usage("detaching a target", "a queue of this path has one target").remedy("drop the queue"))
     }
 
     /// Waits for everything in flight.

@@ -15,6 +15,7 @@ pub mod path;
 pub mod request;
 pub mod slots;
 pub mod target;
+pub mod targets;
 pub mod tsc;
 pub mod units;
 
@@ -27,3 +28,4 @@ pub use path::{CompletionMode, IoPath, PathOptions, SubmissionMode};
 pub use request::{Completion, IoError, IoErrorKind, Operation, Request};
 pub use slots::Slots;
 pub use target::{Device, SCHEMES, Scheme, Target, TargetKind, TargetOptions};
+pub use targets::{TargetId, Targets};

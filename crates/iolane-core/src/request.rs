@@ -4,6 +4,7 @@
 use std::fmt;
 
 use crate::buffer::Buffer;
+use crate::targets::TargetId;
 
 /// The operation of a request.
 #[derive(Debug)]
@@ -38,7 +39,7 @@ impl Operation {
     }
 }
 
-/// One request: an operation at a byte offset, and the caller's tag that its completion will carry.
+/// One request: an operation at a byte offset of a target, and the caller's tag that its completion will carry.
 #[derive(Debug)]
 pub struct Request {
     /// The caller's number, which the queue does not interpret.
@@ -47,37 +48,52 @@ pub struct Request {
     pub offset: u64,
     /// The operation.
     pub operation: Operation,
+    /// Which of the queue's targets it is for: the one that the queue was opened with, by default.
+    pub target: TargetId,
 }
 
 impl Request {
+    /// An operation at `offset` of the target that the queue was opened with.
+    #[inline]
+    pub fn new(tag: u64, offset: u64, operation: Operation) -> Self {
+        Self { tag, offset, operation, target: TargetId::FIRST }
+    }
+
+    /// The same on another of the queue's targets ([`Queue::attach`](crate::Queue::attach)).
+    #[must_use]
+    #[inline]
+    pub fn on(self, target: TargetId) -> Self {
+        Self { target, ..self }
+    }
+
     /// Reads `buffer.len()` bytes at `offset`.
     pub fn read(tag: u64, offset: u64, buffer: Buffer) -> Self {
-        Self { tag, offset, operation: Operation::Read(buffer) }
+        Self::new(tag, offset, Operation::Read(buffer))
     }
 
     /// Writes `buffer.len()` bytes at `offset`.
     pub fn write(tag: u64, offset: u64, buffer: Buffer) -> Self {
-        Self { tag, offset, operation: Operation::Write(buffer) }
+        Self::new(tag, offset, Operation::Write(buffer))
     }
 
     /// Makes completed writes durable, metadata included (fsync(2)).
     pub fn fsync(tag: u64) -> Self {
-        Self { tag, offset: 0, operation: Operation::Fsync }
+        Self::new(tag, 0, Operation::Fsync)
     }
 
     /// Makes completed writes durable (fdatasync(2)).
     pub fn fdatasync(tag: u64) -> Self {
-        Self { tag, offset: 0, operation: Operation::Fdatasync }
+        Self::new(tag, 0, Operation::Fdatasync)
     }
 
     /// Discards a range of `bytes` at `offset`.
     pub fn discard(tag: u64, offset: u64, bytes: u64) -> Self {
-        Self { tag, offset, operation: Operation::Discard { bytes } }
+        Self::new(tag, offset, Operation::Discard { bytes })
     }
 
     /// Zeroes a range of `bytes` at `offset`.
     pub fn write_zeroes(tag: u64, offset: u64, bytes: u64) -> Self {
-        Self { tag, offset, operation: Operation::WriteZeroes { bytes } }
+        Self::new(tag, offset, Operation::WriteZeroes { bytes })
     }
 
     /// The completion of this request with the given outcome and the request's buffer.
@@ -97,8 +113,9 @@ pub struct Completion {
     pub buffer: Option<Buffer>,
 }
 
-/// Outside the range of the kernel's error numbers, which end at 4095 (`MAX_ERRNO` in linux/err.h), so that no kernel returns it.
+/// Outside the range of the kernel's error numbers, which end at 4095 (`MAX_ERRNO` in linux/err.h), so that no kernel returns them.
 const NOT_REGISTERED: i32 = 4096;
+const NOT_ATTACHED: i32 = 4097;
 
 /// Why one request failed.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -121,6 +138,8 @@ pub enum IoErrorKind {
     NotSupported,
     /// The buffer is from a pool that is not registered with this queue.
     NotRegistered,
+    /// The request names a target that is not attached to this queue.
+    NotAttached,
     /// The request was cancelled (ECANCELED).
     Cancelled,
     /// The target does not permit it (EBADF, EPERM, EROFS, EACCES).
@@ -140,6 +159,8 @@ impl IoError {
     pub const INVALID: Self = Self::from_errno(libc::EINVAL);
     /// The buffer is from a pool that is not registered with this queue.
     pub const NOT_REGISTERED: Self = Self::from_errno(NOT_REGISTERED);
+    /// The request names a target that is not attached to this queue.
+    pub const NOT_ATTACHED: Self = Self::from_errno(NOT_ATTACHED);
     /// The request is larger than the path takes here.
     pub const TOO_LARGE: Self = Self::from_errno(libc::E2BIG);
     /// The target was opened for reading only.
@@ -159,7 +180,8 @@ impl IoError {
         if result >= 0 { Ok(result as u32) } else { Err(Self::from_errno(-result as i32)) }
     }
 
-    /// The `errno` value (errno(3)); 4096 for [`NOT_REGISTERED`](Self::NOT_REGISTERED), which no kernel returns.
+    /// The `errno` value (errno(3)); 4096 for [`NOT_REGISTERED`](Self::NOT_REGISTERED) and 4097 for
+    /// [`NOT_ATTACHED`](Self::NOT_ATTACHED), which no kernel returns.
     pub const fn errno(self) -> i32 {
         self.errno
     }
@@ -172,6 +194,7 @@ impl IoError {
             libc::EINVAL | libc::E2BIG => IoErrorKind::Invalid,
             libc::EOPNOTSUPP | libc::ENOSYS => IoErrorKind::NotSupported,
             NOT_REGISTERED => IoErrorKind::NotRegistered,
+            NOT_ATTACHED => IoErrorKind::NotAttached,
             libc::ECANCELED => IoErrorKind::Cancelled,
             libc::EBADF | libc::EPERM | libc::EROFS | libc::EACCES => IoErrorKind::NotPermitted,
             libc::ENODEV | libc::ENXIO | libc::ESHUTDOWN => IoErrorKind::DeviceGone,
@@ -195,6 +218,9 @@ impl fmt::Display for IoError {
             IoErrorKind::NotSupported => "this path or target does not support the operation",
             IoErrorKind::NotRegistered => {
                 return f.write_str("the buffer is from a pool that is not registered with this queue");
+            }
+            IoErrorKind::NotAttached => {
+                return f.write_str("the request names a target that is not attached to this queue");
             }
             IoErrorKind::Cancelled => "the request was cancelled",
             IoErrorKind::NotPermitted => "the target was not opened for that operation",

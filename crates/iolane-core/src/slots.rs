@@ -2,6 +2,7 @@
 //! request is here, its buffer belongs to kernel or device. Queues insert in `submit` and take out in `reap`.
 
 use crate::request::Request;
+use crate::targets::TargetId;
 
 /// As many slots as the queue is deep. The free ones form a linked list, the last freed first.
 pub struct Slots {
@@ -62,6 +63,14 @@ impl Slots {
             Slot::Free { .. } => None,
             Slot::Taken(request) => Some(request),
         }
+    }
+
+    /// The target of each request in flight.
+    pub fn targets(&self) -> impl Iterator<Item = TargetId> {
+        self.slots.iter().filter_map(|slot| match slot {
+            Slot::Free { .. } => None,
+            Slot::Taken(request) => Some(request.target),
+        })
     }
 
     /// Takes a request out, or `None` for a slot that holds none, since kernel or device may return any number.

@@ -8,24 +8,37 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
-use iolane_core::{Completion, IoError, Operation, Operations, Queue, Request, Result, TargetKind};
+use iolane_core::targets::{check_detach, no_room_for};
+use iolane_core::{
+    Completion, IoError, Operation, Operations, Queue, QueueConfig, Request, Result, Target, TargetId, TargetKind,
+    Targets,
+};
 
 use crate::checks;
 
 /// How a blocking path carries out one request.
 pub(crate) trait Transfer {
-    /// Carries the request out, for as long as it blocks, and returns the number of bytes moved. The operation is one of
-    /// those given to [`Blocking::new`].
-    fn transfer(&mut self, request: &mut Request) -> Result<u32, IoError>;
+    /// What it keeps for a target.
+    type Target;
+
+    /// The target as requests need it, with the operations of the path on it.
+    ///
+    /// # Errors
+    /// `Unavailable` if the path does not work on it.
+    fn target(&self, target: &Target) -> Result<(Self::Target, Operations)>;
+
+    /// Carries the request out, for as long as it blocks, and returns the number of bytes moved. The operation is one that
+    /// [`target`](Self::target) named.
+    fn transfer(&mut self, target: &Self::Target, request: &mut Request) -> Result<u32, IoError>;
 
     /// The system calls made so far, or `None` where it cannot count them.
     fn syscalls(&self) -> Option<u64>;
 }
 
 /// A queue of depth 1 over a [`Transfer`].
-pub(crate) struct Blocking<T> {
+pub(crate) struct Blocking<T: Transfer> {
     transfer: T,
-    operations: Operations,
+    targets: Targets<(T::Target, Operations)>,
     state: State,
 }
 
@@ -37,9 +50,11 @@ enum State {
 }
 
 impl<T: Transfer> Blocking<T> {
-    /// A queue for these operations; other requests complete with `NOT_SUPPORTED`.
-    pub(crate) fn new(operations: Operations, transfer: T) -> Self {
-        Self { transfer, operations, state: State::Idle }
+    /// A queue on a target, with room for others. Requests for operations that `transfer` did not name complete with
+    /// `NOT_SUPPORTED`.
+    pub(crate) fn open(transfer: T, target: &Target, config: &QueueConfig) -> Result<Self> {
+        let first = transfer.target(target)?;
+        Ok(Self { targets: Targets::new(config.targets, first), transfer, state: State::Idle })
     }
 
     #[inline(always)]
@@ -48,12 +63,15 @@ impl<T: Transfer> Blocking<T> {
             matches!(self.state, State::Idle),
             "the request was taken out of the queue before it is performed"
         );
+        let Some((target, operations)) = self.targets.get(request.target) else {
+            return request.complete(Err(IoError::NOT_ATTACHED));
+        };
         if !matches!(request.operation, Operation::Read(_) | Operation::Write(_))
-            && let Err(error) = checks::supported(self.operations, &request.operation)
+            && let Err(error) = checks::supported(*operations, &request.operation)
         {
             return request.complete(Err(error));
         }
-        let result = self.transfer.transfer(&mut request);
+        let result = self.transfer.transfer(target, &mut request);
         debug_assert!(is_possible(&request, result), "a transfer moves its buffer's length at most: {result:?}");
         request.complete(result)
     }
@@ -114,6 +132,21 @@ impl<T: Transfer> Queue for Blocking<T> {
         Ok(1)
     }
 
+    fn attach(&mut self, target: &Target) -> Result<TargetId> {
+        let attached = self.transfer.target(target)?;
+        self.targets.attach(attached).map_err(|_| no_room_for(target, self.targets.most()))
+    }
+
+    fn detach(&mut self, target: TargetId) -> Result<()> {
+        let submitted = match &self.state {
+            State::Submitted(request) => Some(request.target),
+            State::Idle | State::Done(_) => None,
+        };
+        check_detach(&self.targets, target, submitted)?;
+        self.targets.detach(target);
+        Ok(())
+    }
+
     fn depth(&self) -> usize {
         1
     }
@@ -162,10 +195,21 @@ fn discard(fd: BorrowedFd<'_>, offset: u64, bytes: u64) -> Result<(), Errno> {
 mod tests {
     use super::*;
 
-    struct Nothing;
+    /// Carries these operations out by doing nothing.
+    struct Nothing(Operations);
+
+    fn queue(operations: Operations) -> Blocking<Nothing> {
+        Blocking::open(Nothing(operations), &Target::open("null").unwrap(), &QueueConfig::new(1)).unwrap()
+    }
 
     impl Transfer for Nothing {
-        fn transfer(&mut self, _request: &mut Request) -> Result<u32, IoError> {
+        type Target = ();
+
+        fn target(&self, _: &Target) -> Result<((), Operations)> {
+            Ok(((), self.0))
+        }
+
+        fn transfer(&mut self, (): &(), _: &mut Request) -> Result<u32, IoError> {
             Ok(0)
         }
 
@@ -176,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_second_flush_keeps_the_completion() {
-        let mut queue = Blocking::new(Operations::ALL, Nothing);
+        let mut queue = queue(Operations::ALL);
         queue.submit(&mut VecDeque::from([Request::fsync(7)]));
         queue.flush().unwrap();
         queue.flush().unwrap();
@@ -187,7 +231,7 @@ mod tests {
 
     #[test]
     fn an_operation_that_was_not_named_is_refused() {
-        let mut queue = Blocking::new(Operations::READ, Nothing);
+        let mut queue = queue(Operations::READ);
         let mut completions = Vec::new();
         queue.turn(&mut vec![Request::fsync(7)], 1, &mut completions).unwrap();
         assert_eq!(completions[0].result, Err(IoError::NOT_SUPPORTED));

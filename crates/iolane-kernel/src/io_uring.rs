@@ -66,8 +66,7 @@ impl Interface for IoUringInterface {
 
     fn probe(&self, path: &IoPath, target: &Target) -> Result<Capabilities> {
         self.validate(path)?;
-        reachable(path, target)?;
-        let capabilities = ring::probe(path, target, Entries::on(path, target))?;
+        let capabilities = ring::probe::<Entries>(path, target)?;
         let note = capabilities.request_bytes_max.map(|bytes| {
             format!(
                 "requests of more than {bytes} bytes are refused: Linux before 6.5 may never complete such a polled one"
@@ -78,8 +77,7 @@ impl Interface for IoUringInterface {
 
     fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
         self.validate(path)?;
-        reachable(path, target)?;
-        Ok(Box::new(RingQueue::open(path, target, config, Entries::on(path, target))?))
+        Ok(Box::new(RingQueue::<Entries>::open(path, target, config)?))
     }
 }
 
@@ -92,13 +90,6 @@ fn reachable(path: &IoPath, target: &Target) -> Result<()> {
 struct Entries {
     /// The largest polled request that the kernel completes, where it does not complete larger ones.
     unsplit: Option<CommandLimits>,
-}
-
-impl Entries {
-    fn on(path: &IoPath, target: &Target) -> Self {
-        let splits = !path.asks_for_polling() || Release::current().splits_polled_requests();
-        Self { unsplit: if splits { None } else { CommandLimits::of(target) } }
-    }
 }
 
 /// `struct io_uring_sqe` (linux/io_uring.h), as reads and writes use it. The io-uring crate's constructors for the four
@@ -150,6 +141,12 @@ impl Encode for Entries {
 
     fn build_ring(entries: u32, flags: &SetupFlags) -> io::Result<IoUring> {
         if flags.hybrid { ring::build_hybrid(entries, flags) } else { flags.builder().build(entries) }
+    }
+
+    fn for_target(path: &IoPath, target: &Target) -> Result<Self> {
+        reachable(path, target)?;
+        let splits = !path.asks_for_polling() || Release::current().splits_polled_requests();
+        Ok(Self { unsplit: if splits { None } else { CommandLimits::of(target) } })
     }
 
     fn operations(path: &IoPath, target: &Target) -> Operations {
@@ -227,7 +224,7 @@ mod tests {
         let plain = opcode::Read::new(types::Fd(7), address, bytes).offset(8192).build();
         assert_eq!(ours(RingFile::descriptor(7), None), words(plain));
         let registered = opcode::ReadFixed::new(types::Fixed(0), address, bytes, 5).offset(8192).build();
-        assert_eq!(ours(RingFile::registered(), Some(5)), words(registered));
+        assert_eq!(ours(RingFile::registered(0), Some(5)), words(registered));
     }
 
     #[test]

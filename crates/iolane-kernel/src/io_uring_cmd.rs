@@ -44,12 +44,12 @@ impl Interface for IoUringCmd {
 
     fn probe(&self, path: &IoPath, target: &Target) -> Result<Capabilities> {
         self.validate(path)?;
-        ring::probe(path, target, Commands::for_target(path, target)?)
+        ring::probe::<Commands>(path, target)
     }
 
     fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
         self.validate(path)?;
-        Ok(Box::new(RingQueue::open(path, target, config, Commands::for_target(path, target)?)?))
+        Ok(Box::new(RingQueue::<Commands>::open(path, target, config)?))
     }
 }
 
@@ -81,38 +81,6 @@ fn registered_bytes_max(target: &Target) -> usize {
 }
 
 impl Commands {
-    fn for_target(path: &IoPath, target: &Target) -> Result<Self> {
-        let what = format!("{path} on {}", target.name());
-        if target.kind() != TargetKind::NvmeGeneric {
-            return Err(Error::unavailable(
-                what,
-                "passthrough needs the generic character device of an NVMe namespace",
-            )
-            .remedy("name its /dev/ngXnY as the target"));
-        }
-        if path.asks_for_polling() {
-            let release = Release::current();
-            if !release.polls_passthrough_safely() {
-                let cause = format!("polled passthrough can crash Linux before 6.8 (this is {})", release.text());
-                return Err(Error::unavailable(what, cause).remedy("use io_uring+iopoll, or a newer kernel"));
-            }
-            checks::pollable(path, target)?;
-        }
-        let fd = target.require_fd(path.interface())?;
-        // SAFETY: NVME_IOCTL_ID takes no argument and returns a number.
-        let namespace = unsafe { libc::ioctl(fd.as_raw_fd(), NVME_IOCTL_ID) };
-        if namespace <= 0 {
-            return Err(Error::system(format!("{what}: NVME_IOCTL_ID"), std::io::Error::last_os_error()));
-        }
-        Ok(Self {
-            namespace: namespace as u32,
-            writable: target.writable(),
-            block_shift: target.block_bytes().trailing_zeros(),
-            bytes_max: CommandLimits::of(target).map(|limits| limits.bytes_max),
-            registered_bytes_max: registered_bytes_max(target),
-        })
-    }
-
     /// First block and number of blocks of a byte range, or `INVALID` if it is not a whole number of blocks.
     fn blocks(&self, offset: u64, bytes: u64) -> Result<(u64, u32), IoError> {
         let mask = (1u64 << self.block_shift) - 1;
@@ -152,6 +120,38 @@ impl NvmeCommand {
 impl Encode for Commands {
     type Submission = squeue::Entry128;
     type Completion = cqueue::Entry32;
+
+    fn for_target(path: &IoPath, target: &Target) -> Result<Self> {
+        let what = format!("{path} on {}", target.name());
+        if target.kind() != TargetKind::NvmeGeneric {
+            return Err(Error::unavailable(
+                what,
+                "passthrough needs the generic character device of an NVMe namespace",
+            )
+            .remedy("name its /dev/ngXnY as the target"));
+        }
+        if path.asks_for_polling() {
+            let release = Release::current();
+            if !release.polls_passthrough_safely() {
+                let cause = format!("polled passthrough can crash Linux before 6.8 (this is {})", release.text());
+                return Err(Error::unavailable(what, cause).remedy("use io_uring+iopoll, or a newer kernel"));
+            }
+            checks::pollable(path, target)?;
+        }
+        let fd = target.require_fd(path.interface())?;
+        // SAFETY: NVME_IOCTL_ID takes no argument and returns a number.
+        let namespace = unsafe { libc::ioctl(fd.as_raw_fd(), NVME_IOCTL_ID) };
+        if namespace <= 0 {
+            return Err(Error::system(format!("{what}: NVME_IOCTL_ID"), std::io::Error::last_os_error()));
+        }
+        Ok(Self {
+            namespace: namespace as u32,
+            writable: target.writable(),
+            block_shift: target.block_bytes().trailing_zeros(),
+            bytes_max: CommandLimits::of(target).map(|limits| limits.bytes_max),
+            registered_bytes_max: registered_bytes_max(target),
+        })
+    }
 
     fn operations(path: &IoPath, _target: &Target) -> Operations {
         let always = Operations::READ.with(Operations::WRITE);

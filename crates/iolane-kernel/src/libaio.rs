@@ -11,9 +11,10 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use iolane_core::capability::check_depth;
+use iolane_core::targets::{check_detach, no_room_for};
 use iolane_core::{
     Capabilities, Completion, Error, Interface, IoError, IoPath, Operation, Operations, PathOptions, Queue,
-    QueueConfig, Request, Result, Slots, Target,
+    QueueConfig, Request, Result, Slots, Target, TargetId, Targets,
 };
 
 use crate::checks;
@@ -84,7 +85,8 @@ impl Interface for Libaio {
         let per_call = config.completions_per_call.map_or(EVENTS_AT_ONCE, |most| most.max(1) as usize);
         Ok(Box::new(LibaioQueue {
             context,
-            target: target.clone(),
+            path: path.clone(),
+            targets: Targets::new(config.targets, target.clone()),
             slots: Slots::new(depth),
             // SAFETY: an iocb is plain integers, for which zero is a value.
             blocks: (0..depth).map(|_| unsafe { MaybeUninit::<libc::iocb>::zeroed().assume_init() }).collect(),
@@ -173,7 +175,8 @@ impl Drop for Context {
 struct LibaioQueue {
     // Dropped first: that waits until the kernel no longer uses the fields below.
     context: Context,
-    target: Target,
+    path: IoPath,
+    targets: Targets<Target>,
     slots: Slots,
     /// The control block of each slot; the kernel copies it during io_submit.
     blocks: Box<[libc::iocb]>,
@@ -211,14 +214,16 @@ impl LibaioQueue {
                 return self.refuse(request, IoError::NOT_SUPPORTED);
             }
         };
-        let Some(fd) = self.target.fd() else { return };
+        let Some(fd) = self.targets.get(request.target).and_then(Target::fd).map(|fd| fd.as_raw_fd()) else {
+            return self.refuse(request, IoError::NOT_ATTACHED);
+        };
         let offset = request.offset;
         let slot = self.slots.insert(request);
         debug_assert!((slot as usize) < self.blocks.len(), "each slot has a control block");
         let block = &mut self.blocks[slot as usize];
         block.aio_data = u64::from(slot);
         block.aio_lio_opcode = opcode;
-        block.aio_fildes = fd.as_raw_fd() as u32;
+        block.aio_fildes = fd as u32;
         block.aio_buf = address.expose_provenance() as u64;
         block.aio_nbytes = bytes as u64;
         block.aio_offset = offset as i64;
@@ -426,6 +431,17 @@ impl Queue for LibaioQueue {
             return Ok(count);
         }
         Ok(count + self.reap_by_call((min - count).min(self.in_kernel()), Some(timeout), completions)?)
+    }
+
+    fn attach(&mut self, target: &Target) -> Result<TargetId> {
+        checks::file_or_block(&self.path, target)?;
+        self.targets.attach(target.clone()).map_err(|target| no_room_for(&target, self.targets.most()))
+    }
+
+    fn detach(&mut self, target: TargetId) -> Result<()> {
+        check_detach(&self.targets, target, self.slots.targets())?;
+        self.targets.detach(target);
+        Ok(())
     }
 
     fn depth(&self) -> usize {

@@ -2,15 +2,16 @@
 //! serves one descriptor with one thread at a time, so a deeper queue does not make I/O on one target parallel.
 
 use std::collections::VecDeque;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
 use rustix::io::Errno;
 
 use iolane_core::capability::check_depth;
+use iolane_core::targets::{check_detach, no_room_for};
 use iolane_core::{
     Capabilities, Completion, Error, Interface, IoError, IoPath, Operation, Operations, Queue, QueueConfig, Request,
-    Result, Slots, Target,
+    Result, Slots, Target, TargetId, Targets,
 };
 
 use crate::checks;
@@ -57,7 +58,8 @@ impl Interface for PosixAio {
         check_depth(path, config.depth, DEPTH_MAX)?;
         let depth = config.depth as usize;
         Ok(Box::new(PosixAioQueue {
-            target: target.clone(),
+            path: path.clone(),
+            targets: Targets::new(config.targets, target.clone()),
             slots: Slots::new(depth),
             // SAFETY: an aiocb is integers and pointers, for which zero is a value.
             blocks: (0..depth).map(|_| unsafe { std::mem::zeroed() }).collect(),
@@ -69,7 +71,8 @@ impl Interface for PosixAio {
 }
 
 struct PosixAioQueue {
-    target: Target,
+    path: IoPath,
+    targets: Targets<Target>,
     slots: Slots,
     /// The control block of each slot; glibc's threads read and write those of started requests.
     blocks: Box<[libc::aiocb]>,
@@ -88,9 +91,14 @@ impl PosixAioQueue {
         self.blocks.as_mut_ptr().wrapping_add(slot as usize)
     }
 
+    /// The descriptor of the target that the request in a slot names.
+    fn descriptor_of(&self, slot: u32) -> Option<RawFd> {
+        Some(self.targets.get(self.slots.get(slot)?.target)?.fd()?.as_raw_fd())
+    }
+
     /// Fills in the control block of a pending request and hands it to glibc.
     fn start(&mut self, slot: u32, operation: Start) -> i32 {
-        let fd = self.target.fd().map_or(-1, |fd| fd.as_raw_fd());
+        let fd = self.descriptor_of(slot).unwrap_or(-1);
         let block = self.block(slot);
         debug_assert!(!self.started.contains(&slot), "glibc must not have the block it is about to be given");
         // SAFETY: the slot is pending, so glibc does not use the block yet. The buffer it points to stays in `self.slots`
@@ -190,6 +198,9 @@ impl Queue for PosixAioQueue {
             let Some(request) = requests.pop_front() else { break };
             count += 1;
             match Start::of(&request) {
+                _ if self.targets.get(request.target).is_none() => {
+                    self.refused.push(request.complete(Err(IoError::NOT_ATTACHED)));
+                }
                 None => self.refused.push(request.complete(Err(IoError::NOT_SUPPORTED))),
                 Some(_) => {
                     let slot = self.slots.insert(request);
@@ -252,6 +263,17 @@ impl Queue for PosixAioQueue {
         Ok(count + self.take_done(completions))
     }
 
+    fn attach(&mut self, target: &Target) -> Result<TargetId> {
+        checks::file_or_block(&self.path, target)?;
+        self.targets.attach(target.clone()).map_err(|target| no_room_for(&target, self.targets.most()))
+    }
+
+    fn detach(&mut self, target: TargetId) -> Result<()> {
+        check_detach(&self.targets, target, self.slots.targets())?;
+        self.targets.detach(target);
+        Ok(())
+    }
+
     fn depth(&self) -> usize {
         self.slots.depth()
     }
@@ -269,12 +291,12 @@ impl Queue for PosixAioQueue {
 impl Drop for PosixAioQueue {
     /// Cancels requests that glibc's threads have not begun, and waits for the others, which write to the buffers.
     fn drop(&mut self) {
-        if let Some(fd) = self.target.fd().map(|fd| fd.as_raw_fd()) {
-            for index in 0..self.started.len() {
-                let block = self.block(self.started[index]);
-                // SAFETY: the block belongs to a started request of this descriptor (aio_cancel(3)).
-                unsafe { libc::aio_cancel(fd, block) };
-            }
+        for index in 0..self.started.len() {
+            let slot = self.started[index];
+            let Some(fd) = self.descriptor_of(slot) else { continue };
+            let block = self.block(slot);
+            // SAFETY: the block belongs to a started request of this descriptor (aio_cancel(3)).
+            unsafe { libc::aio_cancel(fd, block) };
         }
         let mut ended = Vec::new();
         while !self.started.is_empty() {

@@ -54,15 +54,9 @@ impl Interface for Psync {
         if path.asks_for_polling() {
             polled_reads(path, target)?;
         }
-        let always = Operations::ALL.without(Operations::DISCARD).without(Operations::WRITE_ZEROES);
-        let operations = match target.kind() {
-            TargetKind::File => always.with(checks::ranges_of_file(target)),
-            _ if target.device_attribute("queue/discard_max_bytes").unwrap_or(0) > 0 => Operations::ALL,
-            _ => Operations::ALL.without(Operations::DISCARD),
-        };
         Ok(Capabilities {
             depth_max: 1,
-            operations,
+            operations: operations(target),
             request_bytes_max: None,
             event_fd: false,
             unregistered_memory: None,
@@ -71,10 +65,18 @@ impl Interface for Psync {
     }
 
     fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
-        let capabilities = self.probe(path, target)?;
-        check_depth(path, config.depth, capabilities.depth_max)?;
-        let call = Call { target: target.clone(), hipri: path.asks_for_polling(), syscalls: 0 };
-        Ok(Box::new(Blocking::new(capabilities.operations, call)))
+        check_depth(path, config.depth, self.probe(path, target)?.depth_max)?;
+        let call = Call { path: path.clone(), hipri: path.asks_for_polling(), syscalls: 0 };
+        Ok(Box::new(Blocking::open(call, target, config)?))
+    }
+}
+
+fn operations(target: &Target) -> Operations {
+    let always = Operations::ALL.without(Operations::DISCARD).without(Operations::WRITE_ZEROES);
+    match target.kind() {
+        TargetKind::File => always.with(checks::ranges_of_file(target)),
+        _ if target.device_attribute("queue/discard_max_bytes").unwrap_or(0) > 0 => Operations::ALL,
+        _ => Operations::ALL.without(Operations::DISCARD),
     }
 }
 
@@ -97,21 +99,28 @@ fn polled_reads(path: &IoPath, target: &Target) -> Result<()> {
 
 /// Makes the system calls.
 struct Call {
-    target: Target,
+    path: IoPath,
     hipri: bool,
     syscalls: u64,
 }
 
 impl Transfer for Call {
+    type Target = Target;
+
+    fn target(&self, target: &Target) -> Result<(Target, Operations)> {
+        let capabilities = Psync.probe(&self.path, target)?;
+        Ok((target.clone(), capabilities.operations))
+    }
+
     #[inline(always)]
-    fn transfer(&mut self, request: &mut Request) -> Result<u32, IoError> {
+    fn transfer(&mut self, target: &Target, request: &mut Request) -> Result<u32, IoError> {
         self.syscalls += 1;
-        let Some(fd) = self.target.fd() else { return Err(IoError::NOT_SUPPORTED) };
+        let Some(fd) = target.fd() else { return Err(IoError::NOT_SUPPORTED) };
         let offset = request.offset;
         let result = match &mut request.operation {
             Operation::Read(buffer) if !self.hipri => retry_on_intr(|| rustix::io::pread(fd, &mut buffer[..], offset)),
             Operation::Write(buffer) if !self.hipri => retry_on_intr(|| rustix::io::pwrite(fd, buffer, offset)),
-            operation => rare_call(fd, self.target.kind(), offset, operation),
+            operation => rare_call(fd, target.kind(), offset, operation),
         };
         result.map(|bytes| bytes as u32).map_err(IoError::from)
     }

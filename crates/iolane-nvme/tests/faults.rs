@@ -335,7 +335,7 @@ impl Drill {
         };
         self.next_tag += 1;
         self.asked[queue].insert(tag, Asked { region, offset, bytes, what });
-        Some(Request { tag, offset, operation })
+        Some(Request::new(tag, offset, operation))
     }
 
     fn buffer(&mut self, bytes: usize) -> Option<Buffer> {

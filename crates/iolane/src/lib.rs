@@ -74,6 +74,32 @@
 //! # }
 //! ```
 //!
+//! A program with many files attaches them to one queue, and each request names its file:
+//!
+//! ```
+//! # use std::collections::VecDeque;
+//! # use iolane::{Pages, Pool, QueueConfig, Request, Target, open_queue};
+//! # fn main() -> iolane::Result<()> {
+//! # let names = [1, 2].map(|n| std::env::temp_dir().join(format!("iolane-doc-{n}-{}", std::process::id())));
+//! # names.iter().for_each(|name| std::fs::write(name, vec![7u8; 4096]).unwrap());
+//! # let open = |name| Target::options().direct(false).open(name);
+//! # let (log, table) = (open(&names[0])?, open(&names[1])?);
+//! # names.iter().for_each(|name| std::fs::remove_file(name).unwrap());
+//! let pool = Pool::new(2, 4096, Pages::Base)?;
+//! let config = QueueConfig::new(2).pool(&pool).targets(1000);           // room for as many at a time
+//! let mut queue = open_queue(&"libaio".parse()?, &log, &config)?;
+//! let table = queue.attach(&table)?;                                    // closed by `queue.detach(table)`
+//! let mut buffers = std::iter::from_fn(|| pool.take());
+//! let of_log = buffers.next().map(|buffer| Request::read(1, 0, buffer));
+//! let of_table = buffers.next().map(|buffer| Request::read(2, 0, buffer).on(table));
+//! queue.submit(&mut of_log.into_iter().chain(of_table).collect());
+//! # let mut completions = Vec::new();
+//! # queue.drain(&mut completions)?;
+//! # assert!(completions.len() == 2 && completions.iter().all(|completion| completion.result == Ok(4096)));
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! A request owns its buffer until its completion hands it back, and dropping a queue waits for the kernel, so no safe
 //! program can race with the device. [`Pool::from_region`] makes a pool of memory that you own; an event loop waits on
 //! [`Queue::event_fd`]; [`probe`] returns what a path can do on a target, or why it is unavailable and how to fix that.

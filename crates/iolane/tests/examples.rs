@@ -15,6 +15,9 @@ use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 #[allow(dead_code, reason = "its main and what that alone uses")]
+#[path = "../examples/checksums.rs"]
+mod checksums;
+#[allow(dead_code, reason = "its main and what that alone uses")]
 #[path = "../examples/copy.rs"]
 mod copy;
 #[allow(dead_code, reason = "its main and what that alone uses")]
@@ -107,6 +110,34 @@ fn failure(command: &mut Command) -> String {
 fn assert_same(a: &Path, b: &Path, what: &str) {
     let compared = Command::new("cmp").args([a, b]).output().unwrap();
     assert!(compared.status.success(), "{what}: {compared:?}");
+}
+
+#[test]
+fn checksums_of_many_files_are_those_of_their_bytes() {
+    let folder = Folder::new("checksums");
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(5);
+    let mut expected = Vec::new();
+    for number in 0..100 {
+        // Below, at and above the size of a request, and of several.
+        let bytes = [1, 511, 4096, 65_535, 65_536, 65_537, 300_000][number % 7];
+        let mut content = vec![0; bytes];
+        random.fill_bytes(&mut content);
+        let file = folder.file(&format!("table-{number:03}"), &content);
+        expected.push((file, crc32fast::hash(&content)));
+    }
+    folder.file("empty", b"");
+    fs::create_dir(folder.0.join("folder")).unwrap();
+    let mut paths = folder.paths("checksums of many files");
+    if paths.contains(&"io_uring") {
+        paths.push("io_uring,fixedfiles");
+    }
+    fs::remove_file(folder.0.join("probed")).unwrap();
+    for path in paths {
+        match checksums::checksums(&folder.0, &path.parse().unwrap()) {
+            Ok(found) => assert_eq!(found, expected, "{path}"),
+            Err(error) => panic!("{path}: {error}"),
+        }
+    }
 }
 
 #[test]

@@ -23,6 +23,12 @@ pub(crate) trait Encode: Sized + 'static {
         flags.builder().build(entries)
     }
 
+    /// The entries for a target.
+    ///
+    /// # Errors
+    /// `Unavailable` if the path does not work on it.
+    fn for_target(path: &IoPath, target: &Target) -> Result<Self>;
+
     /// The operations of this kind of ring on the target with this path.
     fn operations(path: &IoPath, target: &Target) -> Operations;
 
@@ -61,9 +67,9 @@ impl RingFile {
         Self::new(fd, squeue::Flags::empty())
     }
 
-    /// The only file registered with the ring.
-    pub(crate) fn registered() -> Self {
-        Self::new(0, squeue::Flags::FIXED_FILE)
+    /// A file registered with the ring, by its index.
+    pub(crate) fn registered(index: usize) -> Self {
+        Self::new(index as RawFd, squeue::Flags::FIXED_FILE)
     }
 
     fn new(fd: RawFd, flags: squeue::Flags) -> Self {

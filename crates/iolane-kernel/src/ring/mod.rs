@@ -7,6 +7,7 @@ mod probe;
 mod queue;
 mod registered_buffers;
 mod registered_ring;
+mod ring_target;
 mod setup;
 mod shared_thread;
 

@@ -9,11 +9,11 @@ use super::flags::{depth_max, offers_event_fd};
 use super::queue::RingQueue;
 
 /// Opens a queue on the path and reads one block, which proves that kernel and device do what the path asks for.
-pub(crate) fn probe<E: Encode>(path: &IoPath, target: &Target, encode: E) -> Result<Capabilities> {
+pub(crate) fn probe<E: Encode>(path: &IoPath, target: &Target) -> Result<Capabilities> {
     let pool = Pool::new(1, (target.block_bytes() as usize).max(4096), Pages::Base)?;
     let config = QueueConfig::new(1).pool(&pool);
-    let request_bytes_max = encode.request_bytes_max();
-    let mut queue = RingQueue::open(path, target, &config, encode)?;
+    let request_bytes_max = E::for_target(path, target)?.request_bytes_max();
+    let mut queue = RingQueue::<E>::open(path, target, &config)?;
     let mut buffer =
         pool.take().ok_or_else(|| Error::failed(path.to_string(), "the pool of the probe has no buffer"))?;
     buffer.set_len((target.block_bytes() as usize).max(512).min(target.bytes() as usize))?;

@@ -13,15 +13,17 @@ use rustix::io::Errno;
 use rustix::io_uring::{IoringEnterFlags, io_uring_getevents_arg, io_uring_ptr};
 
 use iolane_core::capability::check_depth;
+use iolane_core::targets::{check_detach, no_room_for};
 use iolane_core::{
-    Buffer, Completion, Error, IoError, IoPath, Operation, Operations, Queue, QueueConfig, Request, Result, Slots,
-    Target,
+    Buffer, Completion, Error, IoError, IoPath, Operation, Queue, QueueConfig, Request, Result, Slots, Target,
+    TargetId, Targets,
 };
 
-use super::encode::{Encode, RingFile};
+use super::encode::Encode;
 use super::flags::{depth_max, offers_event_fd};
 use super::registered_buffers::{self, RegisteredPool};
 use super::registered_ring::{register_ring, unregister_ring};
+use super::ring_target::{RingTarget, register_file, register_files, unregister_file};
 use super::setup::set_up;
 use super::shared_thread::{SharedThread, open_sharing};
 use crate::{checks, io_workers};
@@ -29,13 +31,11 @@ use crate::{checks, io_workers};
 /// A queue on a ring.
 pub(crate) struct RingQueue<E: Encode> {
     ring: IoUring<E::Submission, E::Completion>,
-    encode: E,
-    file: RingFile,
+    path: IoPath,
+    targets: Targets<RingTarget<E>>,
     slots: Slots,
     /// Entries in the ring that were not submitted to the kernel yet.
     unsubmitted: u32,
-    /// The operations of the path here; other requests are refused before the kernel sees them.
-    operations: Operations,
     /// Requests that completed without the kernel, because the path has no entry for them.
     refused: Vec<Completion>,
     registered: Vec<RegisteredPool>,
@@ -49,7 +49,6 @@ pub(crate) struct RingQueue<E: Encode> {
     event_fd: bool,
     syscalls: u64,
     // Held until the ring is closed.
-    _target: Target,
     _shared: Option<Arc<SharedThread>>,
     /// A ring with SINGLE_ISSUER takes calls only from the thread that made it.
     _not_send: PhantomData<*const ()>,
@@ -75,7 +74,7 @@ fn enter_failed(errno: Errno) -> Error {
 }
 
 impl<E: Encode> RingQueue<E> {
-    pub(crate) fn open(path: &IoPath, target: &Target, config: &QueueConfig, encode: E) -> Result<Self> {
+    pub(crate) fn open(path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Self> {
         check_depth(path, config.depth, depth_max(path))?;
         if config.sqpoll_cpu.is_some() && !path.polls_submissions() {
             return Err(Error::usage(
@@ -84,15 +83,16 @@ impl<E: Encode> RingQueue<E> {
             )
             .remedy("add +sqpoll"));
         }
-        let fd = target.require_fd(path.interface())?;
+        let first = RingTarget::<E>::new(path, target, TargetId::FIRST)?;
+        let registered_bytes_max = first.encode.registered_bytes_max();
         io_workers::keep();
         let (ring, shared) = open_sharing(path, |attach_to| set_up::<E>(path, config, attach_to))?;
         let mut queue = Self {
             registered: Vec::new(),
-            file: RingFile::descriptor(fd.as_raw_fd()),
+            path: path.clone(),
+            targets: Targets::new(config.targets, first),
             slots: Slots::new(config.depth as usize),
             unsubmitted: 0,
-            operations: E::operations(path, target),
             refused: Vec::new(),
             registered_ring: None,
             enter_number: ring.as_raw_fd(),
@@ -101,24 +101,16 @@ impl<E: Encode> RingQueue<E> {
             polls_completions: path.asks_for_polling(),
             event_fd: config.event_fd && offers_event_fd(path),
             syscalls: 0,
-            _target: target.clone(),
             _shared: shared,
             _not_send: PhantomData,
             ring,
-            encode,
         };
         if path.options.fixed_files {
-            let files = [fd.as_raw_fd()];
-            queue
-                .ring
-                .submitter()
-                .register_files(&files)
-                .map_err(|error| Error::system(format!("{path}: registering the target"), error))?;
-            queue.file = RingFile::registered();
+            register_files::<E>(&queue.ring, path, target, queue.targets.most())?;
         }
         if path.options.fixed_buffers {
-            let bytes_max = queue.encode.registered_bytes_max();
-            queue.registered = registered_buffers::register::<E>(&queue.ring, path, &config.pools, bytes_max)?;
+            queue.registered =
+                registered_buffers::register::<E>(&queue.ring, path, &config.pools, registered_bytes_max)?;
         }
         if !path.options.plain && !path.polls_submissions() {
             queue.registered_ring = register_ring(&queue.ring);
@@ -292,7 +284,8 @@ impl<E: Encode> RingQueue<E> {
         for request in requests {
             if let Operation::Read(buffer) | Operation::Write(buffer) = &request.operation
                 && let Some(index) = find(&self.registered, buffer)
-                && let Ok(entry) = self.encode.encode(&request, self.file, index)
+                && let Some(target) = self.targets.get(request.target)
+                && let Ok(entry) = target.encode.encode(&request, target.file, index)
             {
                 push::<E>(&mut submission, &mut self.slots, entry, request, None);
                 self.unsubmitted += 1;
@@ -308,11 +301,7 @@ impl<E: Encode> RingQueue<E> {
     /// apart from the loop in `submit_each` to keep that short.
     #[cold]
     fn submit_rare(&mut self, request: Request) {
-        let index = match &request.operation {
-            Operation::Read(buffer) | Operation::Write(buffer) => RegisteredPool::find(&self.registered, buffer),
-            operation => checks::supported(self.operations, operation).map(|()| None),
-        };
-        let (entry, refusal) = match index.and_then(|index| self.encode.encode(&request, self.file, index)) {
+        let (entry, refusal) = match self.rare_entry(&request) {
             Ok(entry) => (entry, None),
             // An event loop sleeps until the ring's descriptor is readable; a no-op makes it readable.
             Err(error) if self.event_fd => (opcode::Nop::new().build().into(), Some(error)),
@@ -320,6 +309,15 @@ impl<E: Encode> RingQueue<E> {
         };
         push::<E>(&mut self.ring.submission(), &mut self.slots, entry, request, refusal);
         self.unsubmitted += 1;
+    }
+
+    fn rare_entry(&self, request: &Request) -> Result<E::Submission, IoError> {
+        let target = self.targets.get(request.target).ok_or(IoError::NOT_ATTACHED)?;
+        let index = match &request.operation {
+            Operation::Read(buffer) | Operation::Write(buffer) => RegisteredPool::find(&self.registered, buffer)?,
+            operation => checks::supported(target.operations, operation).map(|()| None)?,
+        };
+        target.encode.encode(request, target.file, index)
     }
 }
 
@@ -417,6 +415,26 @@ impl<E: Encode> Queue for RingQueue<E> {
             self.submit_some(requests);
         }
         self.reap(min, completions)
+    }
+
+    fn attach(&mut self, target: &Target) -> Result<TargetId> {
+        let id = self.targets.next().ok_or_else(|| no_room_for(target, self.targets.most()))?;
+        let attached = RingTarget::new(&self.path, target, id)?;
+        if self.path.options.fixed_files {
+            self.syscalls += 1;
+            register_file::<E>(&self.ring, id, target)?;
+        }
+        self.targets.attach(attached).map_err(|_| no_room_for(target, self.targets.most()))
+    }
+
+    fn detach(&mut self, target: TargetId) -> Result<()> {
+        check_detach(&self.targets, target, self.slots.targets())?;
+        if self.path.options.fixed_files {
+            self.syscalls += 1;
+            unregister_file::<E>(&self.ring, target).map_err(|error| Error::system("unregistering a target", error))?;
+        }
+        self.targets.detach(target);
+        Ok(())
     }
 
     fn depth(&self) -> usize {

@@ -22,6 +22,7 @@ mod paths;
 mod places;
 mod report;
 
+mod attaching;
 mod dropping;
 mod ends;
 mod errors;

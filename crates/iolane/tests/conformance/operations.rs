@@ -70,7 +70,7 @@ fn carried_out(pair: &Pair<'_>, operation: Operations, request: Request) -> Resu
 
 /// Does it between reads, and then as often as the queue is deep.
 fn not_supported(pair: &Pair<'_>, request: Request) -> Result<()> {
-    let again = |tag| Request { tag, offset: request.offset, operation: copy(&request) };
+    let again = |tag| Request::new(tag, request.offset, copy(&request));
     let pool = pool(8, 4096)?;
     let mut queue = pair.queue(pair.depth(8), &pool)?;
     let mut requests = Vec::new();
