@@ -23,12 +23,15 @@ impl Operations {
     pub const DISCARD: Self = Self(1 << 4);
     /// Zero a range without transferring zeroes.
     pub const WRITE_ZEROES: Self = Self(1 << 5);
+    /// Write from a buffer, durable when it completes.
+    pub const DURABLE_WRITE: Self = Self(1 << 6);
     /// Everything.
-    pub const ALL: Self = Self(0b11_1111);
+    pub const ALL: Self = Self(0b111_1111);
 
-    const NAMES: [(Self, &'static str); 6] = [
+    const NAMES: [(Self, &'static str); 7] = [
         (Self::READ, "read"),
         (Self::WRITE, "write"),
+        (Self::DURABLE_WRITE, "durable-write"),
         (Self::FSYNC, "fsync"),
         (Self::FDATASYNC, "fdatasync"),
         (Self::DISCARD, "discard"),
@@ -59,6 +62,7 @@ impl Operations {
         match operation {
             Operation::Read(_) => Self::READ,
             Operation::Write(_) => Self::WRITE,
+            Operation::DurableWrite(_) => Self::DURABLE_WRITE,
             Operation::Fsync => Self::FSYNC,
             Operation::Fdatasync => Self::FDATASYNC,
             Operation::Discard { .. } => Self::DISCARD,

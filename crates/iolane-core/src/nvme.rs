@@ -17,6 +17,10 @@ pub mod opcode {
     pub const DATASET_MANAGEMENT: u8 = 0x09;
 }
 
+/// Force Unit Access, bit 30 of dword 12 of a write: it completes when the data is on the medium (NVM Command Set Specification 1.0,
+/// section 3.2.6).
+pub const FORCE_UNIT_ACCESS: u32 = 1 << 30;
+
 /// The error for a status other than success, as the kernel's block layer translates it (drivers/nvme/host/core.c,
 /// nvme_error_status), so that a failure reads the same on each path; codes from the NVMe Base Specification 2.0, section 3.3.3.2.1 "Status Field".
 pub fn error_of_status(status: u16) -> IoError {

@@ -13,6 +13,9 @@ pub enum Operation {
     Read(Buffer),
     /// Write `buffer.len()` bytes.
     Write(Buffer),
+    /// The same, and durable when it completes, with the metadata needed to read it back (RWF_DSYNC, pwritev2(2); Force Unit Access,
+    /// NVM Command Set Specification 1.0, section 3.2.6). It says nothing of other writes.
+    DurableWrite(Buffer),
     /// Make everything written before and completed durable, metadata included.
     Fsync,
     /// The same for data and only the metadata needed to read it back.
@@ -33,7 +36,16 @@ impl Operation {
     /// The buffer, if the operation has one.
     pub fn into_buffer(self) -> Option<Buffer> {
         match self {
-            Self::Read(buffer) | Self::Write(buffer) => Some(buffer),
+            Self::Read(buffer) | Self::Write(buffer) | Self::DurableWrite(buffer) => Some(buffer),
+            _ => None,
+        }
+    }
+
+    /// The same, where it is.
+    #[inline]
+    pub fn buffer(&self) -> Option<&Buffer> {
+        match self {
+            Self::Read(buffer) | Self::Write(buffer) | Self::DurableWrite(buffer) => Some(buffer),
             _ => None,
         }
     }
@@ -74,6 +86,12 @@ impl Request {
     /// Writes `buffer.len()` bytes at `offset`.
     pub fn write(tag: u64, offset: u64, buffer: Buffer) -> Self {
         Self::new(tag, offset, Operation::Write(buffer))
+    }
+
+    /// Writes `buffer.len()` bytes at `offset`, durable when it completes. Where a path has it
+    /// ([`DURABLE_WRITE`](crate::Operations::DURABLE_WRITE)), it saves the sync after a single write.
+    pub fn durable_write(tag: u64, offset: u64, buffer: Buffer) -> Self {
+        Self::new(tag, offset, Operation::DurableWrite(buffer))
     }
 
     /// Makes completed writes durable, metadata included (fsync(2)).

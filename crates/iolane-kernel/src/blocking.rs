@@ -78,10 +78,7 @@ impl<T: Transfer> Blocking<T> {
 }
 
 fn is_possible(request: &Request, result: Result<u32, IoError>) -> bool {
-    let bytes_max = match &request.operation {
-        Operation::Read(buffer) | Operation::Write(buffer) => buffer.len(),
-        _ => 0,
-    };
+    let bytes_max = request.operation.buffer().map_or(0, |buffer| buffer.len());
     result.is_ok_and(|bytes| bytes as usize <= bytes_max) || result.is_err()
 }
 
@@ -161,7 +158,7 @@ impl<T: Transfer> Queue for Blocking<T> {
 }
 
 /// Carries out an operation that moves no data: fsync(2), fdatasync(2), and fallocate(2) or, for a discard on a block device,
-/// its ioctl. `EINVAL` for a read or a write.
+/// its ioctl. `EINVAL` for reads and writes.
 pub(crate) fn sync_or_deallocate(
     fd: BorrowedFd<'_>,
     kind: TargetKind,
@@ -171,7 +168,7 @@ pub(crate) fn sync_or_deallocate(
     let allocate =
         |flags: FallocateFlags, bytes: u64| rustix::fs::fallocate(fd, flags | FallocateFlags::KEEP_SIZE, offset, bytes);
     match operation {
-        Operation::Read(_) | Operation::Write(_) => Err(Errno::INVAL),
+        Operation::Read(_) | Operation::Write(_) | Operation::DurableWrite(_) => Err(Errno::INVAL),
         Operation::Fsync => rustix::fs::fsync(fd),
         Operation::Fdatasync => rustix::fs::fdatasync(fd),
         Operation::Discard { bytes } if kind == TargetKind::Block => discard(fd, offset, *bytes),

@@ -111,6 +111,7 @@ struct Transfer {
 #[inline(always)]
 fn transfer(
     opcodes: (u8, u8),
+    rw_flags: u32,
     buffer: &Buffer,
     offset: u64,
     file: RingFile,
@@ -126,7 +127,7 @@ fn transfer(
         offset,
         address: buffer.address().expose_provenance() as u64,
         bytes: buffer.len() as u32,
-        rw_flags: 0,
+        rw_flags,
         user_data: 0,
         buffer_index: buffer_index.unwrap_or(0),
         rest: [0; 11],
@@ -151,8 +152,11 @@ impl Encode for Entries {
 
     fn operations(path: &IoPath, target: &Target) -> Operations {
         if path.asks_for_polling() {
-            // A polled ring takes only requests whose completion is polled for (io_uring_setup(2), IORING_SETUP_IOPOLL).
-            return Operations::READ.with(Operations::WRITE);
+            // A polled ring takes only requests whose completion is polled for (io_uring_setup(2), IORING_SETUP_IOPOLL). Where a
+            // durable write takes a flush as well, that is not.
+            let always = Operations::READ.with(Operations::WRITE);
+            let is_one_command = target.kind() == TargetKind::Block && target.device_attribute("queue/fua") == Some(1);
+            return if is_one_command { always.with(Operations::DURABLE_WRITE) } else { always };
         }
         let always = Operations::ALL.without(Operations::DISCARD).without(Operations::WRITE_ZEROES);
         if target.kind() == TargetKind::File {
@@ -171,17 +175,28 @@ impl Encode for Entries {
     #[inline]
     fn encode(&self, request: &Request, file: RingFile, buffer_index: Option<u16>) -> Result<squeue::Entry, IoError> {
         let offset = request.offset;
-        if let (Some(limits), Operation::Read(buffer) | Operation::Write(buffer)) = (&self.unsplit, &request.operation)
+        if let (Some(limits), Some(buffer)) = (&self.unsplit, request.operation.buffer())
             && !limits.holds(offset, buffer.len() as u64)
         {
             return Err(IoError::TOO_LARGE);
         }
         let entry = match &request.operation {
             Operation::Read(buffer) => {
-                return transfer((opcode::Read::CODE, opcode::ReadFixed::CODE), buffer, offset, file, buffer_index);
+                return transfer((opcode::Read::CODE, opcode::ReadFixed::CODE), 0, buffer, offset, file, buffer_index);
             }
             Operation::Write(buffer) => {
-                return transfer((opcode::Write::CODE, opcode::WriteFixed::CODE), buffer, offset, file, buffer_index);
+                return transfer(
+                    (opcode::Write::CODE, opcode::WriteFixed::CODE),
+                    0,
+                    buffer,
+                    offset,
+                    file,
+                    buffer_index,
+                );
+            }
+            Operation::DurableWrite(buffer) => {
+                let codes = (opcode::Write::CODE, opcode::WriteFixed::CODE);
+                return transfer(codes, libc::RWF_DSYNC as u32, buffer, offset, file, buffer_index);
             }
             Operation::Fsync => opcode::Fsync::new(file.fd).build(),
             Operation::Fdatasync => opcode::Fsync::new(file.fd).flags(types::FsyncFlags::DATASYNC).build(),
@@ -219,12 +234,16 @@ mod tests {
         // SAFETY: an entry is 64 bytes, all of them initialised.
         let words = |entry: squeue::Entry| unsafe { std::mem::transmute::<squeue::Entry, [u64; 8]>(entry) };
         let ours = |file, index| {
-            words(transfer((opcode::Read::CODE, opcode::ReadFixed::CODE), &buffer, 8192, file, index).unwrap())
+            words(transfer((opcode::Read::CODE, opcode::ReadFixed::CODE), 0, &buffer, 8192, file, index).unwrap())
         };
         let plain = opcode::Read::new(types::Fd(7), address, bytes).offset(8192).build();
         assert_eq!(ours(RingFile::descriptor(7), None), words(plain));
         let registered = opcode::ReadFixed::new(types::Fixed(0), address, bytes, 5).offset(8192).build();
         assert_eq!(ours(RingFile::registered(0), Some(5)), words(registered));
+        let durable = opcode::Write::new(types::Fd(7), address, bytes).offset(8192).rw_flags(libc::RWF_DSYNC).build();
+        let entries = Entries { unsplit: None };
+        let request = Request::durable_write(0, 8192, buffer);
+        assert_eq!(words(entries.encode(&request, RingFile::descriptor(7), None).unwrap()), words(durable));
     }
 
     #[test]

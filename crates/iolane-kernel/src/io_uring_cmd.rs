@@ -5,8 +5,8 @@ use std::os::fd::AsRawFd;
 
 use ::io_uring::{cqueue, opcode, squeue};
 
-use iolane_core::nvme::error_of_status;
 use iolane_core::nvme::opcode::{FLUSH, READ, WRITE, WRITE_ZEROES};
+use iolane_core::nvme::{FORCE_UNIT_ACCESS, error_of_status};
 use iolane_core::{
     Capabilities, CompletionMode, Error, Interface, IoError, IoPath, Operation, Operations, Queue, QueueConfig,
     Request, Result, Target, TargetKind,
@@ -154,7 +154,7 @@ impl Encode for Commands {
     }
 
     fn operations(path: &IoPath, _target: &Target) -> Operations {
-        let always = Operations::READ.with(Operations::WRITE);
+        let always = Operations::READ.with(Operations::WRITE).with(Operations::DURABLE_WRITE);
         match path.asks_for_polling() {
             true => always,
             false => always.with(Operations::FSYNC).with(Operations::FDATASYNC).with(Operations::WRITE_ZEROES),
@@ -176,13 +176,16 @@ impl Encode for Commands {
         file: RingFile,
         buffer_index: Option<u16>,
     ) -> Result<squeue::Entry128, IoError> {
-        if !self.writable && matches!(request.operation, Operation::Write(_) | Operation::WriteZeroes { .. }) {
+        let is_durable = matches!(request.operation, Operation::DurableWrite(_));
+        if !self.writable
+            && (is_durable || matches!(request.operation, Operation::Write(_) | Operation::WriteZeroes { .. }))
+        {
             return Err(IoError::READ_ONLY);
         }
         let mut command = NvmeCommand { namespace: self.namespace, ..NvmeCommand::default() };
         let (opcode, bytes) = match &request.operation {
             Operation::Read(buffer) => (READ, buffer.len() as u64),
-            Operation::Write(buffer) => (WRITE, buffer.len() as u64),
+            Operation::Write(buffer) | Operation::DurableWrite(buffer) => (WRITE, buffer.len() as u64),
             Operation::WriteZeroes { bytes } => (WRITE_ZEROES, *bytes),
             Operation::Fsync | Operation::Fdatasync => (FLUSH, 0),
             Operation::Discard { .. } => return Err(IoError::NOT_SUPPORTED),
@@ -191,9 +194,10 @@ impl Encode for Commands {
         if opcode != FLUSH {
             let (first, count) = self.blocks(request.offset, bytes)?;
             // Starting LBA in dwords 10 and 11, number of blocks less one in dword 12.
-            command.dwords = [first as u32, (first >> 32) as u32, count - 1, 0, 0, 0];
+            let flags = if is_durable { FORCE_UNIT_ACCESS } else { 0 };
+            command.dwords = [first as u32, (first >> 32) as u32, (count - 1) | flags, 0, 0, 0];
         }
-        if let Operation::Read(buffer) | Operation::Write(buffer) = &request.operation {
+        if let Some(buffer) = request.operation.buffer() {
             command.address = buffer.address().expose_provenance() as u64;
             command.data_bytes = buffer.len() as u32;
         }
@@ -204,10 +208,7 @@ impl Encode for Commands {
     #[inline]
     fn result(entry: &cqueue::Entry32, request: &Request) -> Result<u32, IoError> {
         match entry.result() {
-            0 => Ok(match &request.operation {
-                Operation::Read(buffer) | Operation::Write(buffer) => buffer.len() as u32,
-                _ => 0,
-            }),
+            0 => Ok(request.operation.buffer().map_or(0, |buffer| buffer.len() as u32)),
             // The driver cancelled the command because its drive did not answer or was reset (drivers/nvme/host/ioctl.c,
             // NVME_REQ_CANCELLED); there was no signal.
             errno if errno == -libc::EINTR => Err(IoError::from_errno(libc::ECANCELED)),

@@ -207,7 +207,7 @@ impl LibaioQueue {
         const FDSYNC: u16 = 3;
         let (opcode, address, bytes) = match &request.operation {
             Operation::Read(buffer) => (0u16, buffer.address(), buffer.len()),
-            Operation::Write(buffer) => (1, buffer.address(), buffer.len()),
+            Operation::Write(buffer) | Operation::DurableWrite(buffer) => (1, buffer.address(), buffer.len()),
             Operation::Fsync => (FSYNC, std::ptr::null_mut(), 0),
             Operation::Fdatasync => (FDSYNC, std::ptr::null_mut(), 0),
             Operation::Discard { .. } | Operation::WriteZeroes { .. } => {
@@ -218,6 +218,7 @@ impl LibaioQueue {
             return self.refuse(request, IoError::NOT_ATTACHED);
         };
         let offset = request.offset;
+        let is_durable = matches!(request.operation, Operation::DurableWrite(_));
         let slot = self.slots.insert(request);
         debug_assert!((slot as usize) < self.blocks.len(), "each slot has a control block");
         let block = &mut self.blocks[slot as usize];
@@ -227,6 +228,7 @@ impl LibaioQueue {
         block.aio_buf = address.expose_provenance() as u64;
         block.aio_nbytes = bytes as u64;
         block.aio_offset = offset as i64;
+        block.aio_rw_flags = if is_durable { libc::RWF_DSYNC } else { 0 };
         if let Some(event_fd) = &self.event_fd {
             const IOCB_FLAG_RESFD: u32 = 1;
             block.aio_flags = IOCB_FLAG_RESFD;

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 
 use iolane_core::capability::check_depth;
 use iolane_core::{
-    Capabilities, Completion, Error, Interface, IoPath, Operation, Operations, Queue, QueueConfig, Request, Result,
-    SyscallUse, Target, TargetKind,
+    Capabilities, Completion, Error, Interface, IoPath, Operations, Queue, QueueConfig, Request, Result, SyscallUse,
+    Target, TargetKind,
 };
 
 use crate::checks;
@@ -76,10 +76,7 @@ impl Queue for NullQueue {
     fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize {
         let count = requests.len().min(self.depth - self.done.len());
         self.done.extend(requests.drain(..count).map(|request| {
-            let bytes = match &request.operation {
-                Operation::Read(buffer) | Operation::Write(buffer) => buffer.len() as u32,
-                _ => 0,
-            };
+            let bytes = request.operation.buffer().map_or(0, |buffer| buffer.len() as u32);
             request.complete(Ok(bytes))
         }));
         count

@@ -45,7 +45,10 @@ impl Interface for PosixAio {
         checks::file_or_block(path, target)?;
         Ok(Capabilities {
             depth_max: DEPTH_MAX,
-            operations: Operations::ALL.without(Operations::DISCARD).without(Operations::WRITE_ZEROES),
+            operations: Operations::ALL
+                .without(Operations::DURABLE_WRITE)
+                .without(Operations::DISCARD)
+                .without(Operations::WRITE_ZEROES),
             request_bytes_max: None,
             event_fd: false,
             unregistered_memory: None,
@@ -186,7 +189,8 @@ impl Start {
             Operation::Write(buffer) => Self::Write { address: buffer.address(), bytes: buffer.len(), offset },
             Operation::Fsync => Self::Sync(libc::O_SYNC),
             Operation::Fdatasync => Self::Sync(libc::O_DSYNC),
-            Operation::Discard { .. } | Operation::WriteZeroes { .. } => return None,
+            // aio_write(3) has no flags.
+            Operation::DurableWrite(_) | Operation::Discard { .. } | Operation::WriteZeroes { .. } => return None,
         })
     }
 }

@@ -120,7 +120,7 @@ impl Transfer for Call {
         let result = match &mut request.operation {
             Operation::Read(buffer) if !self.hipri => retry_on_intr(|| rustix::io::pread(fd, &mut buffer[..], offset)),
             Operation::Write(buffer) if !self.hipri => retry_on_intr(|| rustix::io::pwrite(fd, buffer, offset)),
-            operation => rare_call(fd, target.kind(), offset, operation),
+            operation => rare_call(fd, target.kind(), (offset, self.hipri), operation),
         };
         result.map(|bytes| bytes as u32).map_err(IoError::from)
     }
@@ -132,14 +132,21 @@ impl Transfer for Call {
 
 /// Everything except plain reads and writes.
 #[inline(never)]
-fn rare_call(fd: BorrowedFd<'_>, kind: TargetKind, offset: u64, operation: &mut Operation) -> Result<usize, Errno> {
+fn rare_call(
+    fd: BorrowedFd<'_>,
+    kind: TargetKind,
+    (offset, hipri): (u64, bool),
+    operation: &mut Operation,
+) -> Result<usize, Errno> {
+    let polled = if hipri { ReadWriteFlags::HIPRI } else { ReadWriteFlags::empty() };
     retry_on_intr(|| match &mut *operation {
         // preadv2(2) reads -1 as the file's own position, which no request asks for.
-        Operation::Read(_) | Operation::Write(_) if offset == u64::MAX => Err(Errno::INVAL),
-        Operation::Read(buffer) => {
-            rustix::io::preadv2(fd, &mut [IoSliceMut::new(buffer)], offset, ReadWriteFlags::HIPRI)
+        operation if operation.buffer().is_some() && offset == u64::MAX => Err(Errno::INVAL),
+        Operation::Read(buffer) => rustix::io::preadv2(fd, &mut [IoSliceMut::new(buffer)], offset, polled),
+        Operation::Write(buffer) => rustix::io::pwritev2(fd, &[IoSlice::new(buffer)], offset, polled),
+        Operation::DurableWrite(buffer) => {
+            rustix::io::pwritev2(fd, &[IoSlice::new(buffer)], offset, polled | ReadWriteFlags::DSYNC)
         }
-        Operation::Write(buffer) => rustix::io::pwritev2(fd, &[IoSlice::new(buffer)], offset, ReadWriteFlags::HIPRI),
         operation => sync_or_deallocate(fd, kind, offset, operation).map(|()| 0),
     })
 }

@@ -277,7 +277,7 @@ enum Damage {
 
 /// Where a request writes; empty for any other request.
 fn written_range(data: &[u8], request: &Request) -> Range<usize> {
-    let Operation::Write(buffer) = &request.operation else { return 0..0 };
+    let (Operation::Write(buffer) | Operation::DurableWrite(buffer)) = &request.operation else { return 0..0 };
     let end = data.len() as u64;
     request.offset.min(end) as usize..request.offset.saturating_add(buffer.len() as u64).min(end) as usize
 }
@@ -308,7 +308,8 @@ fn transfer(
             buffer[..bytes].copy_from_slice(&data[available.start..available.start + bytes]);
             Ok(bytes as u32)
         }
-        Operation::Write(buffer) => {
+        // It has no cache that could lose a write.
+        Operation::Write(buffer) | Operation::DurableWrite(buffer) => {
             let available = range(buffer.len() as u64)?;
             if available.is_empty() && !buffer.is_empty() {
                 return Err(IoError::from_errno(libc::ENOSPC));

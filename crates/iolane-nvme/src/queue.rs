@@ -9,6 +9,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use iolane_core::nvme::FORCE_UNIT_ACCESS;
 use iolane_core::{Completion, IoError, Operation, Operations, Pool, Queue, Request, Result, Slots};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -109,7 +110,11 @@ fn identifier(slot: u32, generation: u8) -> u16 {
 /// The operations of this controller's namespaces.
 pub fn operations(controller: &Controller) -> Operations {
     let identity = controller.identity();
-    let always = Operations::READ.with(Operations::WRITE).with(Operations::FSYNC).with(Operations::FDATASYNC);
+    let always = Operations::READ
+        .with(Operations::WRITE)
+        .with(Operations::DURABLE_WRITE)
+        .with(Operations::FSYNC)
+        .with(Operations::FDATASYNC);
     let with =
         |operations: Operations, has: bool, more: Operations| if has { operations.with(more) } else { operations };
     let operations = with(always, identity.dataset_management, Operations::DISCARD);
@@ -191,7 +196,7 @@ impl NvmeQueue {
             Operation::Read(buffer) => buffer.len() as u64,
             Operation::Fsync | Operation::Fdatasync => return Ok(0),
             _ if !self.writable => return Err(IoError::READ_ONLY),
-            Operation::Write(buffer) => buffer.len() as u64,
+            Operation::Write(buffer) | Operation::DurableWrite(buffer) => buffer.len() as u64,
             Operation::Discard { .. } if !self.controller.identity().dataset_management => {
                 return Err(IoError::NOT_SUPPORTED);
             }
@@ -215,7 +220,7 @@ impl NvmeQueue {
         let mut command = Command { namespace: self.namespace.identifier, ..Command::default() };
         let (opcode, most) = match &request.operation {
             Operation::Read(_) => (nvm::READ, self.command_bytes_max),
-            Operation::Write(_) => (nvm::WRITE, self.command_bytes_max),
+            Operation::Write(_) | Operation::DurableWrite(_) => (nvm::WRITE, self.command_bytes_max),
             Operation::WriteZeroes { .. } => (nvm::WRITE_ZEROES, BLOCKS_MAX << self.block_shift),
             Operation::Discard { .. } => (nvm::DATASET_MANAGEMENT, u64::from(u32::MAX) << self.block_shift),
             Operation::Fsync | Operation::Fdatasync => return Ok((Command { opcode: nvm::FLUSH, ..command }, 0)),
@@ -228,7 +233,10 @@ impl NvmeQueue {
         // Starting LBA in dwords 10 and 11, number of blocks less one in dword 12.
         command.dwords = [first_block as u32, (first_block >> 32) as u32, (blocks - 1) as u32, 0, 0, 0];
         match &request.operation {
-            Operation::Read(buffer) | Operation::Write(buffer) => {
+            Operation::Read(buffer) | Operation::Write(buffer) | Operation::DurableWrite(buffer) => {
+                if matches!(request.operation, Operation::DurableWrite(_)) {
+                    command.dwords[2] |= FORCE_UNIT_ACCESS;
+                }
                 let address =
                     self.pools.iter().find_map(|pool| pool.address_of(buffer)).ok_or(IoError::NOT_REGISTERED)?;
                 (command.flags, command.data) = self.pointers.point(slot, address + moved, moving as u32)?;
@@ -287,7 +295,7 @@ impl NvmeQueue {
         let Some(request) = self.slots.take(slot.into()) else { return self.stray() };
         debug_assert!(moved <= total, "the commands of a request move no more than it asks for: {moved} of {total}");
         let result = match (entry.status.check(), &request.operation) {
-            (Ok(()), Operation::Read(_) | Operation::Write(_)) => Ok(moved as u32),
+            (Ok(()), Operation::Read(_) | Operation::Write(_) | Operation::DurableWrite(_)) => Ok(moved as u32),
             (Ok(()), _) => Ok(0),
             (Err(_), _) if is_timed_out => Err(IoError::from_errno(libc::ETIMEDOUT)),
             (Err(error), _) => Err(error),

@@ -628,6 +628,25 @@ fn an_entry_that_no_command_can_have_has_the_controller_reset() {
 }
 
 #[test]
+fn each_command_of_a_durable_write_forces_unit_access_and_those_of_other_writes_do_not() {
+    for_each_seed(20, |seed| {
+        let mut drill = Drill::new(seed, |_| Faults::default(), true).expect("a controller without faults");
+        let mut write = |request: fn(u64, u64, Buffer) -> Request| {
+            let before = drill.model.counts();
+            let buffer = drill.pool.take_frames(0, FRAMES / 2).unwrap();
+            drill.queues[0].submit(&mut [request(1, 0, buffer)].into());
+            let mut completions = Vec::new();
+            drill.queues[0].drain(&mut completions).unwrap();
+            assert_eq!(completions[0].result, Ok((FRAMES / 2 * FRAME_BYTES) as u32));
+            let after = drill.model.counts();
+            (after.commands - before.commands, after.forced - before.forced)
+        };
+        let (commands, forced) = write(Request::write);
+        assert_eq!((forced, write(Request::durable_write)), (0, (commands, commands)));
+    });
+}
+
+#[test]
 fn a_fatal_error_costs_one_reset() {
     for_each_seed(40, |seed| {
         let mut drill = Drill::new(seed, |_| Faults::default(), true).expect("a controller without faults");

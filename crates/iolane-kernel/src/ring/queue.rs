@@ -313,9 +313,10 @@ impl<E: Encode> RingQueue<E> {
 
     fn rare_entry(&self, request: &Request) -> Result<E::Submission, IoError> {
         let target = self.targets.get(request.target).ok_or(IoError::NOT_ATTACHED)?;
-        let index = match &request.operation {
-            Operation::Read(buffer) | Operation::Write(buffer) => RegisteredPool::find(&self.registered, buffer)?,
-            operation => checks::supported(target.operations, operation).map(|()| None)?,
+        checks::supported(target.operations, &request.operation)?;
+        let index = match request.operation.buffer() {
+            Some(buffer) => RegisteredPool::find(&self.registered, buffer)?,
+            None => None,
         };
         target.encode.encode(request, target.file, index)
     }

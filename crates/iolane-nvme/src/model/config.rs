@@ -120,6 +120,8 @@ pub struct Counts {
     pub steps: u64,
     /// Commands read.
     pub commands: u64,
+    /// Writes among them with Force Unit Access.
+    pub forced: u64,
     /// Completions written.
     pub completions: u64,
     /// Doorbell register writes seen. Two writes of one doorbell within a step count as one.

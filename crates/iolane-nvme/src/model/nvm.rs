@@ -3,6 +3,8 @@
 
 use std::ptr::NonNull;
 
+use iolane_core::nvme::FORCE_UNIT_ACCESS;
+
 use super::engine::Engine;
 use super::pointers::Origin;
 use crate::command::{Command, PSDT_PRP, Status, nvm};
@@ -24,6 +26,7 @@ impl Engine {
             return Ok(0);
         }
         let disk = self.disk_index(command.namespace)?;
+        self.counts.forced += u64::from(command.opcode == nvm::WRITE && command.dwords[2] & FORCE_UNIT_ACCESS != 0);
         match command.opcode {
             nvm::FLUSH => Ok(0),
             nvm::READ | nvm::WRITE => self.transfer(origin, command, disk),

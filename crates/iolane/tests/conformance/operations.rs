@@ -9,6 +9,7 @@ use iolane::{IoErrorKind, Operations, Queue, Request};
 use crate::bench::{Bench, Pair, check_each, pool};
 use crate::content::{self, ensure_same};
 use crate::drive;
+use crate::places::Place;
 
 const AREA_BYTES: usize = 64 << 10;
 /// The range that is discarded or zeroed, inside of the area.
@@ -85,13 +86,13 @@ fn not_supported(pair: &Pair<'_>, request: Request) -> Result<()> {
 }
 
 fn copy(request: &Request) -> iolane::Operation {
-    use iolane::Operation::{Discard, Fdatasync, Fsync, Read, Write, WriteZeroes};
+    use iolane::Operation::{Discard, DurableWrite, Fdatasync, Fsync, Read, Write, WriteZeroes};
     match &request.operation {
         Fsync => Fsync,
         Fdatasync => Fdatasync,
         Discard { bytes } => Discard { bytes: *bytes },
         WriteZeroes { bytes } => WriteZeroes { bytes: *bytes },
-        Read(_) | Write(_) => unreachable!("reads and writes are supported everywhere"),
+        Read(_) | Write(_) | DurableWrite(_) => unreachable!("only operations without a buffer"),
     }
 }
 
@@ -110,4 +111,42 @@ fn full_of_refusals(queue: &mut dyn Queue, request: impl Fn(u64) -> Request) -> 
     ensure!(ended.len() == depth, "{} of {depth} refusals came", ended.len());
     ensure!(queue.syscalls() == before, "an operation it cannot do was handed to the kernel");
     Ok(())
+}
+
+#[test]
+fn durable_writes_write_and_end_durably_where_probe_names_them() {
+    let bench = Bench::everywhere();
+    check_each(&bench.pairs(), |pair| {
+        let pool = pool(1, 4096)?;
+        let mut queue = pair.queue(1, &pool)?;
+        let is_named = pair.capabilities.operations.contains(Operations::DURABLE_WRITE);
+        let flushes_before = flushes(pair.place)?;
+        for block in 0..4 {
+            let mut buffer = pool.take().context("a frame")?;
+            content::fill(&mut buffer, block * 4096, 21);
+            let ended = drive::one(&mut *queue, Request::durable_write(block, block * 4096, buffer))?;
+            ensure!(ended.buffer.is_some(), "the buffer did not come back");
+            if !is_named {
+                let refused = ended.result.is_err_and(|error| error.kind() == IoErrorKind::NotSupported);
+                ensure!(refused, "probe does not name it: {:?}", ended.result);
+            } else {
+                ensure!(ended.result == Ok(4096), "{:?}", ended.result);
+            }
+        }
+        if !is_named || !pair.moves_data() {
+            return Ok(());
+        }
+        if let (Some(before), Some(after)) = (flushes_before, flushes(pair.place)?) {
+            ensure!(after >= before + 4, "four durable writes made the device flush {} times", after - before);
+        }
+        ensure_same("the blocks", &content::content(4 * 4096, 0, 21), &pair.get(0, 4 * 4096)?)
+    });
+}
+
+/// How often a loop device was flushed: it has a cache, and no writes that bypass it (the 16th number of /sys/block/DEVICE/stat).
+fn flushes(place: &Place) -> Result<Option<u64>> {
+    let Some(device) = place.as_loop() else { return Ok(None) };
+    let name = device.path.file_name().context("a device's name")?.to_string_lossy().into_owned();
+    let stat = std::fs::read_to_string(format!("/sys/block/{name}/stat"))?;
+    Ok(stat.split_whitespace().nth(15).and_then(|count| count.parse().ok()))
 }
