@@ -462,11 +462,9 @@ const HOTSTORAGE23: Model = Model {
         Distortion {
             claim: "E14",
             what: "libaio is the efficient one for reads and io_uring for writes",
-            distort: |arm, figures| {
-                match (arm.name.as_str(), arm.workload.access) {
-                    ("io_uring", Access::RandRead) | ("libaio", Access::RandWrite) => scale_energy(figures, 0.8),
-                    _ => {}
-                }
+            distort: |arm, figures| match (arm.name.as_str(), arm.workload.access) {
+                ("io_uring", Access::RandRead) | ("libaio", Access::RandWrite) => scale_energy(figures, 0.8),
+                _ => {}
             },
         },
         Distortion {

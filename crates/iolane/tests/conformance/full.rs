@@ -60,6 +60,30 @@ fn fill(pair: &Pair<'_>, depth: u32) -> Result<()> {
     Ok(())
 }
 
+/// The kernel gets as many requests as the device has tags; the others wait in the queue.
+#[test]
+fn a_polled_queue_deeper_than_the_device_has_tags_works_as_any_other() {
+    let bench = Bench::everywhere();
+    let polled: Vec<Pair<'_>> = bench.pairs().into_iter().filter(|pair| pair.path.asks_for_polling()).collect();
+    check_each(&polled, |pair| {
+        let tags = pair.target.device_attribute("queue/nr_requests").context("queue/nr_requests")? as u32;
+        let depth = tags + 50;
+        if depth > pair.capabilities.depth_max {
+            return Ok(());
+        }
+        fill(pair, depth)?;
+        // Those that wait are dropped with it.
+        let pool = pool(depth as usize, BLOCK_BYTES)?;
+        let mut queue = pair.queue(depth, &pool)?;
+        let mut waiting = reads(&pool, 0..depth.into())?;
+        ensure!(queue.submit(&mut waiting) == depth as usize && pool.take().is_none(), "{} were left", waiting.len());
+        queue.flush()?;
+        drop(queue);
+        ensure!(pool.take_frames(0, depth as usize).is_some(), "buffers did not come back");
+        Ok(())
+    });
+}
+
 #[test]
 fn waiting_for_more_than_is_in_flight_does_not_hang() {
     let bench = Bench::everywhere();
