@@ -237,6 +237,19 @@ pub trait Queue {
         Err(Error::usage("detaching a target", "a queue of this path has one target").remedy("drop the queue"))
     }
 
+    /// Asks to end the requests in flight that have this tag, and returns how many may end early. Each of them completes once all
+    /// the same: with [`IoErrorKind::Cancelled`](crate::IoErrorKind::Cancelled), or as if nothing had been asked, and with its buffer.
+    ///
+    /// What was not handed over ends at once. What the kernel has ends where it can: `io_uring` ends, since Linux 6.0, what waits for
+    /// a thread or a lock. A drive carries out what it was given. The default can end nothing.
+    ///
+    /// # Errors
+    /// A failure of the queue itself.
+    fn cancel(&mut self, tag: u64) -> Result<usize> {
+        let _ = tag;
+        Ok(0)
+    }
+
     /// Waits for everything in flight.
     ///
     /// # Errors

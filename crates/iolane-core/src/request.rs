@@ -179,6 +179,8 @@ impl IoError {
     pub const NOT_REGISTERED: Self = Self::from_errno(NOT_REGISTERED);
     /// The request names a target that is not attached to this queue.
     pub const NOT_ATTACHED: Self = Self::from_errno(NOT_ATTACHED);
+    /// The request was cancelled.
+    pub const CANCELLED: Self = Self::from_errno(libc::ECANCELED);
     /// The request is larger than the path takes here.
     pub const TOO_LARGE: Self = Self::from_errno(libc::E2BIG);
     /// The target was opened for reading only.

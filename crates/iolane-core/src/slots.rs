@@ -65,6 +65,12 @@ impl Slots {
         }
     }
 
+    /// The slots of the requests with this tag.
+    pub fn tagged(&self, tag: u64) -> Vec<u32> {
+        let has_tag = |slot: &Slot| matches!(slot, Slot::Taken(request) if request.tag == tag);
+        (0..).zip(&self.slots).filter(|(_, slot)| has_tag(slot)).map(|(number, _)| number).collect()
+    }
+
     /// The target of each request in flight.
     pub fn targets(&self) -> impl Iterator<Item = TargetId> {
         self.slots.iter().filter_map(|slot| match slot {

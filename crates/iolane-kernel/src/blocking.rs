@@ -144,6 +144,20 @@ impl<T: Transfer> Queue for Blocking<T> {
         Ok(())
     }
 
+    /// A request that was not carried out yet.
+    fn cancel(&mut self, tag: u64) -> Result<usize> {
+        match std::mem::replace(&mut self.state, State::Idle) {
+            State::Submitted(request) if request.tag == tag => {
+                self.state = State::Done(request.complete(Err(IoError::CANCELLED)));
+                Ok(1)
+            }
+            unchanged => {
+                self.state = unchanged;
+                Ok(0)
+            }
+        }
+    }
+
     fn depth(&self) -> usize {
         1
     }

@@ -435,6 +435,21 @@ impl Queue for LibaioQueue {
         Ok(count + self.reap_by_call((min - count).min(self.in_kernel()), Some(timeout), completions)?)
     }
 
+    /// Those that were not handed over: io_cancel(2) ends no request to a file or block device (fs/aio.c, ki_cancel).
+    fn cancel(&mut self, tag: u64) -> Result<usize> {
+        let mut count = 0;
+        for slot in self.slots.tagged(tag) {
+            let block: *const libc::iocb = &raw const self.blocks[slot as usize];
+            let Some(place) = self.pending.iter().position(|pending| std::ptr::eq(*pending, block)) else { continue };
+            self.pending.remove(place);
+            if let Some(request) = self.slots.take(slot.into()) {
+                self.refuse(request, IoError::CANCELLED);
+                count += 1;
+            }
+        }
+        Ok(count)
+    }
+
     fn attach(&mut self, target: &Target) -> Result<TargetId> {
         checks::file_or_block(&self.path, target)?;
         self.targets.attach(target.clone()).map_err(|target| no_room_for(&target, self.targets.most()))

@@ -267,6 +267,21 @@ impl Queue for PosixAioQueue {
         Ok(count + self.take_done(completions))
     }
 
+    /// Those that were not handed over. To cancel one of several requests that glibc has on a descriptor (aio_cancel(3)) can leave the
+    /// others without a thread: they never completed with glibc 2.36.
+    fn cancel(&mut self, tag: u64) -> Result<usize> {
+        let mut count = 0;
+        for slot in self.slots.tagged(tag) {
+            let Some(place) = self.pending.iter().position(|pending| *pending == slot) else { continue };
+            self.pending.remove(place);
+            if let Some(request) = self.slots.take(slot.into()) {
+                self.refused.push(request.complete(Err(IoError::CANCELLED)));
+                count += 1;
+            }
+        }
+        Ok(count)
+    }
+
     fn attach(&mut self, target: &Target) -> Result<TargetId> {
         checks::file_or_block(&self.path, target)?;
         self.targets.attach(target.clone()).map_err(|target| no_room_for(&target, self.targets.most()))

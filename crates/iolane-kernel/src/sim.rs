@@ -197,6 +197,7 @@ struct InDevice {
     done_ns: u64,
     number: u64,
     request: Request,
+    cancelled: bool,
 }
 
 struct SimQueue {
@@ -346,7 +347,7 @@ impl Queue for SimQueue {
                 most => self.random.next_u64() % (most + 1),
             };
             let done_ns = self.ready_ns.max(now_ns) + settings.latency_ns + jitter_ns;
-            self.in_device.push(InDevice { done_ns, number: self.served, request });
+            self.in_device.push(InDevice { done_ns, number: self.served, request, cancelled: false });
         }
         Ok(())
     }
@@ -364,12 +365,27 @@ impl Queue for SimQueue {
                 }
                 clock.fetch_max(done_ns, Ordering::Relaxed);
             }
-            let InDevice { request, .. } = self.in_device.swap_remove(next);
-            completions.push(self.carry_out(request)?);
+            let InDevice { request, cancelled, .. } = self.in_device.swap_remove(next);
+            completions.push(match cancelled {
+                true => request.complete(Err(IoError::CANCELLED)),
+                false => self.carry_out(request)?,
+            });
             count += 1;
         }
         if count == 0 {
             clock.fetch_add(LOOK_NS, Ordering::Relaxed);
+        }
+        Ok(count)
+    }
+
+    /// All of them: the device ends them at once.
+    fn cancel(&mut self, tag: u64) -> Result<usize> {
+        self.flush()?;
+        let now_ns = self.device()?.now_ns.load(Ordering::Relaxed);
+        let mut count = 0;
+        for begun in self.in_device.iter_mut().filter(|begun| begun.request.tag == tag && !begun.cancelled) {
+            (begun.cancelled, begun.done_ns) = (true, now_ns);
+            count += 1;
         }
         Ok(count)
     }

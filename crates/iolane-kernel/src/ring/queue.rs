@@ -463,6 +463,33 @@ impl<E: Encode> Queue for RingQueue<E> {
         self.reap(min, completions)
     }
 
+    /// Those that the queue holds itself, and since Linux 6.0 those that wait for a thread or a lock in the kernel
+    /// (io_uring_register(2), IORING_REGISTER_SYNC_CANCEL). A polled ring has none of these.
+    fn cancel(&mut self, tag: u64) -> Result<usize> {
+        let held = std::mem::take(&mut self.held);
+        let (cancelled, rest): (VecDeque<Request>, VecDeque<Request>) =
+            held.into_iter().partition(|held| held.tag == tag);
+        self.held = rest;
+        let mut count = cancelled.len();
+        self.refused.extend(cancelled.into_iter().map(|request| request.complete(Err(IoError::CANCELLED))));
+        let slots = self.slots.tagged(tag);
+        if self.polls_completions || slots.is_empty() {
+            return Ok(count);
+        }
+        self.flush()?;
+        for slot in slots {
+            self.syscalls += 1;
+            let request = types::CancelBuilder::user_data(to_user_data(slot, None));
+            let asked = self.ring.submitter().register_sync_cancel(Some(types::Timespec::new()), request);
+            // Ended, or about to end: the time to wait for that is none.
+            count += usize::from(match asked {
+                Ok(()) => true,
+                Err(error) => error.raw_os_error() == Some(libc::ETIME),
+            });
+        }
+        Ok(count)
+    }
+
     fn attach(&mut self, target: &Target) -> Result<TargetId> {
         let id = self.targets.next().ok_or_else(|| no_room_for(target, self.targets.most()))?;
         let attached = RingTarget::new(&self.path, target, id)?;

@@ -23,6 +23,7 @@ mod places;
 mod report;
 
 mod attaching;
+mod cancelling;
 mod dropping;
 mod ends;
 mod errors;
