@@ -21,6 +21,9 @@ mod checksums;
 #[path = "../examples/copy.rs"]
 mod copy;
 #[allow(dead_code, reason = "its main and what that alone uses")]
+#[path = "../examples/hedged_reader.rs"]
+mod hedged_reader;
+#[allow(dead_code, reason = "its main and what that alone uses")]
 #[path = "../examples/page_store.rs"]
 mod page_store;
 #[allow(dead_code, reason = "its main and what that alone uses")]
@@ -110,6 +113,63 @@ fn failure(command: &mut Command) -> String {
 fn assert_same(a: &Path, b: &Path, what: &str) {
     let compared = Command::new("cmp").args([a, b]).output().unwrap();
     assert!(compared.status.success(), "{what}: {compared:?}");
+}
+
+/// A block holds its number and that of its copy.
+fn numbered_blocks(blocks: u64, copy: u64) -> Vec<u8> {
+    let block = |number: u64| [number.to_le_bytes(), copy.to_le_bytes()].concat().repeat(4096 / 16);
+    (0..blocks).flat_map(block).collect()
+}
+
+#[test]
+fn each_block_is_read_once_however_often_the_other_copy_is_asked() {
+    let test = "hedged reads";
+    let folder = Folder::new("hedged");
+    if !folder.direct(test) {
+        return;
+    }
+    let copies = [0, 1].map(|copy| folder.file(&format!("copy-{copy}"), &numbered_blocks(64, copy)));
+    let copies = [&*copies[0], &*copies[1]];
+    for path in folder.paths(test) {
+        // Every answer is late, or none is.
+        for late in [std::time::Duration::ZERO, std::time::Duration::from_secs(3600)] {
+            let (mut taken, mut of_copy) = (0, [0u64; 2]);
+            let take = |number: u64, data: &[u8]| {
+                let word = |at: usize| u64::from_le_bytes(data[at..at + 8].try_into().unwrap());
+                assert!((0..4096).step_by(16).all(|at| word(at) == number && word(at + 8) == word(8)), "{path}");
+                of_copy[word(8) as usize] += 1;
+                taken += 1;
+            };
+            let outcome = hedged_reader::read(copies, late, &path.parse().unwrap(), 500, take).unwrap();
+            assert_eq!((outcome.latencies.len(), taken), (500, 500), "{path}");
+            assert!(of_copy.iter().all(|count| *count > 0), "{path}: {of_copy:?}");
+            assert!(late.is_zero() || outcome.hedges == 0, "{path}: {} of none", outcome.hedges);
+        }
+    }
+}
+
+#[test]
+fn a_copy_that_ends_early_is_replaced_by_the_other_one() {
+    let folder = Folder::new("short-copy");
+    if !folder.direct("a short copy") {
+        return;
+    }
+    let whole = folder.file("whole", &numbered_blocks(64, 0));
+    let short = folder.file("short", &numbered_blocks(64, 1));
+    let late = std::time::Duration::from_secs(3600);
+    for path in folder.paths("a short copy") {
+        fs::write(&short, numbered_blocks(64, 1)).unwrap();
+        let mut is_cut = false;
+        let mut taken = 0;
+        let take = |_: u64, _: &[u8]| {
+            taken += 1;
+            if !std::mem::replace(&mut is_cut, true) {
+                File::options().write(true).open(&short).unwrap().set_len(4096).unwrap();
+            }
+        };
+        let outcome = hedged_reader::read([&whole, &short], late, &path.parse().unwrap(), 500, take).unwrap();
+        assert_eq!((outcome.latencies.len(), taken), (500, 500), "{path}");
+    }
 }
 
 #[test]
