@@ -109,7 +109,12 @@
 pub mod guard;
 pub mod nvme;
 
-pub use iolane_core::*;
+pub use iolane_core::{
+    Buffer, Capabilities, Completion, CompletionMode, Error, ErrorKind, Interface, IoError, IoErrorKind, IoPath,
+    Operation, Operations, Pages, PathOptions, Pool, Queue, QueueConfig, Request, Result, SubmissionMode, SyscallUse,
+    Target, TargetId, TargetKind, TargetOptions, did_you_mean,
+};
+pub use iolane_core::{capability, error, path, tsc, units};
 pub use iolane_kernel::sim;
 
 /// Every interface there is: one registry, from which help, `probe`, surveys, charts and the conformance suite are fed.
