@@ -158,7 +158,7 @@ pub enum IoErrorKind {
     NotRegistered,
     /// The request names a target that is not attached to this queue.
     NotAttached,
-    /// The request was cancelled (ECANCELED).
+    /// The request was cancelled by [`Queue::cancel`](crate::Queue::cancel), or its drive was reset (ECANCELED).
     Cancelled,
     /// The target does not permit it (EBADF, EPERM, EROFS, EACCES).
     NotPermitted,

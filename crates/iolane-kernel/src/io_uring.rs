@@ -217,6 +217,10 @@ impl Encode for Entries {
         IoError::check(entry.result().into())
     }
 
+    fn is_cancelled(entry: &cqueue::Entry) -> bool {
+        entry.result() == -libc::ECANCELED
+    }
+
     #[inline]
     fn user_data(entry: &cqueue::Entry) -> u64 {
         entry.user_data()

@@ -217,6 +217,10 @@ impl Encode for Commands {
         }
     }
 
+    fn is_cancelled(entry: &cqueue::Entry32) -> bool {
+        entry.result() == -libc::ECANCELED
+    }
+
     #[inline]
     fn user_data(entry: &cqueue::Entry32) -> u64 {
         entry.user_data()

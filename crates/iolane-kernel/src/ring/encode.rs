@@ -47,6 +47,9 @@ pub(crate) trait Encode: Sized + 'static {
     /// The outcome of a request from its completion entry.
     fn result(entry: &Self::Completion, request: &Request) -> Result<u32, IoError>;
 
+    /// Whether the kernel ended the request before it began (ECANCELED).
+    fn is_cancelled(entry: &Self::Completion) -> bool;
+
     /// The user data that a completion entry carries back.
     fn user_data(entry: &Self::Completion) -> u64;
 }

@@ -1,6 +1,7 @@
 //! The parts that `io_uring` and `io_uring_cmd` share: the flags a ring is set up with, registered files and buffers, and the
 //! queue. How a request becomes an entry is up to the implementation of `Encode`.
 
+mod cancelled;
 mod encode;
 mod flags;
 mod probe;

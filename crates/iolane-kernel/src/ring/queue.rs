@@ -1,6 +1,8 @@
 //! The queue on a ring: requests become entries, io_uring_enter(2) submits and waits, completions are taken from the ring.
 //! `io_uring` and `io_uring_cmd` open it through `Encode`.
 
+mod enter;
+
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
@@ -8,9 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::io_uring::{IoUring, opcode, squeue, types};
-use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
-use rustix::io_uring::{IoringEnterFlags, io_uring_getevents_arg, io_uring_ptr};
+use rustix::io_uring::IoringEnterFlags;
 
 use iolane_core::capability::check_depth;
 use iolane_core::targets::{check_detach, no_room_for};
@@ -19,6 +20,7 @@ use iolane_core::{
     TargetId, Targets,
 };
 
+use super::cancelled::Cancelled;
 use super::encode::Encode;
 use super::flags::{depth_max, offers_event_fd};
 use super::registered_buffers::{self, RegisteredPool};
@@ -42,6 +44,7 @@ pub(crate) struct RingQueue<E: Encode> {
     unsubmitted: u32,
     /// Requests that completed without the kernel, because the path has no entry for them.
     refused: Vec<Completion>,
+    cancelled: Cancelled,
     registered: Vec<RegisteredPool>,
     /// The ring's index in the thread's table of registered rings.
     registered_ring: Option<u32>,
@@ -79,11 +82,6 @@ fn take_refused(slots: &mut Slots, user_data: u64) -> Option<Completion> {
     Some(request.complete(Err(IoError::from_errno((user_data >> 32) as i32))))
 }
 
-#[cold]
-fn enter_failed(errno: Errno) -> Error {
-    Error::system("io_uring_enter", errno)
-}
-
 impl<E: Encode> RingQueue<E> {
     pub(crate) fn open(path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Self> {
         check_depth(path, config.depth, depth_max(path))?;
@@ -107,6 +105,7 @@ impl<E: Encode> RingQueue<E> {
             held: VecDeque::new(),
             unsubmitted: 0,
             refused: Vec::new(),
+            cancelled: Cancelled::default(),
             registered_ring: None,
             enter_number: ring.as_raw_fd(),
             enter_flags: IoringEnterFlags::empty(),
@@ -132,78 +131,6 @@ impl<E: Encode> RingQueue<E> {
             (queue.enter_number, queue.enter_flags) = (index as RawFd, IoringEnterFlags::REGISTERED_RING);
         }
         Ok(queue)
-    }
-
-    #[inline(always)]
-    fn enter(&mut self, to_submit: u32, min_complete: u32, flags: IoringEnterFlags) -> Result<u32, Errno> {
-        self.syscalls += 1;
-        let (number, flags) = (self.enter_number, flags | self.enter_flags);
-        // SAFETY: the number is our ring's descriptor, open as long as `self.ring`, or its index in this thread's table,
-        // which the flag tells the kernel to use. The entries in the ring point to buffers and a file that `self` keeps.
-        unsafe { rustix::io_uring::io_uring_enter(BorrowedFd::borrow_raw(number), to_submit, min_complete, flags) }
-    }
-
-    /// Submits the entries in the ring, and waits until `min` completions are there (or looks for some, if the ring needs a
-    /// call for that).
-    #[inline(always)]
-    fn enter_for(&mut self, min: usize) -> Result<()> {
-        let mut flags = IoringEnterFlags::empty();
-        if min > 0 || self.polls_completions || self.has_deferred_work() {
-            flags |= IoringEnterFlags::GETEVENTS;
-        }
-        let entered = self.enter(self.unsubmitted, min as u32, flags);
-        self.entered(entered)
-    }
-
-    /// What a call that submits all entries in the ring has achieved.
-    #[inline(always)]
-    fn entered(&mut self, entered: Result<u32, Errno>) -> Result<()> {
-        match entered {
-            Ok(taken) => {
-                debug_assert!(taken <= self.unsubmitted, "the kernel takes no more entries than it is given");
-                self.unsubmitted -= taken;
-                Ok(())
-            }
-            // TIME: a timeout is over.
-            Err(Errno::INTR | Errno::TIME) => Ok(()),
-            // No memory for a request, or completions must be read first: completions of those in flight resolve both.
-            Err(Errno::AGAIN | Errno::BUSY) if self.in_kernel() > 0 => Ok(()),
-            Err(errno) => Err(enter_failed(errno)),
-        }
-    }
-
-    /// Submits the entries in the ring, and waits until `min` completions are there or the timeout is over.
-    fn enter_within(&mut self, min: usize, timeout: Duration) -> Result<()> {
-        let timeout = Timespec::try_from(timeout).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 });
-        if !self.ring.params().is_feature_ext_arg() {
-            // Before Linux 5.11 the call takes no timeout; the ring's descriptor is readable when completions wait.
-            self.enter_for(0)?;
-            self.syscalls += 1;
-            // SAFETY: the descriptor is the ring's, open as long as `self` is borrowed.
-            let ring = unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) };
-            let _ = rustix::event::poll(&mut [PollFd::new(&ring, PollFlags::IN)], Some(&timeout));
-            return Ok(());
-        }
-        self.syscalls += 1;
-        let argument = io_uring_getevents_arg {
-            ts: io_uring_ptr::new((&raw const timeout).cast_mut().cast()),
-            ..io_uring_getevents_arg::default()
-        };
-        let flags = IoringEnterFlags::GETEVENTS | IoringEnterFlags::EXT_ARG | self.enter_flags;
-        let (number, unsubmitted) = (self.enter_number, self.unsubmitted);
-        // SAFETY: as for `enter`; the kernel reads the argument and the timeout during the call, and writes to neither.
-        let entered = unsafe {
-            let ring = BorrowedFd::borrow_raw(number);
-            rustix::io_uring::io_uring_enter_arg(ring, unsubmitted, min as u32, flags, Some(&argument))
-        };
-        self.entered(entered)
-    }
-
-    /// Whether the kernel holds completions back until we enter (IORING_SQ_TASKRUN, IORING_SQ_CQ_OVERFLOW).
-    #[inline]
-    fn has_deferred_work(&mut self) -> bool {
-        let submission = self.ring.submission();
-        submission.taskrun() || submission.cq_overflow()
     }
 
     /// Requests that were submitted to the kernel and not reaped.
@@ -245,20 +172,6 @@ impl<E: Encode> RingQueue<E> {
         }
     }
 
-    /// Wakes the kernel's submission thread if it sleeps.
-    #[inline(never)]
-    fn wake(&mut self) -> Result<()> {
-        debug_assert!(self.polls_submissions, "only a submission thread sleeps");
-        self.unsubmitted = 0;
-        if !self.ring.submission().need_wakeup() {
-            return Ok(());
-        }
-        match self.enter(0, 0, IoringEnterFlags::SQ_WAKEUP) {
-            Ok(_) | Err(Errno::INTR) => Ok(()),
-            Err(errno) => Err(Error::system("io_uring_enter to wake the submission thread", errno)),
-        }
-    }
-
     #[inline(always)]
     fn take_completions(&mut self, completions: &mut Vec<Completion>) -> usize {
         let mut count = 0;
@@ -267,7 +180,14 @@ impl<E: Encode> RingQueue<E> {
             let completion = match self.slots.take(user_data) {
                 Some(request) => {
                     let result = E::result(&entry, &request);
-                    request.complete(result)
+                    if result.is_err() && E::is_cancelled(&entry) {
+                        match self.cancelled.take(user_data as u32, request) {
+                            Ok(()) => continue,
+                            Err((request, error)) => request.complete(Err(error)),
+                        }
+                    } else {
+                        request.complete(result)
+                    }
                 }
                 None => match take_refused(&mut self.slots, user_data) {
                     Some(completion) => completion,
@@ -277,10 +197,34 @@ impl<E: Encode> RingQueue<E> {
             completions.push(completion);
             count += 1;
         }
-        if !self.held.is_empty() {
-            self.submit_held();
+        if !self.held.is_empty() || !self.cancelled.is_empty() {
+            self.submit_rest();
         }
         count
+    }
+
+    /// Submits what the kernel gave up, and held requests that others made room for.
+    #[cold]
+    fn submit_rest(&mut self) {
+        let again = self.cancelled.again(&self.slots);
+        let hands_over = !again.is_empty();
+        for (request, tries) in again {
+            let slot = self.slots.next();
+            self.submit_all(std::iter::once(request));
+            self.cancelled.submitted(slot, tries);
+        }
+        self.submit_held();
+        if hands_over {
+            // The caller may sleep until a completion comes. An error shows at its next call.
+            let _ = self.flush();
+        }
+    }
+
+    /// Takes what the kernel has completed, and submits nothing.
+    fn discard_completions(&mut self) {
+        for entry in self.ring.completion() {
+            self.slots.take(E::user_data(&entry) & u64::from(u32::MAX));
+        }
     }
 
     /// Submits the first of too many requests, as many as there is room for; those that the ring has no room for are held.
@@ -478,6 +422,7 @@ impl<E: Encode> Queue for RingQueue<E> {
         }
         self.flush()?;
         for slot in slots {
+            self.cancelled.ask(slot);
             self.syscalls += 1;
             let request = types::CancelBuilder::user_data(to_user_data(slot, None));
             let asked = self.ring.submitter().register_sync_cancel(Some(types::Timespec::new()), request);
@@ -547,13 +492,11 @@ impl<E: Encode> Drop for RingQueue<E> {
             let _ =
                 self.ring.submitter().register_sync_cancel(Some(types::Timespec::new()), types::CancelBuilder::any());
         }
-        let mut ended = Vec::with_capacity(self.slots.depth());
         if self.polls_submissions {
             let _ = self.wake();
         }
         while submitted(self) > 0 {
-            self.take_completions(&mut ended);
-            ended.clear();
+            self.discard_completions();
             if submitted(self) == 0 {
                 break;
             }

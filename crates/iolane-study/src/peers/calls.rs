@@ -46,7 +46,7 @@ impl CallsOfPeer {
                 let Ok(bytes) = bytes_of(peer) else { return };
                 self.state = State::Begins(bytes);
                 // Some data are read at the start, to identify a device.
-                if before > 0 && bytes - before > MANY * u64::from(self.block_bytes) {
+                if before > 0 && bytes.saturating_sub(before) > MANY * u64::from(self.block_bytes) {
                     self.state = match calls.start(peer) {
                         Ok(()) => State::Counts(Instant::now()),
                         Err(why) => State::Counted(Err(why)),

@@ -1,0 +1,63 @@
+//! Requests that end as cancelled: those that the caller cancels, and those that the kernel gives up although nobody asked, which
+//! are submitted again. `queue` notes both here.
+
+use iolane_core::{IoError, Request, Slots};
+
+/// How often a request is submitted again.
+const TRIES_MAX: u32 = 64;
+
+/// Some requests need a worker, a thread that the kernel starts for the submitting thread. When it fails to start one, because
+/// a signal is pending or a limit of threads is reached, it tries three times and then ends the request with ECANCELED (io_uring/io-wq.c,
+/// `io_should_retry_thread` and `WORKER_INIT_LIMIT`, since Linux 6.10 and in updates of older ones). Such a request never began.
+#[derive(Default)]
+pub(super) struct Cancelled {
+    /// Slots of the requests that the caller has cancelled.
+    asked: Vec<u32>,
+    /// Slots of the requests that were submitted again, and how often.
+    tried: Vec<(u32, u32)>,
+    /// Requests that are to be submitted again, and how often they were so far.
+    given_up: Vec<(Request, u32)>,
+}
+
+impl Cancelled {
+    /// The caller cancels the request in a slot.
+    pub(super) fn ask(&mut self, slot: u32) {
+        self.asked.push(slot);
+    }
+
+    /// Takes a request that ended with ECANCELED.
+    ///
+    /// # Errors
+    /// The request and its outcome, if it is not to be submitted again.
+    #[cold]
+    pub(super) fn take(&mut self, slot: u32, request: Request) -> Result<(), (Request, IoError)> {
+        if self.asked.contains(&slot) {
+            return Err((request, IoError::CANCELLED));
+        }
+        let tries = self.tried.iter().find(|(tried, _)| *tried == slot).map_or(0, |(_, tries)| *tries);
+        if tries == TRIES_MAX {
+            // As the call reports it that starts a thread: clone(2).
+            return Err((request, IoError::from_errno(libc::EAGAIN)));
+        }
+        self.given_up.push((request, tries + 1));
+        Ok(())
+    }
+
+    /// Whether `again` has anything to do.
+    #[inline(always)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.asked.is_empty() && self.tried.is_empty() && self.given_up.is_empty()
+    }
+
+    /// Forgets the slots whose requests ended, and returns those to submit again.
+    pub(super) fn again(&mut self, slots: &Slots) -> Vec<(Request, u32)> {
+        self.asked.retain(|slot| slots.get(*slot).is_some());
+        self.tried.retain(|(slot, _)| slots.get(*slot).is_some());
+        std::mem::take(&mut self.given_up)
+    }
+
+    /// A request was submitted again, and is in this slot now.
+    pub(super) fn submitted(&mut self, slot: u32, tries: u32) {
+        self.tried.push((slot, tries));
+    }
+}
