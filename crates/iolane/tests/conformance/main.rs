@@ -24,6 +24,7 @@ mod report;
 
 mod attaching;
 mod cancelling;
+mod chaining;
 mod dropping;
 mod ends;
 mod errors;
