@@ -425,7 +425,7 @@ mod tests {
         fn request(&mut self) -> Request {
             let id = self.next;
             self.next += 1;
-            let request = match (id % 2 == 0).then(|| self.pool.take()).flatten() {
+            let request = match id.is_multiple_of(2).then(|| self.pool.take()).flatten() {
                 Some(buffer) => Request::write(tag_of(id), 0, buffer),
                 None => Request::fdatasync(tag_of(id)),
             };
