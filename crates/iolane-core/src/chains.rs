@@ -231,8 +231,10 @@ impl Queue for Chains {
         let mut count = 0;
         loop {
             let wanted = min.saturating_sub(count + self.ended.len());
-            self.queue.reap(wanted.min(self.queue.in_flight()), &mut self.below)?;
+            let reaped = self.queue.reap(wanted.min(self.queue.in_flight()), &mut self.below);
+            // Those that came before an error, too.
             count += self.advance(completions);
+            reaped?;
             if count >= min {
                 return Ok(count);
             }
@@ -241,8 +243,9 @@ impl Queue for Chains {
 
     fn reap_within(&mut self, min: usize, timeout: Duration, completions: &mut Vec<Completion>) -> Result<usize> {
         let wanted = min.min(self.in_flight()).saturating_sub(self.ended.len());
-        self.queue.reap_within(wanted.min(self.queue.in_flight()), timeout, &mut self.below)?;
-        Ok(self.advance(completions))
+        let reaped = self.queue.reap_within(wanted.min(self.queue.in_flight()), timeout, &mut self.below);
+        let count = self.advance(completions);
+        reaped.map(|_| count)
     }
 
     fn attach(&mut self, target: &Target) -> Result<TargetId> {
@@ -337,6 +340,8 @@ mod tests {
         in_flight: Vec<Request>,
         log: Rc<RefCell<Vec<Event>>>,
         random: Xoshiro256PlusPlus,
+        /// Whether `reap` fails after it has completed requests.
+        fails: bool,
     }
 
     impl Queue for Device {
@@ -368,7 +373,7 @@ mod tests {
                 self.log.borrow_mut().push(Event::Ends { id, in_full: result == Ok(bytes) });
                 completions.push(request.complete(result));
             }
-            Ok(count)
+            if self.fails { Err(Error::usage("reap", "told to fail")) } else { Ok(count) }
         }
 
         fn cancel(&mut self, tag: u64) -> Result<usize> {
@@ -416,8 +421,12 @@ mod tests {
         fn new(seed: u64, pool: &Pool) -> Self {
             let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
             let depth = 1 + below(&mut random, 6);
+            Self::over(depth, random, false, pool)
+        }
+
+        fn over(depth: usize, random: Xoshiro256PlusPlus, fails: bool, pool: &Pool) -> Self {
             let log = Rc::default();
-            let device = Device { depth, in_flight: Vec::new(), log: Rc::clone(&log), random };
+            let device = Device { depth, in_flight: Vec::new(), log: Rc::clone(&log), random, fails };
             let queue = Chains::new(Box::new(device)).expect("nothing is in flight");
             Self { queue, log, submitted: Vec::new(), ended: Vec::new(), pool: pool.clone(), next: 0 }
         }
@@ -525,6 +534,18 @@ mod tests {
         }
         let free: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
         assert_eq!(free.len(), pool.frames(), "each buffer came back");
+    }
+
+    #[test]
+    fn completions_that_come_before_an_error_are_handed_out() {
+        let pool = Pool::new(2, 4096, Pages::Base).expect("memory for a test");
+        let mut trial = Trial::over(1, Xoshiro256PlusPlus::seed_from_u64(1), true, &pool);
+        for number in 1..=4 {
+            trial.submit(1, false);
+            assert!(trial.queue.reap(1, &mut trial.ended).is_err());
+            assert_eq!((trial.ended.len(), trial.queue.in_flight()), (number, 0));
+        }
+        trial.check();
     }
 
     #[test]
