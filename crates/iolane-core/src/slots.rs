@@ -1,22 +1,23 @@
 //! The requests a queue has in flight, each in a slot whose number travels through the kernel or device and back. While a
-//! request is here, its buffer belongs to kernel or device. Queues insert in `submit` and take out in `reap`.
+//! request is here, its buffer belongs to kernel or device. Queues insert in `submit` and take out in `reap`. A queue over another
+//! queue keeps here what it has to know of each request.
 
 use crate::request::Request;
 use crate::targets::TargetId;
 
 /// As many slots as the queue is deep. The free ones form a linked list, the last freed first.
-pub struct Slots {
-    slots: Box<[Slot]>,
+pub struct Slots<T = Request> {
+    slots: Box<[Slot<T>]>,
     first_free: u32,
     in_flight: u32,
 }
 
-enum Slot {
+enum Slot<T> {
     Free { next: u32 },
-    Taken(Request),
+    Taken(T),
 }
 
-impl Slots {
+impl<T> Slots<T> {
     /// All free.
     pub fn new(depth: usize) -> Self {
         Self { slots: (1..=depth as u32).map(|next| Slot::Free { next }).collect(), first_free: 0, in_flight: 0 }
@@ -45,7 +46,7 @@ impl Slots {
     /// # Panics
     /// If none is free, which the caller has checked.
     #[inline]
-    pub fn insert(&mut self, request: Request) -> u32 {
+    pub fn insert(&mut self, request: T) -> u32 {
         debug_assert!((self.in_flight as usize) < self.slots.len(), "the caller checked that a slot is free");
         let number = self.first_free;
         let slot = &mut self.slots[number as usize];
@@ -58,30 +59,32 @@ impl Slots {
     }
 
     /// The request in a slot.
-    pub fn get(&self, slot: u32) -> Option<&Request> {
+    pub fn get(&self, slot: u32) -> Option<&T> {
         match self.slots.get(slot as usize)? {
             Slot::Free { .. } => None,
             Slot::Taken(request) => Some(request),
         }
     }
 
-    /// The slots of the requests with this tag.
-    pub fn tagged(&self, tag: u64) -> Vec<u32> {
-        let has_tag = |slot: &Slot| matches!(slot, Slot::Taken(request) if request.tag == tag);
-        (0..).zip(&self.slots).filter(|(_, slot)| has_tag(slot)).map(|(number, _)| number).collect()
+    /// The requests in flight, each with its slot.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        (0..).zip(&self.slots).filter_map(|(number, slot)| match slot {
+            Slot::Free { .. } => None,
+            Slot::Taken(request) => Some((number, request)),
+        })
     }
 
-    /// The target of each request in flight.
-    pub fn targets(&self) -> impl Iterator<Item = TargetId> {
-        self.slots.iter().filter_map(|slot| match slot {
+    /// The same, to change them.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
+        (0..).zip(&mut self.slots).filter_map(|(number, slot)| match slot {
             Slot::Free { .. } => None,
-            Slot::Taken(request) => Some(request.target),
+            Slot::Taken(request) => Some((number, request)),
         })
     }
 
     /// Takes a request out, or `None` for a slot that holds none, since kernel or device may return any number.
     #[inline]
-    pub fn take(&mut self, number: u64) -> Option<Request> {
+    pub fn take(&mut self, number: u64) -> Option<T> {
         let slot = self.slots.get_mut(usize::try_from(number).ok()?)?;
         if let Slot::Free { .. } = slot {
             return None;
@@ -91,5 +94,17 @@ impl Slots {
         self.first_free = number as u32;
         self.in_flight -= 1;
         Some(request)
+    }
+}
+
+impl Slots {
+    /// The slots of the requests with this tag.
+    pub fn tagged(&self, tag: u64) -> Vec<u32> {
+        self.iter().filter(|(_, request)| request.tag == tag).map(|(slot, _)| slot).collect()
+    }
+
+    /// The target of each request in flight.
+    pub fn targets(&self) -> impl Iterator<Item = TargetId> {
+        self.iter().map(|(_, request)| request.target)
     }
 }

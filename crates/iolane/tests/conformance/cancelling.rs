@@ -4,18 +4,14 @@
 use std::collections::HashSet;
 
 use anyhow::{Context, Result, ensure};
-use iolane::{Completion, IoErrorKind, Request, TargetKind};
+use iolane::{Request, TargetKind};
 use rand_core::Rng;
 
 use crate::bench::{Bench, Pair, check_each, pool, times};
-use crate::drive;
+use crate::drive::{self, is_cancelled};
 
 const BLOCK: usize = 4096;
 const DEPTH: u32 = 32;
-
-fn is_cancelled(completion: &Completion) -> bool {
-    completion.result.is_err_and(|error| error.kind() == IoErrorKind::Cancelled)
-}
 
 #[test]
 fn cancelled_requests_complete_once_and_others_as_ever() {

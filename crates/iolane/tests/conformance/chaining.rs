@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use anyhow::{Context, Result, ensure};
-use iolane::{Chains, Completion, IoErrorKind, Operations, Pool, Queue, Request};
+use iolane::{Chains, Completion, Operations, Pool, Queue, Request};
 
 use crate::bench::{Bench, Pair, check_each, pool, times};
 use crate::content::{self, ensure_same};
@@ -85,8 +85,7 @@ fn what_is_behind_a_short_read_is_not_carried_out() {
         let mut ended = Vec::new();
         queue.drain(&mut ended)?;
         ensure!(ended.len() == 2 && ended[0].tag == 1 && ended[0].result != Ok(BLOCK as u32), "{ended:?}");
-        let is_cancelled = ended[1].result.is_err_and(|error| error.kind() == IoErrorKind::Cancelled);
-        ensure!(is_cancelled && ended[1].buffer.is_some(), "{:?}", ended[1]);
+        ensure!(drive::is_cancelled(&ended[1]) && ended[1].buffer.is_some(), "{:?}", ended[1]);
         ensure_same("the block of the write that was cancelled", &before, &pair.get(0, BLOCK)?)?;
         drop(ended);
         let after = drive::one(&mut queue, read(&pool, 3, 0)?)?;

@@ -4,7 +4,9 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::unix::fs::FileExt;
 
 use anyhow::{Context, Result, ensure};
-use iolane::{Buffer, Completion, IoError, IoPath, Pages, Pool, Queue, QueueConfig, Request, Target, TargetKind};
+use iolane::{
+    Buffer, Completion, IoError, IoErrorKind, IoPath, Pages, Pool, Queue, QueueConfig, Request, Target, TargetKind,
+};
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -59,6 +61,10 @@ pub(crate) fn reap(
 /// Runs one request to its end.
 pub(crate) fn one(queue: &mut dyn Queue, request: Request) -> Result<Completion> {
     run(queue, [request])?.pop().context("a request without a completion")
+}
+
+pub(crate) fn is_cancelled(completion: &Completion) -> bool {
+    completion.result.is_err_and(|error| error.kind() == IoErrorKind::Cancelled)
 }
 
 /// Outcomes by tag.
