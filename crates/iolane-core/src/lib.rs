@@ -7,6 +7,7 @@
 pub mod buffer;
 pub mod capability;
 pub mod chains;
+pub mod deadlines;
 pub mod did_you_mean;
 pub mod error;
 pub mod interface;
@@ -23,6 +24,7 @@ pub mod units;
 pub use buffer::{Buffer, Pages, Pool};
 pub use capability::{Capabilities, Operations};
 pub use chains::Chains;
+pub use deadlines::Deadlines;
 pub use did_you_mean::did_you_mean;
 pub use error::{Error, ErrorKind, Result};
 pub use interface::{Interface, Queue, QueueConfig, SyscallUse};

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use iolane::{Buffer, IoPath, Pages, Pool, QueueConfig, Request, Target, TargetId, open_queue, probe};
+use iolane::{Buffer, Deadlines, IoPath, Pages, Pool, QueueConfig, Request, Target, TargetId, open_queue, probe};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -61,7 +61,7 @@ pub(crate) fn read(
 
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     let mut reads: HashMap<u64, Read> = HashMap::new();
-    let (mut requests, mut completions) = (VecDeque::new(), Vec::new());
+    let (mut requests, mut completions, mut deadlines) = (VecDeque::new(), Vec::new(), Deadlines::new());
     let (mut begun, mut outcome) = (0, Outcome { latencies: Vec::new(), hedges: 0 });
     while (outcome.latencies.len() as u64) < count {
         // Half of the buffers are kept for second requests, if the path takes several.
@@ -72,12 +72,14 @@ pub(crate) fn read(
             let block = random.next_u64() % blocks;
             let mut read = Read { block, started: Instant::now(), asked: [false; 2], waiting: 0, is_answered: false };
             let copy = begun as usize % 2;
-            requests.push_back(read.ask(begun, copy, ids[copy], buffer));
+            let request = read.ask(begun, copy, ids[copy], buffer);
+            deadlines.set(request.tag, read.started + late);
+            requests.push_back(request);
             reads.insert(begun, read);
             begun += 1;
         }
         queue.submit(&mut requests);
-        queue.reap_within(1, late, &mut completions)?;
+        let late = deadlines.reap(&mut *queue, 1, &mut completions)?;
         for completion in completions.drain(..) {
             let (number, copy) = (completion.tag / 2, (completion.tag % 2) as usize);
             let read = reads.get_mut(&number).ok_or("a completion of no read")?;
@@ -101,11 +103,13 @@ pub(crate) fn read(
                 reads.remove(&number);
             }
         }
-        for (number, read) in &mut reads {
-            let other = usize::from(read.asked[0]);
-            let is_late = !read.is_answered && !read.asked[other] && read.started.elapsed() >= late;
-            if is_late && let Some(buffer) = pool.take() {
-                requests.push_back(read.ask(*number, other, ids[other], buffer));
+        for tag in late {
+            let (number, other) = (tag / 2, 1 - (tag % 2) as usize);
+            // A path that takes one request at a time has no buffer for a second.
+            if let Some(read) = reads.get_mut(&number)
+                && let Some(buffer) = pool.take()
+            {
+                requests.push_back(read.ask(number, other, ids[other], buffer));
                 outcome.hedges += 1;
             }
         }

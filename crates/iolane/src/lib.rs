@@ -110,9 +110,9 @@ pub mod guard;
 pub mod nvme;
 
 pub use iolane_core::{
-    Buffer, Capabilities, Chains, Completion, CompletionMode, Error, ErrorKind, Interface, IoError, IoErrorKind,
-    IoPath, Operation, Operations, Pages, PathOptions, Pool, Queue, QueueConfig, Request, Result, SubmissionMode,
-    SyscallUse, Target, TargetId, TargetKind, TargetOptions, did_you_mean,
+    Buffer, Capabilities, Chains, Completion, CompletionMode, Deadlines, Error, ErrorKind, Interface, IoError,
+    IoErrorKind, IoPath, Operation, Operations, Pages, PathOptions, Pool, Queue, QueueConfig, Request, Result,
+    SubmissionMode, SyscallUse, Target, TargetId, TargetKind, TargetOptions, did_you_mean,
 };
 pub use iolane_core::{capability, error, path, tsc, units};
 pub use iolane_kernel::sim;

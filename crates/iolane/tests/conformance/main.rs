@@ -25,6 +25,7 @@ mod report;
 mod attaching;
 mod cancelling;
 mod chaining;
+mod deadlines;
 mod dropping;
 mod ends;
 mod errors;
