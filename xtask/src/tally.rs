@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use iolane_lab::guest::KERNEL_LINE;
+
 use crate::skips::{Accepted, Skip};
 
 /// Lines kept of what a failed test or program printed last.
@@ -108,6 +110,8 @@ pub(crate) struct Listener {
     outputs: BTreeMap<String, VecDeque<String>>,
     skipped: Vec<Skip>,
     last_lines: VecDeque<String>,
+    /// What the kernel of a guest reported.
+    kernel_lines: VecDeque<String>,
     /// The failed test whose output is being read.
     output_of: Option<String>,
     in_failures: bool,
@@ -128,6 +132,7 @@ impl Listener {
             outputs: BTreeMap::new(),
             skipped: Vec::new(),
             last_lines: VecDeque::new(),
+            kernel_lines: VecDeque::new(),
             output_of: None,
             in_failures: false,
             saw_result: false,
@@ -138,6 +143,10 @@ impl Listener {
 
     /// Takes a line and says whether it is worth showing.
     pub(crate) fn take(&mut self, line: &str) -> bool {
+        if line.starts_with(KERNEL_LINE) {
+            keep_last(&mut self.kernel_lines, line);
+            return true;
+        }
         keep_last(&mut self.last_lines, line);
         if let Some(result) = line.strip_prefix("test result: ") {
             self.passed += count_before(result, " passed");
@@ -148,13 +157,15 @@ impl Listener {
         } else if let Some(what) = ignored_test(line) {
             self.skipped.push(Skip::parse(&self.place, &what));
         } else if let Some(name) = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED")) {
-            self.failed_tests.push(name.into());
+            self.fail(name);
         } else if line == "successes:" {
             self.success_headings += 1;
             return false;
         } else if line == "failures:" {
             (self.in_failures, self.output_of, self.success_headings) = (true, None, 0);
         } else if let Some(name) = output_heading(line).filter(|_| self.in_failures) {
+            // Where another thread printed between the name and `FAILED`, this is the first to tell.
+            self.fail(name);
             self.output_of = Some(name.into());
         } else if let Some(name) = self.output_of.as_ref().filter(|_| !is_of_backtrace(line)) {
             keep_last(self.outputs.entry(name.clone()).or_default(), line);
@@ -163,12 +174,19 @@ impl Listener {
         self.success_headings < 2 && !gap
     }
 
+    fn fail(&mut self, test: &str) {
+        if !self.failed_tests.iter().any(|known| known == test) {
+            self.failed_tests.push(test.into());
+        }
+    }
+
     /// Adds up, now that the program has ended.
     pub(crate) fn finish(mut self, end: &End, tally: &mut Tally) {
         tally.passed += self.passed;
         tally.skipped.append(&mut self.skipped);
         let place = if self.place == "host" { String::new() } else { format!("Linux {}, ", self.place) };
         let program = format!("{place}{}", self.program);
+        let before = tally.failures.len();
         for test in &self.failed_tests {
             let last_lines = self.outputs.remove(test).unwrap_or_default().into();
             tally.failures.push(Failure { what: format!("{program}: {test}"), last_lines });
@@ -176,13 +194,18 @@ impl Listener {
         // libtest ends with 101 if tests failed, and has named them.
         let is_told = self.saw_result && !self.failed_tests.is_empty() && *end == End::Code(101);
         let how = match end {
-            End::Code(0) => return,
-            End::Code(_) if is_told => return,
-            End::Code(code) => format!("ended with exit code {code}"),
-            End::Signal(number) => format!("was killed by {}", signal_name(*number)),
-            End::Lost(cause) => format!("was lost: {cause}"),
+            End::Code(0) => None,
+            End::Code(_) if is_told => None,
+            End::Code(code) => Some(format!("ended with exit code {code}")),
+            End::Signal(number) => Some(format!("was killed by {}", signal_name(*number))),
+            End::Lost(cause) => Some(format!("was lost: {cause}")),
         };
-        tally.failures.push(Failure { what: format!("{program} {how}"), last_lines: self.last_lines.into() });
+        tally
+            .failures
+            .extend(how.map(|how| Failure { what: format!("{program} {how}"), last_lines: self.last_lines.into() }));
+        if let Some(last) = tally.failures[before..].last_mut() {
+            last.last_lines.extend(self.kernel_lines);
+        }
     }
 }
 
@@ -296,6 +319,21 @@ test result: FAILED. 2 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; 
         assert_eq!(tally.failures, [failure]);
         let report = tally.report(&Accepted::default(), false);
         assert!(report.ends_with("\nFailed:\n  iolane-core unit tests: breaks\n      line 1\n      thread 'breaks' panicked at src/lib.rs:3:5:\n      assertion failed\n"), "{report}");
+    }
+
+    #[test]
+    fn a_failed_test_is_named_although_another_line_came_between() {
+        let broken = OUTPUT.replace("test breaks ... FAILED", "test breaks ... SKIPPED x: y\nFAILED");
+        assert_eq!(read("host", &broken, &End::Code(101)).0.failures, read("host", OUTPUT, &End::Code(101)).0.failures);
+    }
+
+    #[test]
+    fn a_failure_in_a_guest_ends_with_what_its_kernel_reported() {
+        let reported = format!("{OUTPUT}kernel: [5.0] nvme nvme0: timeout\n");
+        let (tally, shown) = read("6.1.0", &reported, &End::Code(101));
+        assert!(shown.ends_with("kernel: [5.0] nvme nvme0: timeout\n"), "{shown}");
+        let lines = &tally.failures[0].last_lines;
+        assert_eq!((tally.failures.len(), lines.len(), lines[3].as_str()), (1, 4, "kernel: [5.0] nvme nvme0: timeout"));
     }
 
     #[test]

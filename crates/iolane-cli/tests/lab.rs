@@ -12,6 +12,7 @@ use std::process::{Child, ChildStderr, Command};
 use common::guest::{self, KERNEL, guest_or_skip};
 use common::{Ended, Folder, assert_valid, command, finish, iolane, is_root, pid, skipped, wait_until};
 use iolane_lab::cache::Cache;
+use iolane_lab::guest::KERNEL_LINE;
 use iolane_lab::{Ended as GuestEnded, GuestCommand, Lab};
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
@@ -359,4 +360,28 @@ fn commands_run_one_after_the_other_however_each_one_ends() {
     assert_eq!(heard.ends, [Code(0), Signal(11), Code(127), Code(7)]);
     assert_eq!((heard.stdout(0), heard.stderr(0)), ("first\n", "said\n"));
     assert!(heard.stderr(2).starts_with("lab: /bin/no-such-program: No such file or directory"), "{heard:?}");
+}
+
+#[test]
+fn a_command_that_fails_ends_with_the_kernels_warnings_if_it_asks_for_them() {
+    guest_or_skip!("the kernel's warnings");
+    let folder = Folder::new();
+    let cache = Cache::at(&own_cache(&folder)).unwrap();
+    let write = |text: &str, code: u32| guest::shell(&format!("echo '<4>{text}' > /dev/kmsg; exit {code}"));
+    let information = guest::shell("echo '<6>information' > /dev/kmsg; exit 1").tells_kernel_warnings();
+    let commands = vec![
+        write("not asked for", 1),
+        write("of a success", 0).tells_kernel_warnings(),
+        information,
+        write("a warning", 1).tells_kernel_warnings(),
+    ];
+    let (outcome, heard) = guest::run(&guest::lab(&cache, Vec::new()), commands);
+    outcome.unwrap();
+    let ours = ["not asked for", "of a success", "information", "a warning"];
+    let told = |command| -> Vec<&str> {
+        let is_told = |text: &&str| heard.stderr(command).contains(text);
+        ours.into_iter().filter(is_told).collect()
+    };
+    assert_eq!([0, 1, 2, 3].map(told), [vec![], vec![], vec![], vec!["a warning"]], "{heard:?}");
+    assert!(heard.stderr(3).lines().all(|line| line.starts_with(KERNEL_LINE)), "{heard:?}");
 }

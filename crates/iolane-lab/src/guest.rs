@@ -19,9 +19,13 @@ use crate::channel::{Ended, FileHeader, Frame, PAYLOAD_BYTES_MAX, PORT_NAME};
 use crate::code_patching::{self, Held};
 use crate::files;
 use crate::job::{GuestCommand, JOB_FILE, Orders};
+use crate::kernel_log::KernelLog;
 
 /// A command writes requests to the host here, one per line: `unplug nvme2`.
 pub const EVENTS_FILE: &str = "/run/lab-events";
+
+/// Begins each line of what the kernel reported while a command ran that failed, on the command's standard error.
+pub const KERNEL_LINE: &str = "kernel: ";
 
 const DRIVES_TIME_MAX: Duration = Duration::from_secs(30);
 const LOOK_INTERVAL: Duration = Duration::from_millis(2);
@@ -231,6 +235,8 @@ impl Channel {
         self.send(&Frame::Hello { release })?;
         let target = if orders.drives > 0 { "nvme0" } else { "nullb0" };
         for command in &orders.job.commands {
+            let kernel_log =
+                command.tells_kernel_warnings.then(|| KernelLog::from_now().during("the kernel's log")).transpose()?;
             let ended = match self.run_command(command, &orders.job.folder, target) {
                 Ok(ended) => ended,
                 Err(what) => {
@@ -238,6 +244,11 @@ impl Channel {
                     Ended::Code(127)
                 }
             };
+            if let Some(mut log) = kernel_log.filter(|_| ended != Ended::Code(0)) {
+                for warning in log.warnings() {
+                    self.send(&Frame::Stderr(format!("{KERNEL_LINE}{warning}\n").into_bytes()))?;
+                }
+            }
             self.send(&Frame::Ended(ended))?;
         }
         for place in &orders.job.returns {

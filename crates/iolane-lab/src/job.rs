@@ -23,11 +23,19 @@ pub struct GuestCommand {
     pub words: Vec<String>,
     /// Added to its environment.
     pub environment: Vec<(String, String)>,
+    /// Whether its standard error ends with the kernel's warnings if it fails ([`crate::guest::KERNEL_LINE`]).
+    pub tells_kernel_warnings: bool,
 }
 
 impl GuestCommand {
     pub fn new<I: IntoIterator<Item = S>, S: Into<String>>(words: I) -> Self {
-        Self { words: words.into_iter().map(Into::into).collect(), environment: Vec::new() }
+        Self { words: words.into_iter().map(Into::into).collect(), ..Self::default() }
+    }
+
+    #[must_use]
+    pub fn tells_kernel_warnings(mut self) -> Self {
+        self.tells_kernel_warnings = true;
+        self
     }
 
     #[must_use]

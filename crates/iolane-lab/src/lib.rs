@@ -22,6 +22,7 @@ pub mod guest;
 mod initramfs;
 pub mod job;
 pub mod kernel;
+mod kernel_log;
 mod kernel_source;
 mod kernel_store;
 pub mod machine;

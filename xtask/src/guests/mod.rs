@@ -162,8 +162,10 @@ fn run_guest(programs: &Programs, cache: &Cache, kernel: Kernel, show: bool) -> 
     let folder = tempfile::tempdir().context("making a folder")?;
     let records = ["kernel", "user-space"].map(|name| folder.path().join(name).with_extension("json"));
     let release = kernel.release.clone();
-    let (names, commands): (Vec<_>, Vec<_>) =
-        steps::steps(&kernel, &records).into_iter().map(|Step { name, command }| (name, command)).unzip();
+    let (names, commands): (Vec<_>, Vec<_>) = steps::steps(&kernel, &records)
+        .into_iter()
+        .map(|Step { name, command }| (name, command.tells_kernel_warnings()))
+        .unzip();
     let lab = Lab {
         machine: Machine { cpus: 2, memory: Bytes(2 << 30), drives: steps::drives(), exact: false, huge_pages: 0 },
         kernel,
