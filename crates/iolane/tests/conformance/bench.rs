@@ -10,6 +10,7 @@ use anyhow::Result;
 use iolane::{Capabilities, ErrorKind, IoPath, Pages, Pool, Queue, QueueConfig, Target};
 
 use crate::drive;
+use crate::fixtures::StoppableDevice;
 use crate::paths;
 use crate::places::{self, Place};
 use crate::report::{self, Skip};
@@ -168,6 +169,26 @@ pub(crate) fn one_each<'a>(pairs: Vec<Pair<'a>>) -> Vec<Pair<'a>> {
         }
     }
     chosen
+}
+
+/// Why a path that blocks is skipped where requests have to be in flight.
+pub(crate) const NOTHING_IN_FLIGHT: &str = "it carries requests out itself, so nothing is in flight when it returns";
+
+/// Makes the check on each path, with the device that the check stops. A path that blocks is skipped for this reason.
+#[track_caller]
+pub(crate) fn check_each_with_stoppable_device(
+    skip_blocking: &str,
+    mut check: impl FnMut(&Pair<'_>, &StoppableDevice) -> Result<()>,
+) {
+    let _turn = turn();
+    let Some(device) = StoppableDevice::or_skipped() else { return };
+    let place = Place::stoppable(&device);
+    check_each(&pairs_on(&place), |pair| {
+        if pair.is_blocking() {
+            return Err(Skip::new(skip_blocking, "").into());
+        }
+        check(pair, &device)
+    });
 }
 
 /// Makes the check on each pair, and panics at the end if it failed on any, with all of them.

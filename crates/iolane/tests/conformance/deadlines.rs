@@ -6,11 +6,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use iolane::{Deadlines, Pool, Request};
 
-use crate::bench::{Bench, Pair, check_each, pairs_on, pool, times, turn};
+use crate::bench::{Bench, NOTHING_IN_FLIGHT, Pair, check_each, check_each_with_stoppable_device, pool, times};
 use crate::drive::is_cancelled;
-use crate::fixtures::{StoppableDevice, Stopped};
-use crate::places::Place;
-use crate::report::Skip;
+use crate::fixtures::Stopped;
 
 const BLOCK: usize = 4096;
 const DEPTH: u32 = 16;
@@ -60,13 +58,7 @@ fn late_requests_are_named_and_cancelled_and_others_complete_as_ever() {
 
 #[test]
 fn a_request_is_late_while_its_device_is_stopped() {
-    let _turn = turn();
-    let Some(device) = StoppableDevice::or_skipped() else { return };
-    let place = Place::stoppable(&device);
-    check_each(&pairs_on(&place), |pair| {
-        if pair.is_blocking() {
-            return Err(Skip::new("it carries requests out itself, so nothing is in flight when it returns", "").into());
-        }
+    check_each_with_stoppable_device(NOTHING_IN_FLIGHT, |pair, device| {
         let stopped = device.stop()?;
         late_while_stopped(pair, &stopped)
     });

@@ -9,11 +9,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use iolane::{Buffer, Pages, Pool, Queue, Request};
 
-use crate::bench::{Bench, Pair, check_each, pairs_on, pool, times, turn};
+use crate::bench::{Bench, NOTHING_IN_FLIGHT, Pair, check_each, check_each_with_stoppable_device, pool, times};
 use crate::content::{self, ensure_same};
 use crate::fixtures::{StoppableDevice, wait_until};
-use crate::places::{PLACE_BYTES, Place};
-use crate::report::Skip;
+use crate::places::PLACE_BYTES;
 
 /// What the memory holds once it belongs to someone else.
 const NEW_OWNER: u8 = 0x5a;
@@ -48,24 +47,15 @@ fn requests(pool: &Pool, write: bool, first_tag: u64) -> Result<VecDeque<Request
 
 #[test]
 fn dropping_a_queue_waits_for_what_a_stopped_device_reads() {
-    let _turn = turn();
-    let Some(device) = StoppableDevice::or_skipped() else { return };
-    let place = Place::stoppable(&device);
-    check_each(&pairs_on(&place), |pair| drop_while_stopped(pair, &device, false));
+    check_each_with_stoppable_device(NOTHING_IN_FLIGHT, |pair, device| drop_while_stopped(pair, device, false));
 }
 
 #[test]
 fn dropping_a_queue_waits_for_what_a_stopped_device_writes() {
-    let _turn = turn();
-    let Some(device) = StoppableDevice::or_skipped() else { return };
-    let place = Place::stoppable(&device);
-    check_each(&pairs_on(&place), |pair| drop_while_stopped(pair, &device, true));
+    check_each_with_stoppable_device(NOTHING_IN_FLIGHT, |pair, device| drop_while_stopped(pair, device, true));
 }
 
 fn drop_while_stopped(pair: &Pair<'_>, device: &StoppableDevice, write: bool) -> Result<()> {
-    if pair.is_blocking() {
-        return Err(Skip::new("it carries requests out itself, so nothing is in flight when it returns", "").into());
-    }
     let pieces_bytes = 2 * PIECES as usize * PIECE_BYTES;
     let before = content::content(pieces_bytes, 0, 0);
     pair.put(0, &before)?;

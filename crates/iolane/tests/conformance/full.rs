@@ -7,11 +7,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use iolane::{ErrorKind, Pool, Queue, QueueConfig, Request};
 
-use crate::bench::{Bench, Pair, check_each, pairs_on, pool, turn};
+use crate::bench::{Bench, Pair, check_each, check_each_with_stoppable_device, pool};
 use crate::drive;
-use crate::fixtures::{StoppableDevice, wait_until};
-use crate::places::Place;
-use crate::report::Skip;
+use crate::fixtures::wait_until;
 
 const BLOCK_BYTES: usize = 4096;
 
@@ -134,13 +132,7 @@ fn a_depth_of_none_or_too_many_is_wrong_use() {
 
 #[test]
 fn reap_of_none_does_not_wait_for_a_device_that_does_not_answer() {
-    let _turn = turn();
-    let Some(device) = StoppableDevice::or_skipped() else { return };
-    let place = Place::stoppable(&device);
-    check_each(&pairs_on(&place), |pair| {
-        if pair.is_blocking() {
-            return Err(Skip::new("it carries requests out itself, so it blocks with the device", "").into());
-        }
+    check_each_with_stoppable_device("it carries requests out itself, so it blocks with the device", |pair, device| {
         let pool = pool(8, BLOCK_BYTES)?;
         let mut queue = pair.queue(8, &pool)?;
         let stopped = device.stop()?;

@@ -7,12 +7,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use iolane::{Completion, Pool, Queue, Request};
 
-use crate::bench::{Bench, Pair, check_each, pairs_on, pool, times, turn};
+use crate::bench::{Bench, Pair, check_each, check_each_with_stoppable_device, pool, times};
 use crate::content::{self, ensure_same};
 use crate::drive;
-use crate::fixtures::{StoppableDevice, wait_until};
-use crate::places::Place;
-use crate::report::Skip;
+use crate::fixtures::wait_until;
 
 const BLOCK_BYTES: usize = 4096;
 
@@ -118,13 +116,7 @@ fn write_and_read_back(pair: &Pair<'_>, pool: &Pool, round: u64) -> Result<()> {
 
 #[test]
 fn a_wait_that_signals_interrupt_goes_on_until_the_device_answers() {
-    let _turn = turn();
-    let Some(device) = StoppableDevice::or_skipped() else { return };
-    let place = Place::stoppable(&device);
-    check_each(&pairs_on(&place), |pair| {
-        if pair.is_blocking() {
-            return Err(Skip::new("its blocking calls on a device cannot be interrupted", "").into());
-        }
+    check_each_with_stoppable_device("its blocking calls on a device cannot be interrupted", |pair, device| {
         let pool = pool(8, BLOCK_BYTES)?;
         let mut queue = pair.queue(8, &pool)?;
         let stopped = &device.stop()?;

@@ -7,11 +7,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use iolane::{Pool, Request};
 
-use crate::bench::{Bench, Pair, check_each, pairs_on, pool, turn};
+use crate::bench::{Bench, NOTHING_IN_FLIGHT, Pair, check_each, check_each_with_stoppable_device, pool};
 use crate::drive;
 use crate::fixtures::{StoppableDevice, Stopped, wait_until};
-use crate::places::Place;
-use crate::report::Skip;
 
 const BLOCK_BYTES: usize = 4096;
 const READS: u64 = 8;
@@ -49,15 +47,9 @@ fn a_wait_with_a_timeout_returns_the_completions_there_are() {
 
 #[test]
 fn a_wait_with_a_timeout_ends_while_the_device_is_stopped() {
-    let _turn = turn();
-    let Some(device) = StoppableDevice::or_skipped() else { return };
-    let place = Place::stoppable(&device);
-    check_each(&pairs_on(&place), |pair| {
-        if pair.is_blocking() {
-            return Err(Skip::new("it carries requests out itself, so nothing is in flight when it returns", "").into());
-        }
+    check_each_with_stoppable_device(NOTHING_IN_FLIGHT, |pair, device| {
         let stopped = device.stop()?;
-        wait_while_stopped(pair, &device, &stopped)
+        wait_while_stopped(pair, device, &stopped)
     });
 }
 
