@@ -200,9 +200,9 @@ impl Listener {
             End::Signal(number) => Some(format!("was killed by {}", signal_name(*number))),
             End::Lost(cause) => Some(format!("was lost: {cause}")),
         };
-        tally
-            .failures
-            .extend(how.map(|how| Failure { what: format!("{program} {how}"), last_lines: self.last_lines.into() }));
+        if let Some(how) = how {
+            tally.failures.push(Failure { what: format!("{program} {how}"), last_lines: self.last_lines.into() });
+        }
         if let Some(last) = tally.failures[before..].last_mut() {
             last.last_lines.extend(self.kernel_lines);
         }

@@ -79,7 +79,7 @@ pub(crate) fn read(
             begun += 1;
         }
         queue.submit(&mut requests);
-        let late = deadlines.reap(&mut *queue, 1, &mut completions)?;
+        let overdue = deadlines.reap(&mut *queue, 1, &mut completions)?;
         for completion in completions.drain(..) {
             let (number, copy) = (completion.tag / 2, (completion.tag % 2) as usize);
             let read = reads.get_mut(&number).ok_or("a completion of no read")?;
@@ -103,7 +103,7 @@ pub(crate) fn read(
                 reads.remove(&number);
             }
         }
-        for tag in late {
+        for tag in overdue {
             let (number, other) = (tag / 2, 1 - (tag % 2) as usize);
             // A path that takes one request at a time has no buffer for a second.
             if let Some(read) = reads.get_mut(&number)

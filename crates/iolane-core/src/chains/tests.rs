@@ -187,10 +187,7 @@ impl Trial {
         expected.sort_unstable();
         assert_eq!(tags, expected, "each request completes once");
         let begun: HashSet<u64> = ids.filter(|id| at(Event::Begins(**id)).is_some()).copied().collect();
-        let cancelled = self
-            .ended
-            .iter()
-            .filter(|completion| completion.result.is_err_and(|error| error.kind() == IoErrorKind::Cancelled));
+        let cancelled = self.ended.iter().filter(|completion| is_cancelled(completion));
         assert_eq!(cancelled.count() + begun.len(), expected.len(), "what did not begin was cancelled");
     }
 }
