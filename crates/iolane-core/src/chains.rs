@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
+use crate::choice::Choices;
 use crate::error::{Error, Result};
 use crate::interface::Queue;
 use crate::request::{Completion, IoError, Request};
@@ -291,6 +292,10 @@ impl Queue for Chains {
 
     fn syscalls(&self) -> Option<u64> {
         self.queue.syscalls()
+    }
+
+    fn choices(&self) -> Option<Choices> {
+        self.queue.choices()
     }
 
     fn event_fd(&self) -> Option<BorrowedFd<'_>> {

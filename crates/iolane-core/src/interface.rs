@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::buffer::Pool;
 use crate::capability::Capabilities;
+use crate::choice::Choices;
 use crate::error::{Error, Result};
 use crate::path::IoPath;
 use crate::request::{Completion, Request};
@@ -62,6 +63,11 @@ pub trait Interface: Sync {
     /// Whether completions of `path` are found by polling the device.
     fn polls_completions(&self, path: &IoPath) -> bool {
         path.asks_for_polling()
+    }
+
+    /// Whether its paths choose among those of other interfaces. A survey compares them only if they are named.
+    fn chooses(&self) -> bool {
+        false
     }
 
     /// Whether the calling thread carries requests out itself, one at a time, and is blocked meanwhile.
@@ -270,6 +276,11 @@ pub trait Queue {
     /// System calls this queue made since it was opened, or `None` where the path cannot count its own
     /// (glibc's POSIX aio makes them in threads of its own).
     fn syscalls(&self) -> Option<u64>;
+
+    /// The paths that a queue which chooses among them (`auto`) has used, and why; `None` for a queue of one path.
+    fn choices(&self) -> Option<Choices> {
+        None
+    }
 
     /// A descriptor that polls readable when completions wait, for epoll and event loops; `None` where the path has none
     /// or it was not asked for in [`QueueConfig`].

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use crate::did_you_mean::did_you_mean;
 use crate::error::{Error, Result};
+use crate::goal::Goal;
 
 /// How a request is handed to the kernel or the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -55,6 +56,10 @@ pub struct PathOptions {
     /// Completions are fetched by system calls (`getevents`, io_getevents(2)), as libaio's own functions do, although they
     /// could be read in user space.
     pub getevents: bool,
+    /// The path changes every few requests whatever they cost (`restless`), which tests what a change could break.
+    pub restless: bool,
+    /// What a path that chooses aims at (`goal=NAME`); throughput if it is not given.
+    pub goal: Option<Goal>,
 }
 
 impl PathOptions {
@@ -68,10 +73,12 @@ impl PathOptions {
         sq_idle_ms: None,
         share: false,
         getevents: false,
+        restless: false,
+        goal: None,
     };
 
     /// The flags without a value, by the name they have in a path, in the order they are printed.
-    const FLAGS: [(&'static str, Flag); 7] = [
+    const FLAGS: [(&'static str, Flag); 8] = [
         ("fixedbufs", |options| &mut options.fixed_buffers),
         ("fixedfiles", |options| &mut options.fixed_files),
         ("defer", |options| &mut options.defer),
@@ -79,6 +86,7 @@ impl PathOptions {
         ("plain", |options| &mut options.plain),
         ("share", |options| &mut options.share),
         ("getevents", |options| &mut options.getevents),
+        ("restless", |options| &mut options.restless),
     ];
 
     fn set(&mut self, text: &str) -> Result<(), String> {
@@ -92,8 +100,17 @@ impl PathOptions {
                 Some(_) => Err("`sqidle` is given twice".into()),
             };
         }
+        if let Some(value) = text.strip_prefix("goal=") {
+            let goal = value
+                .parse()
+                .map_err(|error: Error| format!("`{text}`: {}; {}", error.cause(), error.remedy_text()))?;
+            return match self.goal.replace(goal) {
+                None => Ok(()),
+                Some(_) => Err("`goal` is given twice".into()),
+            };
+        }
         let Some((name, flag)) = Self::FLAGS.iter().find(|(name, _)| *name == text) else {
-            let known = Self::FLAGS.iter().map(|(name, _)| *name).chain(["sqidle="]);
+            let known = Self::FLAGS.iter().map(|(name, _)| *name).chain(["sqidle=", "goal="]);
             return Err(format!("`{text}` is not an option{}", suggestion(text, known)));
         };
         match std::mem::replace(flag(self), true) {
@@ -108,6 +125,7 @@ impl PathOptions {
         let set = Self::FLAGS.iter().filter(|(_, flag)| *flag(&mut copy));
         let mut names: Vec<String> = set.map(|(name, _)| name.to_string()).collect();
         names.extend(self.sq_idle_ms.map(|idle_ms| format!("sqidle={idle_ms}")));
+        names.extend(self.goal.map(|goal| format!("goal={goal}")));
         names
     }
 }
@@ -248,7 +266,7 @@ impl FromStr for IoPath {
     fn from_str(text: &str) -> Result<Self> {
         let bad = |cause: String| {
             Error::usage(format!("path `{text}`"), cause).remedy(
-                "write interface[+sqpoll][+int|+iopoll|+hybrid][,fixedbufs][,fixedfiles][,defer][,coop][,plain][,sqidle=MS][,share][,getevents]",
+                "write interface[+sqpoll][+int|+iopoll|+hybrid][,fixedbufs][,fixedfiles][,defer][,coop][,plain][,sqidle=MS][,share][,getevents][,goal=GOAL][,restless]",
             )
         };
         let mut parts = text.split(',');
@@ -368,15 +386,16 @@ mod tests {
             completion in prop::sample::select(vec![
                 CompletionMode::Default, CompletionMode::Interrupt, CompletionMode::Iopoll, CompletionMode::Hybrid,
             ]),
-            flags: [bool; 7],
+            flags: [bool; 8],
             sq_idle_ms in prop::option::of(any::<u32>()),
+            goal in prop::option::of(prop::sample::select(Goal::NAMES.map(|(_, goal)| goal).to_vec())),
         ) -> IoPath {
             let mut path = IoPath::new(&interface);
             if sqpoll { path = path.sqpoll(); }
             path.completion = completion;
-            let [fixed_buffers, fixed_files, defer, coop, plain, share, getevents] = flags;
+            let [fixed_buffers, fixed_files, defer, coop, plain, share, getevents, restless] = flags;
             path.options =
-                PathOptions { fixed_buffers, fixed_files, defer, coop, plain, sq_idle_ms, share, getevents };
+                PathOptions { fixed_buffers, fixed_files, defer, coop, plain, sq_idle_ms, share, getevents, restless, goal };
             path
         }
     }

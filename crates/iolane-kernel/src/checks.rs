@@ -77,7 +77,12 @@ pub(crate) fn only_options(path: &IoPath, allowed: PathOptions) -> Result<()> {
         return Ok(());
     }
     let options = refused.join(", ");
-    let owner = if refused == ["getevents"] { "libaio" } else { "io_uring" };
+    let owner = match options.as_str() {
+        "getevents" => "libaio",
+        "restless" => "auto",
+        goal if goal.starts_with("goal=") => "auto",
+        _ => "io_uring",
+    };
     Err(impossible(path, &format!("{} has no such option: {options}", path.interface()))
         .remedy(format!("leave it out, or use {owner}")))
 }

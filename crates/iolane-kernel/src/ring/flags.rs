@@ -134,9 +134,7 @@ pub(crate) fn validate(path: &IoPath) -> Result<()> {
     let options = path.options;
     let sqpoll = path.polls_submissions();
     let refuse = |cause: &str| Err(checks::impossible(path, cause));
-    if options.getevents {
-        checks::only_options(path, PathOptions { getevents: false, ..options })?;
-    }
+    checks::only_options(path, PathOptions { getevents: false, restless: false, goal: None, ..options })?;
     if sqpoll && (options.defer || options.coop) {
         return refuse("the submission thread runs the completions; defer and coop are for rings without one");
     }

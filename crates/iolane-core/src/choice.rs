@@ -1,0 +1,29 @@
+//! What a queue that chooses among paths says of its choices. `auto` is such a queue.
+
+use std::time::Duration;
+
+use crate::path::IoPath;
+
+/// The choices of a queue since it was opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choices {
+    /// The path that takes new requests.
+    pub now: IoPath,
+    /// Each path that was used, with the number of requests that completed on it, the most used first.
+    pub used: Vec<(IoPath, u64)>,
+    /// Each path that could not be used, with the reason.
+    pub unusable: Vec<(IoPath, String)>,
+    /// The last changes, the oldest first.
+    pub changes: Vec<Change>,
+}
+
+/// A change to another path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// Since the queue was opened.
+    pub after: Duration,
+    /// To this path.
+    pub path: IoPath,
+    /// Why, in one line.
+    pub reason: &'static str,
+}

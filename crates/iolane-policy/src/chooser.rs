@@ -1,0 +1,293 @@
+//! The rule of `auto`. It tries each candidate for some short windows, drops what is far behind, and holds the best. While it
+//! holds, it tries another now and then, more and more rarely. When the load changes it goes to what was best at that load, or
+//! tries again.
+
+use iolane_core::Goal;
+
+use crate::experience::{Experience, MARGIN};
+use crate::window::{Load, Window};
+
+/// Rounds of a survey. In each, every candidate left has one window.
+const ROUNDS: usize = 3;
+
+/// How far behind the best a candidate is dropped from a survey, after each of its rounds.
+const DROPPED: [f64; ROUNDS] = [1.5, 1.25, 1.25];
+
+/// A window that is tried ends early when the best would have completed this multiple of its requests, or of `FEW` if it has fewer: a slow drive
+/// is not the path's fault.
+const HOPELESS: f64 = 2.0;
+const FEW: u64 = 8;
+
+/// The best is surveyed anew if its last windows cost this multiple of what they cost when it was chosen: another process took the core, or the drive
+/// slowed down.
+const WORSE: f64 = 1.4;
+
+/// Windows that have to agree before the load is taken as another, or the path as worse.
+const AGREEING: u32 = 2;
+
+/// Held windows between two trials: at first, and at most.
+const PERIOD: (u32, u32) = (16, 256);
+
+/// Further windows of both, after a trial that looked better.
+const DUEL: u32 = 3;
+
+/// Loads that are remembered.
+const LOADS_MAX: usize = 64;
+
+/// Length of a window in nanoseconds: tried, and held.
+const TRIED_NS: u64 = 5_000_000;
+const HELD_NS: u64 = 20_000_000;
+
+/// Chooses among candidates, which it knows by their numbers.
+#[derive(Debug, Clone)]
+pub struct Chooser {
+    goal: Goal,
+    /// Whether each candidate can be used at all.
+    usable: Vec<bool>,
+    loads: Vec<Experience>,
+    /// Which of the loads is now.
+    here: usize,
+    /// Which candidate is in use.
+    on: usize,
+    /// The one that counts as the best.
+    best: usize,
+    stage: Stage,
+    /// Held windows of another load, one after the other.
+    strange: u32,
+    /// Held windows that were worse, one after the other.
+    worse: u32,
+    /// What the best cost when it was chosen.
+    promised: f64,
+    /// Held windows until the next trial, and between trials.
+    until_trial: u32,
+    period: u32,
+    /// The next to be tried.
+    challenger: usize,
+}
+
+#[derive(Debug, Clone)]
+enum Stage {
+    /// Each candidate of the list in turn; `next` is the place of the one that follows.
+    Survey {
+        round: usize,
+        list: Vec<usize>,
+        next: usize,
+    },
+    Hold,
+    /// One window of a challenger; if it looked better, `DUEL` further windows of both in turn. `windows_left` is that of the duel.
+    Trial {
+        challenger: usize,
+        windows_left: u32,
+    },
+}
+
+/// What to do until the next window ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Decision {
+    /// The candidate that takes new requests.
+    pub candidate: usize,
+    /// Why.
+    pub reason: Reason,
+    /// Length of the next window in nanoseconds.
+    pub window_ns: u64,
+}
+
+/// Why a candidate is in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// Nothing is known yet.
+    First,
+    /// It is measured, to be compared.
+    Tried,
+    /// It was the best of those that were measured at this load.
+    Best,
+    /// The load changed to one at which it was the best.
+    Known,
+}
+
+impl Reason {
+    /// One line for people.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::First => "the first, nothing is measured yet",
+            Self::Tried => "tried for a few milliseconds",
+            Self::Best => "the best measured at this load",
+            Self::Known => "the load changed, and it was the best at this load before",
+        }
+    }
+}
+
+impl Chooser {
+    /// A choice among `candidates`, at least 1, that begins with the first.
+    pub fn new(goal: Goal, candidates: usize) -> Self {
+        Self {
+            goal,
+            usable: vec![true; candidates.max(1)],
+            loads: Vec::new(),
+            here: 0,
+            on: 0,
+            best: 0,
+            stage: Stage::Hold,
+            strange: 0,
+            worse: 0,
+            promised: f64::INFINITY,
+            until_trial: PERIOD.0,
+            period: PERIOD.0,
+            challenger: 0,
+        }
+    }
+
+    /// What to do at first.
+    pub fn first(&self) -> Decision {
+        self.decide(self.on, Reason::First)
+    }
+
+    /// Whether a window that has not ended shows already that the candidate is no match for the best, so that going on would only cost time.
+    pub fn is_hopeless(&self, window: &Window) -> bool {
+        let tries = !matches!(self.stage, Stage::Hold) && self.on != self.best;
+        let lowest = self.loads.get(self.here).and_then(Experience::lowest);
+        let expected = |lowest| window.expected_ios(self.goal, lowest);
+        tries && lowest.is_some_and(|lowest| expected(lowest) > HOPELESS * window.ios.max(FEW) as f64)
+    }
+
+    /// What to do after a window of the candidate in use.
+    pub fn next(&mut self, window: &Window) -> Decision {
+        let load = window.load();
+        if self.loads.is_empty() {
+            return self.enter(load);
+        }
+        // The load of a window that was tried may be the doing of its path: what is slow lets requests pile up.
+        if self.on == self.best {
+            let is_near = load.is_near(&self.loads[self.here].load);
+            self.strange = if is_near { 0 } else { self.strange + 1 };
+            if self.strange >= AGREEING {
+                return self.enter(load);
+            }
+            if !is_near {
+                return self.decide(self.on, Reason::Best);
+            }
+        }
+        let cost = window.cost(self.goal);
+        self.loads[self.here].add(self.on, cost);
+        match std::mem::replace(&mut self.stage, Stage::Hold) {
+            Stage::Survey { round, list, next } => self.go_on_surveying(round, list, next),
+            Stage::Trial { challenger, windows_left } => self.go_on_trying(challenger, windows_left),
+            Stage::Hold => self.hold(cost.first),
+        }
+    }
+
+    /// The candidate in use cannot be used after all. What to do instead.
+    pub fn refuse(&mut self) -> Decision {
+        self.usable[self.on] = false;
+        match std::mem::replace(&mut self.stage, Stage::Hold) {
+            Stage::Survey { round, list, next } => self.go_on_surveying(round, list, next),
+            _ if self.usable[self.best] => self.keep(self.best, Reason::Best),
+            _ => self.survey(),
+        }
+    }
+
+    fn decide(&self, candidate: usize, reason: Reason) -> Decision {
+        let window_ns = if matches!(self.stage, Stage::Hold) { HELD_NS } else { TRIED_NS };
+        Decision { candidate, reason, window_ns }
+    }
+
+    fn usable(&self) -> Vec<usize> {
+        (0..self.usable.len()).filter(|candidate| self.usable[*candidate]).collect()
+    }
+
+    /// At another load than before: what was the best there, or a survey.
+    fn enter(&mut self, load: Load) -> Decision {
+        self.strange = 0;
+        if let Some(known) = self.loads.iter().position(|experience| experience.load.is_near(&load)) {
+            self.here = known;
+            let usable = self.usable();
+            return match self.loads[known].best(usable.into_iter()) {
+                Some(best) => self.keep(best, Reason::Known),
+                None => self.survey(),
+            };
+        }
+        if self.loads.len() == LOADS_MAX {
+            self.loads.remove(0);
+        }
+        self.loads.push(Experience::new(load, self.usable.len()));
+        self.here = self.loads.len() - 1;
+        self.survey()
+    }
+
+    /// Measures all, the one in use first.
+    fn survey(&mut self) -> Decision {
+        let mut list = self.usable();
+        list.iter().for_each(|candidate| self.loads[self.here].forget(*candidate));
+        list.sort_by_key(|candidate| *candidate != self.on);
+        self.go_on_surveying(0, list, 0)
+    }
+
+    fn go_on_surveying(&mut self, mut round: usize, mut list: Vec<usize>, mut next: usize) -> Decision {
+        loop {
+            if let Some(candidate) = list.get(next).copied() {
+                next += 1;
+                if !self.usable[candidate] {
+                    continue;
+                }
+                (self.on, self.stage) = (candidate, Stage::Survey { round, list, next });
+                return self.decide(candidate, Reason::Tried);
+            }
+            let experience = &self.loads[self.here];
+            let lowest = experience.lowest().unwrap_or(f64::INFINITY);
+            list.retain(|one| experience.median(*one).is_some_and(|cost| cost.first <= lowest * DROPPED[round]));
+            (round, next) = (round + 1, 0);
+            if round == ROUNDS || list.len() <= 1 {
+                let best = experience.best(list.iter().copied()).unwrap_or(self.best);
+                self.period = PERIOD.0;
+                return self.keep(best, Reason::Best);
+            }
+        }
+    }
+
+    /// Holds a candidate from now on.
+    fn keep(&mut self, best: usize, reason: Reason) -> Decision {
+        (self.best, self.on, self.stage) = (best, best, Stage::Hold);
+        (self.worse, self.until_trial) = (0, self.period);
+        let cost = self.loads.get(self.here).and_then(|experience| experience.median(best));
+        self.promised = cost.map_or(f64::INFINITY, |cost| cost.first);
+        self.decide(best, reason)
+    }
+
+    fn hold(&mut self, cost: f64) -> Decision {
+        self.worse = if cost > self.promised * WORSE { self.worse + 1 } else { 0 };
+        if self.worse >= AGREEING {
+            // What made it worse may last: the next time, it has to be worse than this.
+            return self.survey();
+        }
+        self.until_trial = self.until_trial.saturating_sub(1);
+        let others: Vec<usize> = self.usable().into_iter().filter(|one| *one != self.best).collect();
+        if self.until_trial > 0 || others.is_empty() {
+            return self.decide(self.best, Reason::Best);
+        }
+        self.challenger = (self.challenger + 1) % others.len();
+        let challenger = others[self.challenger];
+        (self.on, self.stage) = (challenger, Stage::Trial { challenger, windows_left: 2 * DUEL });
+        self.decide(challenger, Reason::Tried)
+    }
+
+    fn go_on_trying(&mut self, challenger: usize, windows_left: u32) -> Decision {
+        let experience = &self.loads[self.here];
+        let of =
+            |candidate, count| experience.median_of_last(candidate, count).map_or(f64::INFINITY, |cost| cost.first);
+        let count = DUEL as usize;
+        let wins = match windows_left {
+            // The first window only says whether a duel is worth its time.
+            left if left == 2 * DUEL => of(challenger, 1) * MARGIN < of(self.best, count),
+            0 => of(challenger, count) * MARGIN < of(self.best, count),
+            _ => true,
+        };
+        if wins && windows_left > 0 {
+            // The best and the challenger in turn.
+            self.on = if self.on == challenger { self.best } else { challenger };
+            self.stage = Stage::Trial { challenger, windows_left: windows_left - 1 };
+            return self.decide(self.on, Reason::Tried);
+        }
+        self.period = if wins { PERIOD.0 } else { (self.period * 2).min(PERIOD.1) };
+        self.keep(if wins { challenger } else { self.best }, Reason::Best)
+    }
+}

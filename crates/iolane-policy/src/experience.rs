@@ -1,0 +1,66 @@
+//! What is known of each candidate at one load: the costs of its last windows. The chooser adds them and compares candidates.
+
+use std::collections::VecDeque;
+
+use crate::window::{Cost, Load};
+
+/// Windows of a candidate that are kept; the median of this number bears two that were disturbed.
+const KEPT: usize = 5;
+
+/// By how much a cost must differ to count: a switch for less would not pay.
+pub(crate) const MARGIN: f64 = 1.03;
+
+/// What is known of every candidate at one load.
+#[derive(Debug, Clone)]
+pub(crate) struct Experience {
+    pub(crate) load: Load,
+    costs: Vec<VecDeque<Cost>>,
+}
+
+impl Experience {
+    pub(crate) fn new(load: Load, candidates: usize) -> Self {
+        Self { load, costs: vec![VecDeque::with_capacity(KEPT); candidates] }
+    }
+
+    pub(crate) fn add(&mut self, candidate: usize, cost: Cost) {
+        let costs = &mut self.costs[candidate];
+        if costs.len() == KEPT {
+            costs.pop_front();
+        }
+        costs.push_back(cost);
+    }
+
+    /// Forgets a candidate's windows.
+    pub(crate) fn forget(&mut self, candidate: usize) {
+        self.costs[candidate].clear();
+    }
+
+    /// The median of a candidate's last `count` windows; `None` if there are none.
+    pub(crate) fn median_of_last(&self, candidate: usize, count: usize) -> Option<Cost> {
+        let costs = &self.costs[candidate];
+        let median = |of: fn(&Cost) -> f64| {
+            let mut sorted: Vec<f64> = costs.iter().rev().take(count).map(of).collect();
+            sorted.sort_by(f64::total_cmp);
+            sorted.get(sorted.len() / 2).copied()
+        };
+        Some(Cost { first: median(|cost| cost.first)?, second: median(|cost| cost.second)? })
+    }
+
+    /// The median of a candidate's windows; `None` if it has none.
+    pub(crate) fn median(&self, candidate: usize) -> Option<Cost> {
+        self.median_of_last(candidate, KEPT)
+    }
+
+    /// The candidate with the lowest cost; among those within the margin of it, the one with the lowest second cost.
+    pub(crate) fn best(&self, among: impl Iterator<Item = usize> + Clone) -> Option<usize> {
+        let known = among.filter_map(|candidate| Some((candidate, self.median(candidate)?)));
+        let lowest = known.clone().map(|(_, cost)| cost.first).min_by(f64::total_cmp)?;
+        let equal = known.filter(|(_, cost)| cost.first <= lowest * MARGIN);
+        equal.min_by(|(_, a), (_, b)| a.second.total_cmp(&b.second)).map(|(candidate, _)| candidate)
+    }
+
+    /// The lowest cost of any candidate.
+    pub(crate) fn lowest(&self) -> Option<f64> {
+        (0..self.costs.len()).filter_map(|candidate| Some(self.median(candidate)?.first)).min_by(f64::total_cmp)
+    }
+}

@@ -1,0 +1,193 @@
+//! Thousands of loads on simulated paths: what `auto` loses against the path that was best all the time, which it cannot know.
+//! A path is its cost per request here, with noise; time is virtual and everything comes from a seed.
+
+use iolane_core::Goal;
+use iolane_policy::{Chooser, Window};
+use rand_core::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+struct Machine {
+    random: Xoshiro256PlusPlus,
+    /// Nanoseconds per request on each path, in each phase of the scenario.
+    costs: Vec<Vec<f64>>,
+    depth: u64,
+    noise: f64,
+}
+
+impl Machine {
+    /// Between 0 and 1.
+    fn fraction(&mut self) -> f64 {
+        (self.random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    fn between(&mut self, low: f64, high: f64) -> f64 {
+        low * (high / low).powf(self.fraction())
+    }
+
+    /// About normal, with mean 0 and deviation 1.
+    fn deviation(&mut self) -> f64 {
+        (0..12).map(|_| self.fraction()).sum::<f64>() - 6.0
+    }
+
+    /// 2 to 10 paths, 1 to 200 us per request on the best, up to 10 times as much on the others, noise of up to 15 %, and as many
+    /// phases.
+    fn new(seed: u64, phases: usize) -> Self {
+        let random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let mut machine = Self { random, costs: Vec::new(), depth: 1, noise: 0.0 };
+        let paths = machine.between(2.0, 10.9) as usize;
+        machine.depth = machine.between(1.0, 129.0) as u64;
+        machine.noise = machine.between(0.01, 0.15);
+        for _ in 0..phases {
+            let base = machine.between(1_000.0, 200_000.0);
+            let mut costs: Vec<f64> = (0..paths).map(|_| base * machine.between(1.0, 10.0)).collect();
+            let best = (machine.fraction() * paths as f64) as usize;
+            costs[best.min(paths - 1)] = base;
+            machine.costs.push(costs);
+        }
+        machine
+    }
+
+    /// A window of this length, longer if it takes that for 16 requests. One in a hundred is disturbed.
+    fn window(&mut self, phase: usize, path: usize, length_ns: u64) -> Window {
+        let disturbed = if self.fraction() < 0.01 { 3.0 } else { 1.0 };
+        let cost = self.costs[phase][path] * disturbed * (1.0 + self.noise * self.deviation()).max(0.3);
+        let ios = ((length_ns as f64 / cost) as u64).max(16);
+        let busy_ns = (ios as f64 * cost) as u64;
+        Window { ios, busy_ns, in_flight_ns: busy_ns * self.depth, cpu_ns: busy_ns / 2, request_bytes: 4096 << phase }
+    }
+}
+
+/// The share of requests that were lost, in phases of `phase_ns` each.
+fn regret(seed: u64, phases: usize, phase_ns: u64) -> f64 {
+    let mut machine = Machine::new(seed, phases);
+    let mut chooser = Chooser::new(Goal::Throughput, machine.costs[0].len());
+    let mut decision = chooser.first();
+    let (mut done, mut possible) = (0.0, 0.0);
+    for phase in 0..phases {
+        let best = machine.costs[phase].iter().copied().fold(f64::INFINITY, f64::min);
+        let mut now_ns = 0;
+        while now_ns < phase_ns {
+            let quarter = machine.window(phase, decision.candidate, decision.window_ns / 4);
+            let window = match chooser.is_hopeless(&quarter) {
+                true => quarter,
+                false => machine.window(phase, decision.candidate, decision.window_ns),
+            };
+            now_ns += window.busy_ns;
+            // Without the noise, which is luck.
+            done += window.busy_ns as f64 / machine.costs[phase][decision.candidate];
+            decision = chooser.next(&window);
+        }
+        possible += now_ns as f64 / best;
+    }
+    1.0 - done / possible
+}
+
+/// The regrets of many seeds, in order.
+fn regrets(seeds: u64, phases: usize, phase_ns: u64) -> Vec<f64> {
+    let mut regrets: Vec<f64> = (0..seeds).map(|seed| regret(seed, phases, phase_ns)).collect();
+    regrets.sort_by(f64::total_cmp);
+    regrets
+}
+
+#[track_caller]
+fn assert_small(regrets: &[f64], mean_max: f64, p99_max: f64) {
+    let mean = regrets.iter().sum::<f64>() / regrets.len() as f64;
+    let p99 = regrets[regrets.len() * 99 / 100];
+    println!("scenarios {}: regret mean {mean:.4}, 99th percentile {p99:.4}", regrets.len());
+    assert!(mean < mean_max && p99 < p99_max, "mean {mean:.4}, 99th percentile {p99:.4}");
+}
+
+#[test]
+fn ten_seconds_of_one_load_lose_less_than_5_percent_in_the_mean() {
+    assert_small(&regrets(3000, 1, 10_000_000_000), 0.05, 0.20);
+}
+
+#[test]
+fn a_load_that_changes_every_five_seconds_loses_little_more() {
+    assert_small(&regrets(1000, 3, 5_000_000_000), 0.08, 0.20);
+}
+
+#[test]
+fn a_load_that_comes_back_is_remembered() {
+    let mut machine = Machine::new(7, 2);
+    let mut chooser = Chooser::new(Goal::Throughput, machine.costs[0].len());
+    let mut decision = chooser.first();
+    let mut play = |phase: usize, windows: usize| {
+        let mut tried = 0;
+        for _ in 0..windows {
+            let window = machine.window(phase, decision.candidate, decision.window_ns);
+            decision = chooser.next(&window);
+            tried += usize::from(decision.reason == iolane_policy::Reason::Tried);
+        }
+        (decision.candidate, tried)
+    };
+    let (best_of_first, _) = play(0, 200);
+    play(1, 200);
+    let (again, tried) = play(0, 10);
+    assert_eq!((again, tried), (best_of_first, 0));
+}
+
+#[test]
+fn a_path_that_becomes_slow_is_left() {
+    let mut machine = Machine::new(3, 1);
+    let mut chooser = Chooser::new(Goal::Throughput, machine.costs[0].len());
+    let mut decision = chooser.first();
+    for _ in 0..200 {
+        let window = machine.window(0, decision.candidate, decision.window_ns);
+        decision = chooser.next(&window);
+    }
+    let best = decision.candidate;
+    machine.costs[0][best] *= 20.0;
+    for _ in 0..60 {
+        let window = machine.window(0, decision.candidate, decision.window_ns);
+        decision = chooser.next(&window);
+    }
+    assert_ne!(decision.candidate, best);
+}
+
+#[test]
+fn equal_paths_are_told_apart_by_what_they_cost_the_processor() {
+    let mut chooser = Chooser::new(Goal::Throughput, 3);
+    let mut decision = chooser.first();
+    for _ in 0..200 {
+        let cpu_ns = [4_000_000, 2_000_000, 5_000_000][decision.candidate];
+        decision = chooser.next(&Window {
+            ios: 1000,
+            busy_ns: 5_000_000,
+            in_flight_ns: 5_000_000,
+            cpu_ns,
+            request_bytes: 512,
+        });
+    }
+    assert_eq!(decision.candidate, 1);
+}
+
+#[test]
+fn a_path_that_cannot_be_used_is_never_chosen_again() {
+    let mut chooser = Chooser::new(Goal::Latency, 3);
+    let mut decision = chooser.first();
+    for _ in 0..500 {
+        while decision.candidate == 1 {
+            decision = chooser.refuse();
+        }
+        decision = chooser.next(&Window {
+            ios: 10,
+            busy_ns: 5_000_000,
+            in_flight_ns: 5_000_000,
+            cpu_ns: 1,
+            request_bytes: 512,
+        });
+    }
+    let mut refused_once = Chooser::new(Goal::Latency, 2);
+    let window = Window { ios: 10, busy_ns: 5_000_000, in_flight_ns: 5_000_000, cpu_ns: 1, request_bytes: 512 };
+    let mut refusals = 0;
+    let mut decision = refused_once.first();
+    for _ in 0..5000 {
+        while decision.candidate == 1 {
+            refusals += 1;
+            decision = refused_once.refuse();
+        }
+        decision = refused_once.next(&window);
+    }
+    assert_eq!(refusals, 1);
+}
