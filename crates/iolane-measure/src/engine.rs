@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use iolane::{Buffer, Completion, Error, IoError, Operations, Pool, Queue, Request, Result};
+use iolane::{Buffer, Completion, Error, IoError, IoPath, Operations, Pool, Queue, Request, Result};
 
 use crate::block_data::BlockData;
 use crate::clock::Clock;
@@ -176,6 +176,7 @@ impl<C: Clock> Engine<C> {
     pub(crate) fn run(&mut self, phase: Phase, extent: Extent, stop: &AtomicBool, tally: &mut Tally) -> Result<()> {
         assert_eq!(self.free.len(), self.depth, "a phase begins with nothing in flight");
         let syscalls_before = self.queue.syscalls();
+        let paths_before = self.paths();
         let begin_ns = self.clock.now_ns();
         let end_ns = begin_ns + extent.duration_ns;
         let mut now_ns = begin_ns;
@@ -248,6 +249,12 @@ impl<C: Clock> Engine<C> {
         // Requests due after the byte limit was reached are not late: they were not wanted.
         let schedule = schedule.filter(|_| self.bytes_left > 0);
         tally.late = schedule.map_or(0, |schedule| schedule.late(end_ns.min(now_ns)));
+        tally.paths = self.paths();
+        for (path, ios) in &mut tally.paths {
+            let before = paths_before.iter().find(|(known, _)| known == path).map_or(0, |(_, ios)| *ios);
+            *ios -= before;
+        }
+        tally.paths.retain(|(_, ios)| *ios > 0);
         tally.syscalls = self.queue.syscalls().zip(syscalls_before).map(|(after, before)| after - before);
         Ok(())
     }
@@ -270,6 +277,11 @@ impl<C: Clock> Engine<C> {
             required = required.with(syncs.operation());
         }
         required
+    }
+
+    /// The paths of a queue that chooses, with the requests that completed on each since it was opened.
+    fn paths(&self) -> Vec<(IoPath, u64)> {
+        self.queue.choices().map_or_else(Vec::new, |choices| choices.used)
     }
 
     /// Prepares a request for every free tag; all of them start now.

@@ -106,20 +106,21 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod auto;
 pub mod guard;
 pub mod nvme;
 
 pub use iolane_core::{
-    Buffer, Capabilities, Chains, Completion, CompletionMode, Deadlines, Error, ErrorKind, Interface, IoError,
-    IoErrorKind, IoPath, Operation, Operations, Pages, PathOptions, Pool, Queue, QueueConfig, Request, Result,
-    SubmissionMode, SyscallUse, Target, TargetId, TargetKind, TargetOptions, did_you_mean,
+    Buffer, Capabilities, Chains, Change, Choices, Completion, CompletionMode, Deadlines, Error, ErrorKind, Goal,
+    Interface, IoError, IoErrorKind, IoPath, Operation, Operations, Pages, PathOptions, Pool, Queue, QueueConfig,
+    Request, Result, SubmissionMode, SyscallUse, Target, TargetId, TargetKind, TargetOptions, did_you_mean,
 };
 pub use iolane_core::{capability, error, path, tsc, units};
 pub use iolane_kernel::sim;
 
 /// Every interface there is: one registry, from which help, `probe`, surveys, charts and the conformance suite are fed.
 pub fn interfaces() -> impl Iterator<Item = &'static dyn Interface> {
-    iolane_kernel::INTERFACES.iter().chain(iolane_nvme::INTERFACES).copied()
+    iolane_kernel::INTERFACES.iter().chain(iolane_nvme::INTERFACES).chain(auto::INTERFACES).copied()
 }
 
 /// The interface that a path names.

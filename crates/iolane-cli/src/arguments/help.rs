@@ -133,7 +133,10 @@ pub(super) fn paths() -> String {
          \x20 sqidle=MS     idle time after which the submission thread sleeps\n\
          \x20 share         share one submission thread among queues\n\
          and for libaio\n\
-         \x20 getevents     fetch completions by io_getevents, as libaio's own functions do",
+         \x20 getevents     fetch completions by io_getevents, as libaio's own functions do\n\
+         and for auto\n\
+         \x20 goal=GOAL     aim at throughput, latency or efficiency [default: throughput]\n\
+         \x20 restless      change the path every few requests, as a test of what a change could break",
     );
     help
 }

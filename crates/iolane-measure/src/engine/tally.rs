@@ -2,6 +2,8 @@
 
 use hdrhistogram::Histogram;
 
+use iolane::IoPath;
+
 use crate::latencies::new_histogram;
 
 /// How long submissions took.
@@ -78,6 +80,8 @@ pub struct Tally {
     pub service: Histogram<u64>,
     /// With a rate: how late requests were started by a thread that waited for their time and had nothing else to do.
     pub lateness: Histogram<u64>,
+    /// The paths that a queue which chooses among them took, each with its requests; empty for a queue of one path.
+    pub paths: Vec<(IoPath, u64)>,
     /// Submissions; only in phases that time them.
     pub submissions: Submissions,
 }
@@ -103,6 +107,7 @@ impl Tally {
             writes: new_histogram(),
             service: new_histogram(),
             lateness: new_histogram(),
+            paths: Vec::new(),
             submissions: Submissions::new(),
         }
     }
@@ -134,6 +139,17 @@ impl Tally {
         let _ = self.service.add(&other.service);
         let _ = self.lateness.add(&other.lateness);
         self.submissions.merge(&other.submissions);
+        self.add_paths(&other.paths);
+    }
+
+    /// Adds requests that completed on these paths.
+    pub fn add_paths(&mut self, paths: &[(IoPath, u64)]) {
+        for (path, ios) in paths {
+            match self.paths.iter_mut().find(|(known, _)| known == path) {
+                Some((_, sum)) => *sum += ios,
+                None => self.paths.push((path.clone(), *ios)),
+            }
+        }
     }
 }
 

@@ -113,9 +113,10 @@ fn some<T: Clone>(values: Vec<T>) -> Option<PerScale<Vec<T>>> {
     (!values.is_empty()).then(|| PerScale::same(values))
 }
 
-/// Every path of every interface that reaches the kind of one of the targets.
+/// Every path of every interface that reaches the kind of one of the targets, except those that choose among the others.
 pub fn all_paths(targets: &[Target]) -> Vec<IoPath> {
     iolane::interfaces()
+        .filter(|interface| !interface.chooses())
         .filter(|interface| targets.iter().any(|target| interface.reaches(target.kind())))
         .flat_map(|interface| interface.paths())
         .collect()

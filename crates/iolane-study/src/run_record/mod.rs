@@ -28,6 +28,9 @@ pub struct RunRecord {
     pub job: Option<String>,
     /// The path in iolane's notation.
     pub path: String,
+    /// Of a path that chooses, the paths that it took in the measured phases, the most used first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub paths_taken: Vec<PathShare>,
     /// The first target.
     pub target: TargetRecord,
     /// All targets, if there are more than one.
@@ -42,6 +45,15 @@ pub struct RunRecord {
     pub host: HostRecord,
     /// What to know before trusting the figures.
     pub warnings: Vec<String>,
+}
+
+/// A path that was taken.
+#[derive(Debug, Clone, Serialize)]
+pub struct PathShare {
+    /// In iolane's notation.
+    pub path: String,
+    /// Requests that completed on it.
+    pub ios: u64,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -66,6 +78,7 @@ impl RunRecord {
             schema: "iolane.run/1",
             job: None,
             path: plan.path.to_string(),
+            paths_taken: paths_taken(outcomes),
             target: targets.first()?.clone(),
             targets: if targets.len() > 1 { targets } else { Vec::new() },
             workload: WorkloadRecord::new(plan, outcomes.len()),
@@ -83,6 +96,20 @@ impl RunRecord {
             warnings: warnings(&results),
         })
     }
+}
+
+/// The paths that were taken in all runs, the most used first.
+fn paths_taken(outcomes: &[RunOutcome]) -> Vec<PathShare> {
+    let mut taken: Vec<PathShare> = Vec::new();
+    for (path, ios) in outcomes.iter().flat_map(|outcome| &outcome.tally.paths) {
+        let path = path.to_string();
+        match taken.iter_mut().find(|share| share.path == path) {
+            Some(share) => share.ios += ios,
+            None => taken.push(PathShare { path, ios: *ios }),
+        }
+    }
+    taken.sort_by_key(|share| std::cmp::Reverse(share.ios));
+    taken
 }
 
 /// Makes rows of one arm from its runs.

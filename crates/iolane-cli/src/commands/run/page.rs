@@ -3,7 +3,7 @@
 use iolane_measure::run::RunPlan;
 use iolane_study::format::{self, bytes_per_s, count, number, time};
 use iolane_study::plan::Metric;
-use iolane_study::run_record::{LatencyRecord, RunRecord};
+use iolane_study::run_record::{LatencyRecord, PathShare, RunRecord};
 
 use crate::output::{or_unavailable, wrap};
 use crate::targets::describe;
@@ -14,6 +14,10 @@ pub(super) fn text(plan: &RunPlan, record: &RunRecord) -> String {
     text.push_str(&heading(plan));
     for (name, value) in figures(record) {
         text.push_str(&format!("  {name:<13} {value}\n"));
+    }
+    if !record.paths_taken.is_empty() {
+        let line = format!("  {:<13} {}", "paths taken", paths_taken(&record.paths_taken));
+        text.push_str(&format!("{}\n", wrap(&line, 16)));
     }
     if let Some(verified) = record.result.verified {
         let blocks = match (plan.reads_back(), plan.workload.access.writes()) {
@@ -27,6 +31,20 @@ pub(super) fn text(plan: &RunPlan, record: &RunRecord) -> String {
         text.push_str(&format!("{}\n", wrap(&format!("note: {warning}"), 6)));
     }
     text
+}
+
+/// The share of the requests that each path had; those with less than one in a hundred, which were only tried, together.
+fn paths_taken(taken: &[PathShare]) -> String {
+    let all: u64 = taken.iter().map(|share| share.ios).sum();
+    let percent = |ios: u64| ios as f64 * 100.0 / all.max(1) as f64;
+    let (used, tried): (Vec<_>, Vec<_>) = taken.iter().partition(|share| percent(share.ios) >= 1.0);
+    let mut parts: Vec<String> =
+        used.iter().map(|share| format!("{} {:.0} %", share.path, percent(share.ios))).collect();
+    if !tried.is_empty() {
+        let ios = tried.iter().map(|share| share.ios).sum();
+        parts.push(format!("{} others {:.1} %, to compare", tried.len(), percent(ios)));
+    }
+    parts.join(", ")
 }
 
 fn heading(plan: &RunPlan) -> String {

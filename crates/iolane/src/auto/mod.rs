@@ -1,0 +1,153 @@
+//! `auto`: a path that chooses among the others while it runs. The decisions are `iolane-policy`'s; here are the interface
+//! (this file), the queue (`queue`), the queues below it (`lane`) and what is measured on them (`watch`).
+
+mod lane;
+mod queue;
+mod watch;
+
+use iolane_core::{
+    Capabilities, Error, ErrorKind, Interface, IoPath, PathOptions, Queue, QueueConfig, Result, SyscallUse, Target,
+};
+
+use lane::Lane;
+use queue::AutoQueue;
+
+pub(crate) struct Auto;
+
+/// The interfaces of this module, for the registry.
+pub(crate) static INTERFACES: &[&dyn Interface] = &[&Auto];
+
+/// What takes everything that a target can do, the first that works: it carries what the path in use does not take.
+const GENERAL: [&str; 4] = ["io_uring", "libaio", "psync", "io_uring_cmd"];
+
+/// It makes a thread wake up for each request and is never the fastest, cheapest or quickest (systor22, figures 2 and 3).
+const LEFT_OUT: &str = "posix_aio";
+
+impl Interface for Auto {
+    fn name(&self) -> &'static str {
+        "auto"
+    }
+
+    fn summary(&self) -> &'static str {
+        "measures the other paths while it runs, takes the best, and changes when the load does"
+    }
+
+    fn paths(&self) -> Vec<IoPath> {
+        vec![IoPath::new(self.name())]
+    }
+
+    fn option_variants(&self) -> Vec<IoPath> {
+        let mut restless = IoPath::new(self.name());
+        restless.options.restless = true;
+        vec![restless]
+    }
+
+    fn chooses(&self) -> bool {
+        true
+    }
+
+    fn syscall_use(&self, _path: &IoPath) -> SyscallUse {
+        SyscallUse::Varies
+    }
+
+    fn validate(&self, path: &IoPath) -> Result<()> {
+        let mut plain = IoPath::new(self.name());
+        plain.options = PathOptions { restless: path.options.restless, goal: path.options.goal, ..PathOptions::NONE };
+        if *path == plain {
+            return Ok(());
+        }
+        Err(Error::usage(path.to_string(), "auto chooses modes and options itself")
+            .remedy("write auto or auto,goal=GOAL, or name the path"))
+    }
+
+    fn probe(&self, path: &IoPath, target: &Target) -> Result<Capabilities> {
+        self.validate(path)?;
+        probe_general(target)
+    }
+
+    fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
+        self.validate(path)?;
+        let general = open_general(target, config)?;
+        let others = candidates(general.path(), target, config);
+        Ok(Box::new(AutoQueue::open(general, others, path.options, target, config)?))
+    }
+}
+
+/// What can be done on a target: what the general path can.
+fn probe_general(target: &Target) -> Result<Capabilities> {
+    let mut refusal = None;
+    for name in GENERAL {
+        let path = IoPath::new(name);
+        match lane::interface_of(&path).and_then(|interface| interface.probe(&path, target)) {
+            // No descriptor tells of the completions of all queues.
+            Ok(capabilities) => return Ok(Capabilities { event_fd: false, ..capabilities }),
+            Err(error) => refusal = refusal.or(Some(error)),
+        }
+    }
+    Err(refusal.unwrap_or_else(|| Error::unavailable(format!("auto on {}", target.name()), "no path reaches it")))
+}
+
+/// The general path, open. Nothing is read from the target.
+fn open_general(target: &Target, config: &QueueConfig) -> Result<Lane> {
+    let mut refusal = None;
+    for name in GENERAL {
+        let mut lane = Lane::new(IoPath::new(name));
+        match lane.open_general(target, config) {
+            Ok(()) => return Ok(lane),
+            Err(error) if error.kind() == ErrorKind::Usage => return Err(error),
+            Err(error) => refusal = refusal.or(Some(error)),
+        }
+    }
+    Err(refusal.unwrap_or_else(|| Error::unavailable(format!("auto on {}", target.name()), "no path reaches it")))
+}
+
+/// The paths to choose from besides the general one. Where a path with registered memory differs in nothing else, it stands for the one without, if
+/// there is memory to register: registering costs nothing per request (hotstorage23, figure 4).
+fn candidates(general: &IoPath, target: &Target, config: &QueueConfig) -> Vec<Lane> {
+    let interfaces = iolane_kernel::INTERFACES.iter().filter(|interface| interface.own_target().is_none());
+    let interfaces = interfaces.filter(|interface| interface.reaches(target.kind()) && interface.name() != LEFT_OUT);
+    let all: Vec<IoPath> = interfaces.flat_map(|interface| interface.paths()).collect();
+    let has_memory = !config.pools.is_empty();
+    let is_chosen = |path: &&IoPath| match path.options.fixed_buffers {
+        true => has_memory,
+        false => !has_memory || !all.contains(&(*path).clone().registered()),
+    };
+    let others = all.iter().filter(|path| *path != general).filter(is_chosen);
+    others.cloned().map(Lane::new).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use iolane_core::{Pages, Pool};
+
+    use super::*;
+
+    #[test]
+    fn a_path_without_registered_memory_is_a_candidate_only_where_none_with_it_is() {
+        let file = std::env::temp_dir().join(format!("iolane-auto-{}", std::process::id()));
+        let target = Target::options().write(true).create(4096).direct(false).open(&file).unwrap();
+        let _ = std::fs::remove_file(&file);
+        let pool = Pool::new(1, 4096, Pages::Base).unwrap();
+        let names = |config: &QueueConfig| -> Vec<String> {
+            let lanes = candidates(&IoPath::new("io_uring"), &target, config);
+            lanes.iter().map(|lane| lane.path().to_string()).collect()
+        };
+        let (with, without) = (names(&QueueConfig::new(1).pool(&pool)), names(&QueueConfig::new(1)));
+        let has = |names: &[String], name: &str| names.iter().any(|one| one == name);
+        assert!(has(&with, "io_uring+iopoll,fixedbufs,fixedfiles") && !has(&with, "io_uring+iopoll"), "{with:?}");
+        assert!(
+            has(&without, "io_uring+iopoll") && !without.iter().any(|name| name.contains("fixedbufs")),
+            "{without:?}"
+        );
+        assert!([&with, &without].iter().all(|names| has(names, "psync") && has(names, "io_uring+hybrid")));
+        assert!([&with, &without].iter().all(|names| !has(names, "io_uring") && !has(names, "posix_aio")));
+    }
+
+    #[test]
+    fn modes_and_options_are_its_own_choice() {
+        for path in ["auto+iopoll", "auto,fixedbufs"] {
+            let error = Auto.validate(&path.parse().unwrap()).unwrap_err().to_string();
+            assert!(error.contains("chooses modes and options itself"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,527 @@
+//! The queue of `auto`: one queue for each path that it uses. New requests go to the path in use, and those that it does not take to the
+//! general one. After a change, what the former path has in flight completes there; nothing is moved, lost or doubled.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use iolane_core::targets::no_room_for;
+use iolane_core::{
+    Change, Choices, Completion, Error, IoError, Operation, PathOptions, Queue, QueueConfig, Request, Result, Target,
+    TargetId, Targets,
+};
+use iolane_policy::{Chooser, Decision, Reason, Window};
+
+use super::lane::Lane;
+use super::watch::Watch;
+
+/// The place of the general path among the lanes. It is always open.
+const GENERAL: usize = 0;
+
+/// Changes that are remembered.
+const CHANGES_MAX: usize = 256;
+
+/// How long a wait on one of several queues lasts before the others are looked at.
+const TURN: Duration = Duration::from_micros(50);
+
+/// The queues of `auto` that are open in this process.
+static OPEN: AtomicUsize = AtomicUsize::new(0);
+
+pub(super) struct AutoQueue {
+    target: Target,
+    config: QueueConfig,
+    lanes: Vec<Lane>,
+    /// Which of them takes new requests.
+    current: usize,
+    targets: Targets<Target>,
+    attached: Vec<TargetId>,
+    /// Requests that their lane has no room for, in order.
+    waiting: VecDeque<Request>,
+    /// Completions of requests that no lane had.
+    ended: Vec<Completion>,
+    in_flight: usize,
+    /// Those of them that other lanes than the current one have.
+    elsewhere: usize,
+    /// Requests of former lanes until the window of the current one begins.
+    draining: usize,
+    /// Whether the current lane alone has requests in flight, and has room for as many as this queue.
+    is_simple: bool,
+    policy: Policy,
+    watch: Watch,
+    opened_ns: u64,
+    changes: VecDeque<Change>,
+    /// Passed on, and empty between calls.
+    one: VecDeque<Request>,
+}
+
+/// Who decides.
+enum Policy {
+    Chooser(Chooser),
+    /// Another lane every few requests; the state of a generator of random numbers (xorshift64).
+    Restless(u64),
+}
+
+/// How to look for completions of a lane.
+#[derive(Clone, Copy)]
+enum Wait {
+    Not,
+    For(usize),
+    Within(Duration),
+}
+
+impl AutoQueue {
+    /// A queue that chooses among the general path, which is open, and others.
+    pub(super) fn open(
+        general: Lane,
+        others: Vec<Lane>,
+        options: PathOptions,
+        target: &Target,
+        config: &QueueConfig,
+    ) -> Result<Self> {
+        let config = QueueConfig { event_fd: false, ..config.clone() };
+        let lanes = Vec::from_iter(std::iter::once(general).chain(others));
+        let policy = match options.restless {
+            true => Policy::Restless(0x9e37_79b9_7f4a_7c15),
+            false => Policy::Chooser(Chooser::new(options.goal.unwrap_or_default(), lanes.len())),
+        };
+        let first = policy.first();
+        OPEN.fetch_add(1, Ordering::Relaxed);
+        let watch = Watch::new(first.window_ns, options.restless.then_some(16));
+        let mut queue = Self {
+            target: target.clone(),
+            lanes,
+            current: GENERAL,
+            targets: Targets::new(config.targets, target.clone()),
+            attached: Vec::new(),
+            waiting: VecDeque::new(),
+            ended: Vec::new(),
+            in_flight: 0,
+            elsewhere: 0,
+            draining: 0,
+            is_simple: false,
+            policy,
+            opened_ns: watch.now_ns(),
+            watch,
+            changes: VecDeque::new(),
+            one: VecDeque::with_capacity(config.depth as usize),
+            config,
+        };
+        queue.note(first.reason);
+        queue.see_whether_simple();
+        Ok(queue)
+    }
+
+    fn see_whether_simple(&mut self) {
+        let depth = self.config.depth as usize;
+        let has_room = self.lanes[self.current].open().is_some_and(|open| open.queue.depth() == depth);
+        self.is_simple = has_room && self.elsewhere == 0 && self.waiting.is_empty() && self.ended.is_empty();
+    }
+
+    /// The lane for a request: the current one, or the general one for what that does not take.
+    fn lane_for(&mut self, request: &Request) -> usize {
+        let takes = self.lanes[self.current].open().is_some_and(|open| open.takes(request, &self.config.pools));
+        if takes { self.current } else { GENERAL }
+    }
+
+    /// Hands waiting requests to their lanes, in order, as far as there is room.
+    fn pump(&mut self) {
+        while let Some(mut request) = self.waiting.pop_front() {
+            if self.targets.get(request.target).is_none() {
+                self.ended.push(request.complete(Err(IoError::NOT_ATTACHED)));
+                continue;
+            }
+            let index = self.lane_for(&request);
+            let Some(open) = self.lanes[index].open().filter(|open| open.room() > 0) else {
+                self.waiting.push_front(request);
+                break;
+            };
+            open.translate(&mut request);
+            self.one.push_back(request);
+            let taken = open.queue.submit(&mut self.one);
+            debug_assert!(taken == 1, "a queue with room takes a request");
+            self.elsewhere += usize::from(index != self.current);
+        }
+    }
+
+    /// Looks for completions of one lane.
+    fn reap_lane(&mut self, index: usize, wait: Wait, completions: &mut Vec<Completion>) -> Result<usize> {
+        let before = completions.len();
+        let Some(open) = self.lanes[index].open() else { return Ok(0) };
+        let reaped = match wait {
+            Wait::Not => open.queue.reap(0, completions),
+            Wait::For(min) => open.queue.reap(min, completions),
+            Wait::Within(timeout) => open.queue.reap_within(1, timeout, completions),
+        };
+        let count = completions.len() - before;
+        self.watch.completes(count, self.in_flight);
+        self.in_flight -= count;
+        self.lanes[index].ios += count as u64;
+        if index != self.current && count > 0 {
+            self.elsewhere -= count;
+            self.note_drained(count);
+            let lane = &mut self.lanes[index];
+            // Its thread would go on polling.
+            if lane.path().polls_submissions() && lane.in_flight() == 0 {
+                lane.close();
+            }
+        }
+        reaped.map(|_| count)
+    }
+
+    fn note_drained(&mut self, count: usize) {
+        if self.draining > 0 {
+            self.draining = self.draining.saturating_sub(count);
+            if self.draining == 0 {
+                self.watch.restart();
+            }
+        }
+    }
+
+    /// The lanes with requests in flight.
+    fn busy(&self) -> Vec<usize> {
+        (0..self.lanes.len()).filter(|index| self.lanes[*index].in_flight() > 0).collect()
+    }
+
+    /// Whether waiting on a lane means looking at it again and again.
+    fn spins(&self, index: usize) -> bool {
+        let path = self.lanes[index].path();
+        path.asks_for_polling()
+            || path.polls_submissions()
+            || super::lane::interface_of(path).is_ok_and(|i| i.is_blocking())
+    }
+
+    /// As `reap`, for every case; until `deadline` at most, if there is one.
+    fn reap_any(&mut self, min: usize, deadline: Option<Instant>, completions: &mut Vec<Completion>) -> Result<usize> {
+        let min = min.min(self.in_flight);
+        let mut count = 0;
+        let mut looked = false;
+        loop {
+            self.pump();
+            let ended = self.ended.len();
+            completions.append(&mut self.ended);
+            self.in_flight -= ended;
+            count += ended;
+            let busy = self.busy();
+            let before = completions.len();
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let missing = min.saturating_sub(count);
+            if looked && (missing == 0 || left == Some(Duration::ZERO)) {
+                break;
+            }
+            match busy[..] {
+                [] => looked = true,
+                [only] if missing > 0 => {
+                    let wait = match left {
+                        None if self.waiting.is_empty() => Wait::For(missing),
+                        None => Wait::For(1),
+                        Some(left) => Wait::Within(left),
+                    };
+                    count += self.reap_lane(only, wait, completions)?;
+                    // With a deadline it may have returned early, and says so.
+                    if left.is_some() && completions.len() == before {
+                        break;
+                    }
+                    looked = true;
+                }
+                _ => {
+                    let mut found = 0;
+                    for index in &busy {
+                        found += self.reap_lane(*index, Wait::Not, completions)?;
+                    }
+                    count += found;
+                    // Nothing yet: sleep on the first, if none has to be looked at all the time.
+                    if found == 0 && missing > 0 && !busy.iter().any(|index| self.spins(*index)) {
+                        let turn = left.map_or(TURN, |left| left.min(TURN));
+                        count += self.reap_lane(busy[0], Wait::Within(turn), completions)?;
+                    }
+                    looked = true;
+                }
+            }
+        }
+        self.end_window();
+        Ok(count)
+    }
+
+    /// Decides anew if a window has ended.
+    fn end_window(&mut self) {
+        if self.draining == 0 && self.watch.may_be_over() {
+            let policy = &self.policy;
+            if let Some(window) = self.watch.ended(|window| policy.is_hopeless(window)) {
+                self.choose(window);
+            }
+        }
+        self.see_whether_simple();
+    }
+
+    #[cold]
+    fn choose(&mut self, mut window: Window) {
+        if self.lanes[self.current].path().polls_submissions() {
+            window.cpu_ns += window.busy_ns;
+        }
+        let count = self.lanes.len();
+        let mut decision = self.policy.next(&window, count);
+        while let Err(why) = self.make_ready(decision.candidate) {
+            self.lanes[decision.candidate].refuse(why.to_string());
+            decision = self.policy.refuse(count);
+        }
+        if decision.candidate != self.current {
+            let former = &mut self.lanes[self.current];
+            if former.path().polls_submissions() && former.in_flight() == 0 {
+                former.close();
+            }
+            self.current = decision.candidate;
+            self.elsewhere = (0..count).filter(|i| *i != self.current).map(|i| self.lanes[i].in_flight()).sum();
+            self.draining = self.elsewhere;
+            self.note(decision.reason);
+        } else if decision.reason != Reason::Tried
+            && self.changes.back().is_some_and(|last| last.reason != decision.reason.text())
+        {
+            self.note(decision.reason);
+        }
+        self.watch.begin(decision.window_ns);
+    }
+
+    /// Opens the queue of a lane, unless it is open.
+    fn make_ready(&mut self, index: usize) -> Result<()> {
+        let path = self.lanes[index].path();
+        if path.polls_submissions() && self.config.sqpoll_cpu.is_none() {
+            // A thread that polls for submissions needs a core of its own: without one, the path falls to a thirteenth
+            // (systor22, figure 3). The calling threads need theirs.
+            let cores = std::thread::available_parallelism().map_or(1, usize::from);
+            let queues = OPEN.load(Ordering::Relaxed);
+            if cores < 2 * queues {
+                let cause = format!("{cores} cores for {queues} threads and as many submission threads");
+                return Err(Error::unavailable(path.to_string(), cause));
+            }
+        }
+        let attached = self.attached.iter().filter_map(|id| Some((*id, self.targets.get(*id)?.clone())));
+        self.lanes[index].make_ready(&self.target, attached, &self.config)?;
+        if self.targets.get(TargetId::FIRST).is_none() {
+            // It was opened on a target that was detached meanwhile.
+            self.lanes[index].open().map_or(Ok(()), |open| open.detach(TargetId::FIRST))?;
+        }
+        Ok(())
+    }
+
+    /// Waits for what other lanes than the current one have in flight; the caller gets it at its next call.
+    fn settle(&mut self) -> Result<()> {
+        let mut others = self.busy();
+        others.retain(|index| *index != self.current);
+        for index in others {
+            let mut early = Vec::new();
+            let settled = self.reap_lane(index, Wait::For(usize::MAX), &mut early);
+            self.in_flight += early.len();
+            self.ended.append(&mut early);
+            settled?;
+        }
+        self.see_whether_simple();
+        Ok(())
+    }
+
+    fn note(&mut self, reason: Reason) {
+        if self.changes.len() == CHANGES_MAX {
+            self.changes.pop_front();
+        }
+        let after = Duration::from_nanos(self.watch.now_ns() - self.opened_ns);
+        let path = self.lanes[self.current].path().clone();
+        self.changes.push_back(Change { after, path, reason: reason.text() });
+    }
+}
+
+impl Policy {
+    fn first(&self) -> Decision {
+        match self {
+            Self::Chooser(chooser) => chooser.first(),
+            Self::Restless(_) => Decision { candidate: GENERAL, reason: Reason::First, window_ns: 0 },
+        }
+    }
+
+    fn next(&mut self, window: &Window, candidates: usize) -> Decision {
+        match self {
+            Self::Chooser(chooser) => chooser.next(window),
+            Self::Restless(_) => self.refuse(candidates),
+        }
+    }
+
+    fn refuse(&mut self, candidates: usize) -> Decision {
+        match self {
+            Self::Chooser(chooser) => chooser.refuse(),
+            Self::Restless(state) => {
+                *state ^= *state << 13;
+                *state ^= *state >> 7;
+                *state ^= *state << 17;
+                Decision { candidate: (*state % candidates as u64) as usize, reason: Reason::Tried, window_ns: 0 }
+            }
+        }
+    }
+
+    fn is_hopeless(&self, window: &Window) -> bool {
+        match self {
+            Self::Chooser(chooser) => chooser.is_hopeless(window),
+            Self::Restless(_) => false,
+        }
+    }
+}
+
+/// Bytes that a request moves.
+#[inline(always)]
+fn bytes_of(operation: &Operation) -> usize {
+    operation.buffer().map_or(0, |buffer| buffer.len())
+}
+
+impl Queue for AutoQueue {
+    fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize {
+        let count = requests.len().min(self.config.depth as usize - self.in_flight);
+        if let Some(first) = requests.front().filter(|_| count > 0) {
+            self.watch.submits(bytes_of(&first.operation), self.in_flight == 0);
+            // Time before these requests has fewer in flight.
+            self.watch.completes(0, self.in_flight);
+        }
+        self.in_flight += count;
+        if let Some(open) = self.lanes[self.current].open().filter(|_| self.is_simple && requests.len() == count)
+            && requests.iter().all(|request| open.takes(request, &self.config.pools))
+        {
+            requests.iter_mut().for_each(|request| open.translate(request));
+            let taken = open.queue.submit(requests);
+            debug_assert!(taken == count, "there was room for {count}");
+            return count;
+        }
+        self.waiting.extend(requests.drain(..count));
+        self.pump();
+        self.see_whether_simple();
+        count
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.pump();
+        for index in self.busy() {
+            if let Some(open) = self.lanes[index].open() {
+                open.queue.flush()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn reap(&mut self, min: usize, completions: &mut Vec<Completion>) -> Result<usize> {
+        if !self.is_simple {
+            return self.reap_any(min, None, completions);
+        }
+        let reaped = self.reap_lane(self.current, Wait::For(min), completions);
+        self.end_window();
+        reaped
+    }
+
+    fn reap_within(&mut self, min: usize, timeout: Duration, completions: &mut Vec<Completion>) -> Result<usize> {
+        // A time that no clock reaches is none.
+        match Instant::now().checked_add(timeout) {
+            Some(deadline) => self.reap_any(min, Some(deadline), completions),
+            None => self.reap(min, completions),
+        }
+    }
+
+    #[inline]
+    fn turn(&mut self, requests: &mut Vec<Request>, min: usize, completions: &mut Vec<Completion>) -> Result<usize> {
+        let room = self.config.depth as usize - self.in_flight;
+        if let Some(open) = self.lanes[self.current].open().filter(|_| self.is_simple && requests.len() <= room)
+            && requests.iter().all(|request| open.takes(request, &self.config.pools))
+        {
+            if let Some(first) = requests.first() {
+                self.watch.submits(bytes_of(&first.operation), self.in_flight == 0);
+            }
+            requests.iter_mut().for_each(|request| open.translate(request));
+            let (offered, before) = (requests.len(), completions.len());
+            let turned = open.queue.turn(requests, min, completions);
+            let count = completions.len() - before;
+            debug_assert!(requests.is_empty(), "there was room for {offered}");
+            let in_flight = self.in_flight + offered;
+            self.watch.completes(count, in_flight);
+            self.in_flight = in_flight - count;
+            self.lanes[self.current].ios += count as u64;
+            if self.watch.may_be_over() {
+                self.end_window();
+            }
+            return turned;
+        }
+        let taken = room.min(requests.len());
+        let mut some: VecDeque<Request> = requests.drain(..taken).collect();
+        self.submit(&mut some);
+        self.reap(min, completions)
+    }
+
+    fn attach(&mut self, target: &Target) -> Result<TargetId> {
+        let id = self.targets.next().ok_or_else(|| no_room_for(target, self.targets.most()))?;
+        let general = self.lanes[GENERAL].open();
+        general.map_or(Ok(()), |open| open.attach(id, target))?;
+        for lane in &mut self.lanes[GENERAL + 1..] {
+            // Where the path does not work on it, its requests take the general one.
+            let _ = lane.open().map(|open| open.attach(id, target));
+        }
+        self.attached.push(id);
+        self.targets.attach(target.clone()).map_err(|_| no_room_for(target, self.targets.most()))
+    }
+
+    fn detach(&mut self, target: TargetId) -> Result<()> {
+        if self.targets.get(target).is_none() {
+            return Err(Error::usage("detaching a target", "it is not attached to this queue"));
+        }
+        let waits = self.waiting.iter().filter(|request| request.target == target).count();
+        if waits > 0 {
+            return Err(Error::usage("detaching a target", format!("requests on it in flight: {waits}"))
+                .remedy("reap their completions first"));
+        }
+        // Only a queue with requests in flight may refuse, and then no other has been detached from.
+        self.settle()?;
+        self.lanes[self.current].open().map_or(Ok(()), |open| open.detach(target))?;
+        for index in (0..self.lanes.len()).filter(|index| *index != self.current) {
+            self.lanes[index].open().map_or(Ok(()), |open| open.detach(target))?;
+        }
+        self.attached.retain(|id| *id != target);
+        self.targets.detach(target);
+        Ok(())
+    }
+
+    fn cancel(&mut self, tag: u64) -> Result<usize> {
+        let before = self.ended.len();
+        let (cancelled, waiting): (Vec<_>, Vec<_>) = self.waiting.drain(..).partition(|request| request.tag == tag);
+        self.waiting = VecDeque::from(waiting);
+        self.ended.extend(cancelled.into_iter().map(|request| request.complete(Err(IoError::CANCELLED))));
+        let mut count = self.ended.len() - before;
+        for lane in &mut self.lanes {
+            count += lane.open().map_or(Ok(0), |open| open.queue.cancel(tag))?;
+        }
+        self.see_whether_simple();
+        Ok(count)
+    }
+
+    fn depth(&self) -> usize {
+        self.config.depth as usize
+    }
+
+    fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    fn syscalls(&self) -> Option<u64> {
+        let of_lanes: Option<u64> = self.lanes.iter().map(Lane::syscalls).sum();
+        of_lanes.map(|calls| calls + self.watch.syscalls)
+    }
+
+    fn choices(&self) -> Option<Choices> {
+        let used = self.lanes.iter().filter(|lane| lane.ios > 0).map(|lane| (lane.path().clone(), lane.ios));
+        let mut used: Vec<_> = used.collect();
+        used.sort_by_key(|(_, ios)| std::cmp::Reverse(*ios));
+        let unusable = self.lanes.iter().filter_map(|lane| Some((lane.path().clone(), lane.refusal()?.to_owned())));
+        Some(Choices {
+            now: self.lanes[self.current].path().clone(),
+            used,
+            unusable: unusable.collect(),
+            changes: self.changes.iter().cloned().collect(),
+        })
+    }
+}
+
+impl Drop for AutoQueue {
+    fn drop(&mut self) {
+        OPEN.fetch_sub(1, Ordering::Relaxed);
+    }
+}
