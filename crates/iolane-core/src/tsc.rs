@@ -42,7 +42,24 @@ impl Tsc {
     /// Nanoseconds since it was made.
     #[inline(always)]
     pub fn now_ns(&self) -> u64 {
-        ((u128::from(ticks().wrapping_sub(self.start)) * u128::from(self.scale)) >> 32) as u64
+        self.ns_of(ticks().wrapping_sub(self.start))
+    }
+
+    /// The counter itself, for whoever sums up differences and needs nanoseconds only of the sum.
+    #[inline(always)]
+    pub fn ticks(&self) -> u64 {
+        ticks()
+    }
+
+    /// This number of ticks in nanoseconds.
+    #[inline(always)]
+    pub fn ns_of(&self, ticks: u64) -> u64 {
+        ((u128::from(ticks) * u128::from(self.scale)) >> 32) as u64
+    }
+
+    /// The number of ticks in a duration.
+    pub fn ticks_in(&self, ns: u64) -> u64 {
+        ((u128::from(ns) << 32) / u128::from(self.scale.max(1))) as u64
     }
 }
 

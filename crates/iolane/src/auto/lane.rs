@@ -1,7 +1,9 @@
 //! One of the paths that `auto` chooses from, with its queue once it is open. `queue` opens it, hands requests to it and
 //! closes it.
 
-use iolane_core::{Error, Interface, IoPath, Operations, Pool, Queue, QueueConfig, Request, Result, Target, TargetId};
+use iolane_core::{
+    Buffer, Error, Interface, IoPath, Operations, Pool, Queue, QueueConfig, Request, Result, Target, TargetId,
+};
 
 pub(super) struct Lane {
     path: IoPath,
@@ -31,9 +33,29 @@ pub(super) struct OpenLane {
 struct Limits {
     operations: Operations,
     request_bytes_max: usize,
-    needs_registered: bool,
-    /// The bits of an address or a length that are zero if it is of whole blocks.
+    /// For a path that moves only registered memory.
+    registered: Option<Registered>,
+}
+
+/// The memory that a path with registered buffers takes on a device.
+struct Registered {
+    /// Pools whose frames begin at whole blocks.
+    pools: Vec<Pool>,
+    /// The bits of a length that are zero if it is of whole blocks.
     block_mask: usize,
+}
+
+impl Registered {
+    fn new(target: &Target, pools: &[Pool]) -> Self {
+        let block_mask = target.block_bytes() as usize - 1;
+        let begins_at_blocks = |pool: &&Pool| (pool.span().0.addr().get() | pool.frame_bytes()) & block_mask == 0;
+        Self { pools: pools.iter().filter(begins_at_blocks).cloned().collect(), block_mask }
+    }
+
+    #[inline(always)]
+    fn holds(&self, buffer: &Buffer) -> bool {
+        buffer.len() & self.block_mask == 0 && self.pools.iter().any(|pool| pool.owns(buffer))
+    }
 }
 
 impl Lane {
@@ -92,8 +114,9 @@ impl Lane {
         let limits = Limits {
             operations: capabilities.operations,
             request_bytes_max: capabilities.request_bytes_max.map_or(usize::MAX, |bytes| bytes as usize),
-            needs_registered: interface.requires_registered_memory(&self.path),
-            block_mask: target.block_bytes() as usize - 1,
+            registered: interface
+                .requires_registered_memory(&self.path)
+                .then(|| Registered::new(target, &config.pools)),
         };
         let mut open = self.open_queue(interface, target, capabilities.depth_max, config)?;
         open.limits = Some(limits);
@@ -150,21 +173,26 @@ impl OpenLane {
 
     /// Whether the path can carry a request out.
     #[inline(always)]
-    pub(super) fn takes(&self, request: &Request, pools: &[Pool]) -> bool {
+    pub(super) fn takes(&self, request: &Request) -> bool {
         let Some(limits) = &self.limits else { return true };
         let memory = request.operation.buffer().is_none_or(|buffer| {
-            let is_whole = (buffer.address().addr() | buffer.len()) & limits.block_mask == 0;
             buffer.len() <= limits.request_bytes_max
-                && (!limits.needs_registered || is_whole && pools.iter().any(|pool| pool.owns(buffer)))
+                && limits.registered.as_ref().is_none_or(|registered| registered.holds(buffer))
         });
         memory
             && limits.operations.contains(Operations::of(&request.operation))
             && (request.target == TargetId::FIRST || self.id_of(request.target).is_some())
     }
 
-    /// Replaces the number of a request's target by that of its own queue.
+    /// Replaces the numbers of requests' targets by those of its own queue.
     #[inline(always)]
-    pub(super) fn translate(&self, request: &mut Request) {
+    pub(super) fn translate<'a>(&self, requests: impl IntoIterator<Item = &'a mut Request>) {
+        if !self.ids.is_empty() {
+            requests.into_iter().for_each(|request| self.translate_one(request));
+        }
+    }
+
+    fn translate_one(&self, request: &mut Request) {
         if request.target != TargetId::FIRST
             && let Some(own) = self.id_of(request.target)
         {

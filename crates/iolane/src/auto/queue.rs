@@ -48,7 +48,8 @@ pub(super) struct AutoQueue {
     is_simple: bool,
     policy: Policy,
     watch: Watch,
-    opened_ns: u64,
+    /// When it was opened, on the clock of `watch`.
+    opened: u64,
     changes: VecDeque<Change>,
     /// Passed on, and empty between calls.
     one: VecDeque<Request>,
@@ -100,7 +101,7 @@ impl AutoQueue {
             draining: 0,
             is_simple: false,
             policy,
-            opened_ns: watch.now_ns(),
+            opened: watch.now(),
             watch,
             changes: VecDeque::new(),
             one: VecDeque::with_capacity(config.depth as usize),
@@ -119,7 +120,7 @@ impl AutoQueue {
 
     /// The lane for a request: the current one, or the general one for what that does not take.
     fn lane_for(&mut self, request: &Request) -> usize {
-        let takes = self.lanes[self.current].open().is_some_and(|open| open.takes(request, &self.config.pools));
+        let takes = self.lanes[self.current].open().is_some_and(|open| open.takes(request));
         if takes { self.current } else { GENERAL }
     }
 
@@ -135,7 +136,7 @@ impl AutoQueue {
                 self.waiting.push_front(request);
                 break;
             };
-            open.translate(&mut request);
+            open.translate([&mut request]);
             self.one.push_back(request);
             let taken = open.queue.submit(&mut self.one);
             debug_assert!(taken == 1, "a queue with room takes a request");
@@ -322,7 +323,7 @@ impl AutoQueue {
         if self.changes.len() == CHANGES_MAX {
             self.changes.pop_front();
         }
-        let after = Duration::from_nanos(self.watch.now_ns() - self.opened_ns);
+        let after = Duration::from_nanos(self.watch.since_ns(self.opened));
         let path = self.lanes[self.current].path().clone();
         self.changes.push_back(Change { after, path, reason: reason.text() });
     }
@@ -379,9 +380,9 @@ impl Queue for AutoQueue {
         }
         self.in_flight += count;
         if let Some(open) = self.lanes[self.current].open().filter(|_| self.is_simple && requests.len() == count)
-            && requests.iter().all(|request| open.takes(request, &self.config.pools))
+            && requests.iter().all(|request| open.takes(request))
         {
-            requests.iter_mut().for_each(|request| open.translate(request));
+            open.translate(requests.iter_mut());
             let taken = open.queue.submit(requests);
             debug_assert!(taken == count, "there was room for {count}");
             return count;
@@ -423,12 +424,12 @@ impl Queue for AutoQueue {
     fn turn(&mut self, requests: &mut Vec<Request>, min: usize, completions: &mut Vec<Completion>) -> Result<usize> {
         let room = self.config.depth as usize - self.in_flight;
         if let Some(open) = self.lanes[self.current].open().filter(|_| self.is_simple && requests.len() <= room)
-            && requests.iter().all(|request| open.takes(request, &self.config.pools))
+            && requests.iter().all(|request| open.takes(request))
         {
             if let Some(first) = requests.first() {
                 self.watch.submits(bytes_of(&first.operation), self.in_flight == 0);
             }
-            requests.iter_mut().for_each(|request| open.translate(request));
+            open.translate(requests.iter_mut());
             let (offered, before) = (requests.len(), completions.len());
             let turned = open.queue.turn(requests, min, completions);
             let count = completions.len() - before;
