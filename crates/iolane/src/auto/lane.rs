@@ -2,14 +2,15 @@
 //! closes it.
 
 use iolane_core::{
-    Buffer, Error, Interface, IoPath, Operations, Pool, Queue, QueueConfig, Request, Result, Target, TargetId,
+    Buffer, Error, Interface, IoPath, Operation, Operations, Pool, Queue, QueueConfig, Request, Result, Target,
+    TargetId,
 };
 
 pub(super) struct Lane {
     path: IoPath,
     state: State,
-    /// Requests that completed.
-    pub(super) ios: u64,
+    /// Requests that completed on queues that were closed.
+    closed_ios: u64,
     /// System calls of queues that were closed; `None` if one could not count them.
     closed_syscalls: Option<u64>,
 }
@@ -23,7 +24,9 @@ enum State {
 /// A path with an open queue.
 pub(super) struct OpenLane {
     pub(super) queue: Box<dyn Queue>,
-    /// `None` for the general path, which takes everything.
+    /// Requests that completed.
+    pub(super) ios: u64,
+    /// `None` if it takes everything that the general path takes.
     limits: Option<Limits>,
     /// The numbers that its queue gave targets, by their place; the first one has the same number everywhere.
     ids: Vec<Option<(TargetId, TargetId)>>,
@@ -33,34 +36,54 @@ pub(super) struct OpenLane {
 struct Limits {
     operations: Operations,
     request_bytes_max: usize,
-    /// For a path that moves only registered memory.
-    registered: Option<Registered>,
-}
-
-/// The memory that a path with registered buffers takes on a device.
-struct Registered {
-    /// Pools whose frames begin at whole blocks.
-    pools: Vec<Pool>,
-    /// The bits of a length that are zero if it is of whole blocks.
+    /// The bits of a length that have to be zero.
     block_mask: usize,
+    /// For a path that moves only registered memory: pools whose frames begin at whole blocks.
+    pools: Option<Vec<Pool>>,
 }
 
-impl Registered {
-    fn new(target: &Target, pools: &[Pool]) -> Self {
-        let block_mask = target.block_bytes() as usize - 1;
-        let begins_at_blocks = |pool: &&Pool| (pool.span().0.addr().get() | pool.frame_bytes()) & block_mask == 0;
-        Self { pools: pools.iter().filter(begins_at_blocks).cloned().collect(), block_mask }
+impl Limits {
+    fn new(interface: &dyn Interface, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<(Self, u32)> {
+        let capabilities = interface.probe(path, target)?;
+        let request_bytes_max = capabilities.request_bytes_max.map_or(usize::MAX, |bytes| bytes as usize);
+        let mut limits = Self { operations: capabilities.operations, request_bytes_max, block_mask: 0, pools: None };
+        if interface.requires_registered_memory(path) {
+            let mask = target.block_bytes() as usize - 1;
+            let begins_at_blocks = |pool: &&Pool| (pool.span().0.addr().get() | pool.frame_bytes()) & mask == 0;
+            limits.block_mask = mask;
+            limits.pools = Some(config.pools.iter().filter(begins_at_blocks).cloned().collect());
+        }
+        Ok((limits, capabilities.depth_max))
+    }
+
+    /// Whether there are requests of these operations that the path does not take.
+    fn are_narrower_than(&self, general: Operations) -> bool {
+        self.pools.is_some() || self.request_bytes_max < usize::MAX || !self.operations.contains(general)
+    }
+
+    fn allow(&self, operation: &Operation) -> bool {
+        let is_registered = |buffer| self.pools.as_ref().is_none_or(|pools| pools.iter().any(|pool| pool.owns(buffer)));
+        self.operations.contains(Operations::of(operation))
+            && operation.buffer().is_none_or(|buffer| self.allow_length(buffer) && is_registered(buffer))
+    }
+
+    /// The same for reads and writes with memory of the first pool: most requests are such, and few instructions tell.
+    #[inline(always)]
+    fn allow_plain(&self, operation: &Operation) -> bool {
+        let (Operation::Read(buffer) | Operation::Write(buffer)) = operation else { return false };
+        let first_owns = |pools: &Vec<Pool>| pools.first().is_some_and(|pool| pool.owns(buffer));
+        self.allow_length(buffer) && self.pools.as_ref().is_none_or(first_owns)
     }
 
     #[inline(always)]
-    fn holds(&self, buffer: &Buffer) -> bool {
-        buffer.len() & self.block_mask == 0 && self.pools.iter().any(|pool| pool.owns(buffer))
+    fn allow_length(&self, buffer: &Buffer) -> bool {
+        buffer.len() <= self.request_bytes_max && buffer.len() & self.block_mask == 0
     }
 }
 
 impl Lane {
     pub(super) fn new(path: IoPath) -> Self {
-        Self { path, state: State::Closed, ios: 0, closed_syscalls: Some(0) }
+        Self { path, state: State::Closed, closed_ios: 0, closed_syscalls: Some(0) }
     }
 
     pub(super) fn path(&self) -> &IoPath {
@@ -97,12 +120,13 @@ impl Lane {
         self.state = State::Unusable(why);
     }
 
-    /// Opens its queue on a target, with the others that are attached.
+    /// Opens its queue on a target, with the others that are attached. `general` is what the general path can do.
     pub(super) fn make_ready(
         &mut self,
         target: &Target,
         others: impl Iterator<Item = (TargetId, Target)>,
         config: &QueueConfig,
+        general: Operations,
     ) -> Result<()> {
         match &self.state {
             State::Open(_) => return Ok(()),
@@ -110,16 +134,9 @@ impl Lane {
             State::Closed => {}
         }
         let interface = interface_of(&self.path)?;
-        let capabilities = interface.probe(&self.path, target)?;
-        let limits = Limits {
-            operations: capabilities.operations,
-            request_bytes_max: capabilities.request_bytes_max.map_or(usize::MAX, |bytes| bytes as usize),
-            registered: interface
-                .requires_registered_memory(&self.path)
-                .then(|| Registered::new(target, &config.pools)),
-        };
-        let mut open = self.open_queue(interface, target, capabilities.depth_max, config)?;
-        open.limits = Some(limits);
+        let (limits, depth_max) = Limits::new(interface, &self.path, target, config)?;
+        let mut open = self.open_queue(interface, target, depth_max, config)?;
+        open.limits = Some(limits).filter(|limits| limits.are_narrower_than(general));
         for (id, other) in others {
             // A target on which the path does not work is left to the general path.
             let _ = open.attach(id, &other);
@@ -145,14 +162,28 @@ impl Lane {
     ) -> Result<OpenLane> {
         let sqpoll_cpu = config.sqpoll_cpu.filter(|_| self.path.polls_submissions());
         let config = QueueConfig { depth: config.depth.min(depth_max), sqpoll_cpu, ..config.clone() };
-        Ok(OpenLane { queue: interface.open(&self.path, target, &config)?, limits: None, ids: Vec::new() })
+        Ok(OpenLane { queue: interface.open(&self.path, target, &config)?, ios: 0, limits: None, ids: Vec::new() })
     }
 
     /// Closes its queue; what is in flight is waited for and lost, so there is nothing.
     pub(super) fn close(&mut self) {
         if let State::Open(open) = std::mem::replace(&mut self.state, State::Closed) {
             debug_assert!(open.queue.in_flight() == 0, "completions of a closed queue would be lost");
+            self.closed_ios += open.ios;
             self.closed_syscalls = self.closed_syscalls.zip(open.queue.syscalls()).map(|(a, b)| a + b);
+        }
+    }
+
+    /// What it can do on a target.
+    pub(super) fn operations(&self, target: &Target) -> Result<Operations> {
+        Ok(interface_of(&self.path)?.probe(&self.path, target)?.operations)
+    }
+
+    /// The requests that completed on all its queues.
+    pub(super) fn ios(&self) -> u64 {
+        match &self.state {
+            State::Open(open) => self.closed_ios + open.ios,
+            State::Closed | State::Unusable(_) => self.closed_ios,
         }
     }
 
@@ -171,28 +202,41 @@ impl OpenLane {
         self.queue.depth() - self.queue.in_flight()
     }
 
-    /// Whether the path can carry a request out.
+    /// Whether it takes everything that the queue of `auto` takes.
     #[inline(always)]
-    pub(super) fn takes(&self, request: &Request) -> bool {
-        let Some(limits) = &self.limits else { return true };
-        let memory = request.operation.buffer().is_none_or(|buffer| {
-            buffer.len() <= limits.request_bytes_max
-                && limits.registered.as_ref().is_none_or(|registered| registered.holds(buffer))
-        });
-        memory
-            && limits.operations.contains(Operations::of(&request.operation))
-            && (request.target == TargetId::FIRST || self.id_of(request.target).is_some())
+    pub(super) fn takes_all(&self) -> bool {
+        self.limits.is_none() && self.ids.is_empty()
     }
 
-    /// Replaces the numbers of requests' targets by those of its own queue.
+    /// Whether the path can carry all these requests out; if so, they name their targets by the numbers of its queue.
     #[inline(always)]
-    pub(super) fn translate<'a>(&self, requests: impl IntoIterator<Item = &'a mut Request>) {
-        if !self.ids.is_empty() {
-            requests.into_iter().for_each(|request| self.translate_one(request));
+    pub(super) fn prepares(&self, requests: &mut [Request]) -> bool {
+        let is_plain = |limits: &Limits, request: &Request| {
+            limits.allow_plain(&request.operation) && request.target == TargetId::FIRST
+        };
+        match &self.limits {
+            None if self.ids.is_empty() => true,
+            Some(limits) if requests.iter().all(|request| is_plain(limits, request)) => true,
+            _ => self.prepares_each(requests),
         }
     }
 
-    fn translate_one(&self, request: &mut Request) {
+    fn prepares_each(&self, requests: &mut [Request]) -> bool {
+        let takes_all = requests.iter().all(|request| self.takes(request));
+        if takes_all {
+            requests.iter_mut().for_each(|request| self.translate(request));
+        }
+        takes_all
+    }
+
+    /// Whether the path can carry a request out.
+    pub(super) fn takes(&self, request: &Request) -> bool {
+        self.limits.as_ref().is_none_or(|limits| limits.allow(&request.operation))
+            && (request.target == TargetId::FIRST || self.id_of(request.target).is_some())
+    }
+
+    /// Replaces the number of a request's target by that of its own queue.
+    pub(super) fn translate(&self, request: &mut Request) {
         if request.target != TargetId::FIRST
             && let Some(own) = self.id_of(request.target)
         {
@@ -206,11 +250,12 @@ impl OpenLane {
 
     /// Attaches a target, which the queue of `auto` calls `id`.
     pub(super) fn attach(&mut self, id: TargetId, target: &Target) -> Result<()> {
-        let own = self.queue.attach(target)?;
+        // Requests on a target that it does not take are another path's.
         if self.ids.len() <= id.place() {
             self.ids.resize(id.place() + 1, None);
         }
-        self.ids[id.place()] = Some((id, own));
+        self.ids[id.place()] = None;
+        self.ids[id.place()] = Some((id, self.queue.attach(target)?));
         Ok(())
     }
 

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use iolane_core::targets::no_room_for;
 use iolane_core::{
-    Change, Choices, Completion, Error, IoError, Operation, PathOptions, Queue, QueueConfig, Request, Result, Target,
-    TargetId, Targets,
+    Change, Choices, Completion, Error, IoError, Operation, Operations, PathOptions, Queue, QueueConfig, Request,
+    Result, Target, TargetId, Targets,
 };
 use iolane_policy::{Chooser, Decision, Reason, Window};
 
 use super::lane::Lane;
-use super::watch::Watch;
+use super::watch::{Sampling, Watch};
 
 /// The place of the general path among the lanes. It is always open.
 const GENERAL: usize = 0;
@@ -33,19 +33,23 @@ pub(super) struct AutoQueue {
     lanes: Vec<Lane>,
     /// Which of them takes new requests.
     current: usize,
+    /// What the general path can do, once it was asked for.
+    general_operations: Option<Operations>,
     targets: Targets<Target>,
     attached: Vec<TargetId>,
     /// Requests that their lane has no room for, in order.
     waiting: VecDeque<Request>,
     /// Completions of requests that no lane had.
     ended: Vec<Completion>,
-    in_flight: usize,
-    /// Those of them that other lanes than the current one have.
-    elsewhere: usize,
     /// Requests of former lanes until the window of the current one begins.
     draining: usize,
     /// Whether the current lane alone has requests in flight, and has room for as many as this queue.
     is_simple: bool,
+    /// Turns that are handed on until the next one of the watch's sample: as they are, if the current lane takes everything, or after a look at
+    /// each request. What completed in them is still to be counted.
+    unseen_turns: u64,
+    checked_turns: u64,
+    unseen_ios: u64,
     policy: Policy,
     watch: Watch,
     /// When it was opened, on the clock of `watch`.
@@ -92,14 +96,16 @@ impl AutoQueue {
             target: target.clone(),
             lanes,
             current: GENERAL,
+            general_operations: None,
             targets: Targets::new(config.targets, target.clone()),
             attached: Vec::new(),
             waiting: VecDeque::new(),
             ended: Vec::new(),
-            in_flight: 0,
-            elsewhere: 0,
             draining: 0,
             is_simple: false,
+            unseen_turns: 0,
+            checked_turns: 0,
+            unseen_ios: 0,
             policy,
             opened: watch.now(),
             watch,
@@ -112,10 +118,14 @@ impl AutoQueue {
         Ok(queue)
     }
 
+    /// After anything but a turn.
     fn see_whether_simple(&mut self) {
+        self.count_unseen();
+        (self.unseen_turns, self.checked_turns) = (0, 0);
         let depth = self.config.depth as usize;
         let has_room = self.lanes[self.current].open().is_some_and(|open| open.queue.depth() == depth);
-        self.is_simple = has_room && self.elsewhere == 0 && self.waiting.is_empty() && self.ended.is_empty();
+        let is_alone = (0..self.lanes.len()).all(|i| i == self.current || self.lanes[i].in_flight() == 0);
+        self.is_simple = has_room && is_alone && self.waiting.is_empty() && self.ended.is_empty();
     }
 
     /// The lane for a request: the current one, or the general one for what that does not take.
@@ -136,17 +146,16 @@ impl AutoQueue {
                 self.waiting.push_front(request);
                 break;
             };
-            open.translate([&mut request]);
+            open.translate(&mut request);
             self.one.push_back(request);
             let taken = open.queue.submit(&mut self.one);
             debug_assert!(taken == 1, "a queue with room takes a request");
-            self.elsewhere += usize::from(index != self.current);
         }
     }
 
     /// Looks for completions of one lane.
     fn reap_lane(&mut self, index: usize, wait: Wait, completions: &mut Vec<Completion>) -> Result<usize> {
-        let before = completions.len();
+        let (before, in_flight) = (completions.len(), self.in_flight());
         let Some(open) = self.lanes[index].open() else { return Ok(0) };
         let reaped = match wait {
             Wait::Not => open.queue.reap(0, completions),
@@ -154,11 +163,9 @@ impl AutoQueue {
             Wait::Within(timeout) => open.queue.reap_within(1, timeout, completions),
         };
         let count = completions.len() - before;
-        self.watch.completes(count, self.in_flight);
-        self.in_flight -= count;
-        self.lanes[index].ios += count as u64;
+        open.ios += count as u64;
+        self.watch.completes(count, in_flight);
         if index != self.current && count > 0 {
-            self.elsewhere -= count;
             self.note_drained(count);
             let lane = &mut self.lanes[index];
             // Its thread would go on polling.
@@ -193,14 +200,13 @@ impl AutoQueue {
 
     /// As `reap`, for every case; until `deadline` at most, if there is one.
     fn reap_any(&mut self, min: usize, deadline: Option<Instant>, completions: &mut Vec<Completion>) -> Result<usize> {
-        let min = min.min(self.in_flight);
+        let min = min.min(self.in_flight());
         let mut count = 0;
         let mut looked = false;
         loop {
             self.pump();
             let ended = self.ended.len();
             completions.append(&mut self.ended);
-            self.in_flight -= ended;
             count += ended;
             let busy = self.busy();
             let before = completions.len();
@@ -271,15 +277,16 @@ impl AutoQueue {
                 former.close();
             }
             self.current = decision.candidate;
-            self.elsewhere = (0..count).filter(|i| *i != self.current).map(|i| self.lanes[i].in_flight()).sum();
-            self.draining = self.elsewhere;
+            self.draining =
+                self.lanes.iter().map(Lane::in_flight).sum::<usize>() - self.lanes[self.current].in_flight();
             self.note(decision.reason);
         } else if decision.reason != Reason::Tried
             && self.changes.back().is_some_and(|last| last.reason != decision.reason.text())
         {
             self.note(decision.reason);
         }
-        self.watch.begin(decision.window_ns);
+        let sampling = if decision.reason == Reason::Tried { Sampling::Every } else { Sampling::Some };
+        self.watch.begin(decision.window_ns, sampling);
     }
 
     /// Opens the queue of a lane, unless it is open.
@@ -295,13 +302,69 @@ impl AutoQueue {
                 return Err(Error::unavailable(path.to_string(), cause));
             }
         }
+        let general = match self.general_operations {
+            Some(operations) => operations,
+            None => *self.general_operations.insert(self.lanes[GENERAL].operations(&self.target)?),
+        };
         let attached = self.attached.iter().filter_map(|id| Some((*id, self.targets.get(*id)?.clone())));
-        self.lanes[index].make_ready(&self.target, attached, &self.config)?;
+        self.lanes[index].make_ready(&self.target, attached, &self.config, general)?;
         if self.targets.get(TargetId::FIRST).is_none() {
             // It was opened on a target that was detached meanwhile.
             self.lanes[index].open().map_or(Ok(()), |open| open.detach(TargetId::FIRST))?;
         }
         Ok(())
+    }
+
+    #[inline(never)]
+    fn turn_with_checks(
+        &mut self,
+        requests: &mut Vec<Request>,
+        min: usize,
+        completions: &mut Vec<Completion>,
+    ) -> Result<usize> {
+        if self.is_simple
+            && let Some(open) = self.lanes[self.current].open()
+            && open.prepares(requests)
+        {
+            if self.checked_turns > 0 {
+                self.checked_turns -= 1;
+                let before = completions.len();
+                let turned = open.queue.turn(requests, min, completions);
+                self.unseen_ios += (completions.len() - before) as u64;
+                return turned;
+            }
+            let unseen = std::mem::take(&mut self.unseen_ios);
+            self.watch.counts(unseen);
+            let in_flight = open.queue.in_flight();
+            if let Some(first) = requests.first() {
+                self.watch.submits(bytes_of(&first.operation), in_flight == 0);
+            }
+            let (offered, before) = (requests.len(), completions.len());
+            let turned = open.queue.turn(requests, min, completions);
+            let (taken, count) = (offered - requests.len(), completions.len() - before);
+            open.ios += unseen + count as u64;
+            let skips = self.watch.completes(count, in_flight + taken);
+            *(if open.takes_all() { &mut self.unseen_turns } else { &mut self.checked_turns }) = skips;
+            if self.watch.may_be_over() {
+                self.end_window();
+            }
+            return turned;
+        }
+        let room = self.config.depth as usize - self.in_flight();
+        let taken = room.min(requests.len());
+        let mut some: VecDeque<Request> = requests.drain(..taken).collect();
+        self.submit(&mut some);
+        self.reap(min, completions)
+    }
+
+    fn count_unseen(&mut self) {
+        let ios = std::mem::take(&mut self.unseen_ios);
+        if ios > 0
+            && let Some(open) = self.lanes[self.current].open()
+        {
+            open.ios += ios;
+            self.watch.counts(ios);
+        }
     }
 
     /// Waits for what other lanes than the current one have in flight; the caller gets it at its next call.
@@ -311,7 +374,6 @@ impl AutoQueue {
         for index in others {
             let mut early = Vec::new();
             let settled = self.reap_lane(index, Wait::For(usize::MAX), &mut early);
-            self.in_flight += early.len();
             self.ended.append(&mut early);
             settled?;
         }
@@ -372,17 +434,16 @@ fn bytes_of(operation: &Operation) -> usize {
 
 impl Queue for AutoQueue {
     fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize {
-        let count = requests.len().min(self.config.depth as usize - self.in_flight);
+        let in_flight = self.in_flight();
+        let count = requests.len().min(self.config.depth as usize - in_flight);
         if let Some(first) = requests.front().filter(|_| count > 0) {
-            self.watch.submits(bytes_of(&first.operation), self.in_flight == 0);
+            self.watch.submits(bytes_of(&first.operation), in_flight == 0);
             // Time before these requests has fewer in flight.
-            self.watch.completes(0, self.in_flight);
+            self.watch.completes(0, in_flight);
         }
-        self.in_flight += count;
         if let Some(open) = self.lanes[self.current].open().filter(|_| self.is_simple && requests.len() == count)
-            && requests.iter().all(|request| open.takes(request))
+            && open.prepares(requests.make_contiguous())
         {
-            open.translate(requests.iter_mut());
             let taken = open.queue.submit(requests);
             debug_assert!(taken == count, "there was room for {count}");
             return count;
@@ -422,37 +483,23 @@ impl Queue for AutoQueue {
 
     #[inline]
     fn turn(&mut self, requests: &mut Vec<Request>, min: usize, completions: &mut Vec<Completion>) -> Result<usize> {
-        let room = self.config.depth as usize - self.in_flight;
-        if let Some(open) = self.lanes[self.current].open().filter(|_| self.is_simple && requests.len() <= room)
-            && requests.iter().all(|request| open.takes(request))
+        if self.unseen_turns > 0
+            && let Some(open) = self.lanes[self.current].open()
         {
-            if let Some(first) = requests.first() {
-                self.watch.submits(bytes_of(&first.operation), self.in_flight == 0);
-            }
-            open.translate(requests.iter_mut());
-            let (offered, before) = (requests.len(), completions.len());
+            self.unseen_turns -= 1;
+            let before = completions.len();
             let turned = open.queue.turn(requests, min, completions);
-            let count = completions.len() - before;
-            debug_assert!(requests.is_empty(), "there was room for {offered}");
-            let in_flight = self.in_flight + offered;
-            self.watch.completes(count, in_flight);
-            self.in_flight = in_flight - count;
-            self.lanes[self.current].ios += count as u64;
-            if self.watch.may_be_over() {
-                self.end_window();
-            }
+            self.unseen_ios += (completions.len() - before) as u64;
             return turned;
         }
-        let taken = room.min(requests.len());
-        let mut some: VecDeque<Request> = requests.drain(..taken).collect();
-        self.submit(&mut some);
-        self.reap(min, completions)
+        self.turn_with_checks(requests, min, completions)
     }
 
     fn attach(&mut self, target: &Target) -> Result<TargetId> {
         let id = self.targets.next().ok_or_else(|| no_room_for(target, self.targets.most()))?;
         let general = self.lanes[GENERAL].open();
         general.map_or(Ok(()), |open| open.attach(id, target))?;
+        (self.unseen_turns, self.checked_turns) = (0, 0);
         for lane in &mut self.lanes[GENERAL + 1..] {
             // Where the path does not work on it, its requests take the general one.
             let _ = lane.open().map(|open| open.attach(id, target));
@@ -499,7 +546,10 @@ impl Queue for AutoQueue {
     }
 
     fn in_flight(&self) -> usize {
-        self.in_flight
+        if self.is_simple {
+            return self.lanes[self.current].in_flight();
+        }
+        self.waiting.len() + self.ended.len() + self.lanes.iter().map(Lane::in_flight).sum::<usize>()
     }
 
     fn syscalls(&self) -> Option<u64> {
@@ -508,8 +558,11 @@ impl Queue for AutoQueue {
     }
 
     fn choices(&self) -> Option<Choices> {
-        let used = self.lanes.iter().filter(|lane| lane.ios > 0).map(|lane| (lane.path().clone(), lane.ios));
-        let mut used: Vec<_> = used.collect();
+        let of_lane = |(index, lane): (usize, &Lane)| {
+            let unseen = if index == self.current { self.unseen_ios } else { 0 };
+            (lane.path().clone(), lane.ios() + unseen)
+        };
+        let mut used: Vec<_> = self.lanes.iter().enumerate().map(of_lane).filter(|(_, ios)| *ios > 0).collect();
         used.sort_by_key(|(_, ios)| std::cmp::Reverse(*ios));
         let unusable = self.lanes.iter().filter_map(|lane| Some((lane.path().clone(), lane.refusal()?.to_owned())));
         Some(Choices {

@@ -1,5 +1,6 @@
-//! What `auto` measures on the path in use: completions, the time they took, and processor time, window by window. It reads the
-//! time stamp counter once or twice for each call of the queue, and makes a system call at both ends of a window.
+//! What `auto` measures on the path in use: completions, the time they took, and processor time, window by window. It counts every
+//! completion, reads the time stamp counter once or twice in each call of the queue that belongs to the sample, and makes a system
+//! call at both ends of a window.
 
 use std::sync::OnceLock;
 use std::time::Instant;
@@ -12,6 +13,20 @@ use rustix::time::{ClockId, clock_gettime};
 const IOS_MIN: u64 = 64;
 const PROLONGED_MAX: u64 = 8;
 
+/// Calls in the sample of a window, if there are as many, and how many are left out between two of them at most: more would save nothing, and
+/// be slower to see that a window is over.
+const SAMPLE: u64 = 128;
+const SKIPPED_MAX: u64 = 31;
+
+/// Which calls belong to the sample.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sampling {
+    /// Each of them: the window is there to compare paths.
+    Every,
+    /// Some, at regular intervals: the window is there to see that nothing changed.
+    Some,
+}
+
 /// Times are in ticks of the clock until a window ends.
 pub(super) struct Watch {
     clock: Clock,
@@ -22,9 +37,17 @@ pub(super) struct Watch {
     looked: bool,
     /// The moment up to which time in flight is counted.
     counted: u64,
-    /// Time with requests in flight, and the number of them summed over it.
+    /// Calls to leave out after each of the sample, and whether `counted` is of before some of them.
+    stride: u64,
+    is_stale: bool,
+    /// In the sample: calls, completions, time with requests in flight, and the number of them summed over it.
+    calls: u64,
+    sampled_ios: u64,
     busy: u64,
     in_flight_time: u64,
+    /// Whether there was a time with none in flight.
+    was_idle: bool,
+    /// All completions.
     ios: u64,
     sampled_bytes: u64,
     samples: u64,
@@ -84,8 +107,13 @@ impl Watch {
             look_at: 0,
             looked: false,
             counted: 0,
+            stride: 0,
+            is_stale: false,
+            calls: 0,
+            sampled_ios: 0,
             busy: 0,
             in_flight_time: 0,
+            was_idle: false,
             ios: 0,
             sampled_bytes: 0,
             samples: 0,
@@ -93,24 +121,45 @@ impl Watch {
             syscalls: 0,
             ios_min: ios_min.unwrap_or(IOS_MIN),
         };
-        watch.begin(window_ns);
+        watch.begin(window_ns, Sampling::Every);
         watch
     }
 
     /// Begins a window now.
-    pub(super) fn begin(&mut self, window_ns: u64) {
-        (self.busy, self.in_flight_time, self.ios) = (0, 0, 0);
+    pub(super) fn begin(&mut self, window_ns: u64, sampling: Sampling) {
+        let begin = self.clock.ticks();
+        self.stride = match sampling {
+            Sampling::Every => 0,
+            Sampling::Some => self.stride_for(window_ns, begin),
+        };
+        (self.calls, self.sampled_ios, self.busy, self.in_flight_time) = (0, 0, 0, 0);
+        (self.is_stale, self.was_idle, self.ios) = (false, false, 0);
         (self.sampled_bytes, self.samples, self.looked) = (0, 0, false);
         self.cpu_begin_ns = self.cpu_ns();
-        self.begin = self.clock.ticks();
-        self.counted = self.begin;
+        self.begin = begin;
+        self.counted = begin;
         self.window_ns = window_ns;
-        self.look_at = self.begin + self.clock.ticks_in(window_ns / 4);
+        self.look_at = begin + self.clock.ticks_in(window_ns / 4);
+    }
+
+    /// How many calls to leave out after each of the sample in a window of this length, if they come as often as in the window before.
+    fn stride_for(&self, window_ns: u64, now: u64) -> u64 {
+        let lasted_ns = self.clock.ns_of(now.saturating_sub(self.begin)).max(1);
+        let calls = self.calls * (self.stride + 1);
+        let expected = u128::from(calls) * u128::from(window_ns) / u128::from(lasted_ns);
+        (expected as u64 / SAMPLE).min(SKIPPED_MAX)
     }
 
     /// Begins the window anew: what came before belongs to another path.
     pub(super) fn restart(&mut self) {
-        self.begin(self.window_ns);
+        let sampling = if self.stride == 0 { Sampling::Every } else { Sampling::Some };
+        self.begin(self.window_ns, sampling);
+    }
+
+    /// Requests completed in calls that were left out of the sample.
+    pub(super) fn counts(&mut self, ios: u64) {
+        self.ios += ios;
+        self.is_stale = true;
     }
 
     /// Requests are submitted: samples the size of one of them, and leaves the time out in which there was none in flight.
@@ -120,21 +169,30 @@ impl Watch {
         self.samples += 1;
         if was_idle {
             self.counted = self.clock.ticks();
+            (self.was_idle, self.is_stale) = (true, false);
         }
     }
 
-    /// Requests completed; until now, `in_flight` were in flight.
+    /// Requests completed; until now, `in_flight` were in flight. How many calls may be left out of the sample now; what completes in them is
+    /// for `counts`.
     #[inline(always)]
-    pub(super) fn completes(&mut self, ios: usize, in_flight: usize) {
+    pub(super) fn completes(&mut self, ios: usize, in_flight: usize) -> u64 {
         let now = self.clock.ticks();
         // Counters of two processors may differ by a little.
         let passed = now.saturating_sub(self.counted);
         self.counted = now;
+        self.calls += 1;
         self.ios += ios as u64;
+        if self.is_stale {
+            self.is_stale = false;
+            return 0;
+        }
+        self.sampled_ios += ios as u64;
         if in_flight > 0 {
             self.busy += passed;
             self.in_flight_time += passed * in_flight as u64;
         }
+        self.stride
     }
 
     /// Whether to look at the window: it may have ended.
@@ -165,10 +223,15 @@ impl Watch {
     }
 
     fn measured(&mut self) -> Window {
+        // Without a break, all the time was busy; otherwise it was for each completion as long as in the sample.
+        let busy = match self.was_idle || self.stride == 0 {
+            true => scaled(self.busy, self.ios, self.sampled_ios),
+            false => self.counted - self.begin,
+        };
         Window {
             ios: self.ios,
-            busy_ns: self.clock.ns_of(self.busy),
-            in_flight_ns: self.clock.ns_of(self.in_flight_time),
+            busy_ns: self.clock.ns_of(busy),
+            in_flight_ns: self.clock.ns_of(scaled(self.in_flight_time, busy, self.busy)),
             cpu_ns: self.cpu_ns().saturating_sub(self.cpu_begin_ns),
             request_bytes: self.sampled_bytes / self.samples.max(1),
         }
@@ -190,4 +253,9 @@ impl Watch {
         let time = clock_gettime(ClockId::ThreadCPUTime);
         time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
     }
+}
+
+/// A sum over a sample, for the whole.
+fn scaled(sum: u64, whole: u64, sample: u64) -> u64 {
+    if sample == 0 { sum } else { (u128::from(sum) * u128::from(whole) / u128::from(sample)) as u64 }
 }
