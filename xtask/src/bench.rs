@@ -2,6 +2,7 @@
 //! This file chooses what runs and in which order; the programs, the statistics and the tables have files of their own.
 
 mod arms;
+mod auto;
 mod baseline;
 mod cached_file;
 mod exact;
@@ -40,13 +41,15 @@ struct Options {
     figures: Figures,
 }
 
-/// Benchmarks whose figures are committed in docs/performance.md.
+/// Benchmarks whose figures are committed in docs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Other {
     /// Instructions of each path of the kernel's.
     Exact,
     /// The user-space driver.
     Nvme,
+    /// The path that chooses among the others.
+    Auto,
 }
 
 /// What to do with the figures.
@@ -70,6 +73,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     match options.other {
         Some(Other::Exact) => return exact::run(&binary, check, accept),
         Some(Other::Nvme) => return nvme::run(&binary, &target_folder, check, accept),
+        Some(Other::Auto) => return auto::run(&binary, check),
         None => {}
     }
     ensure!(
@@ -101,16 +105,17 @@ impl Options {
                 "--iolane" => options.iolane = Some(value()?.into()),
                 "--exact" => options.other = Some(Other::Exact),
                 "--nvme" => options.other = Some(Other::Nvme),
+                "--auto" => options.other = Some(Other::Auto),
                 "--check" => options.figures.check = true,
                 "--accept" => options.figures.accept = true,
                 other => bail!(
                     "`bench` has no option `{other}`; it takes --pairs N, --markdown, --gate, --iolane FILE, --exact, \
-                     --nvme, --check, --accept"
+                     --nvme, --auto, --check, --accept"
                 ),
             }
         }
         let about_figures = options.figures != Figures::default();
-        ensure!(!about_figures || options.other.is_some(), "--check and --accept go with --exact or --nvme");
+        ensure!(!about_figures || options.other.is_some(), "--check and --accept go with --exact, --nvme or --auto");
         Ok(options)
     }
 }

@@ -1,10 +1,9 @@
 //! One of the paths that `auto` chooses from, with its queue once it is open. `queue` opens it, hands requests to it and
 //! closes it.
 
-use iolane_core::{
-    Buffer, Error, Interface, IoPath, Operation, Operations, Pool, Queue, QueueConfig, Request, Result, Target,
-    TargetId,
-};
+use iolane_core::{Error, Interface, IoPath, Operations, Queue, QueueConfig, Request, Result, Target, TargetId};
+
+use super::limits::{Kind, Limits};
 
 pub(super) struct Lane {
     path: IoPath,
@@ -28,57 +27,10 @@ pub(super) struct OpenLane {
     pub(super) ios: u64,
     /// `None` if it takes everything that the general path takes.
     limits: Option<Limits>,
+    /// Kinds of targets, and whether the path takes as much of them as of the first one.
+    kinds: Vec<(Kind, bool)>,
     /// The numbers that its queue gave targets, by their place; the first one has the same number everywhere.
     ids: Vec<Option<(TargetId, TargetId)>>,
-}
-
-/// What a path takes.
-struct Limits {
-    operations: Operations,
-    request_bytes_max: usize,
-    /// The bits of a length that have to be zero.
-    block_mask: usize,
-    /// For a path that moves only registered memory: pools whose frames begin at whole blocks.
-    pools: Option<Vec<Pool>>,
-}
-
-impl Limits {
-    fn new(interface: &dyn Interface, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<(Self, u32)> {
-        let capabilities = interface.probe(path, target)?;
-        let request_bytes_max = capabilities.request_bytes_max.map_or(usize::MAX, |bytes| bytes as usize);
-        let mut limits = Self { operations: capabilities.operations, request_bytes_max, block_mask: 0, pools: None };
-        if interface.requires_registered_memory(path) {
-            let mask = target.block_bytes() as usize - 1;
-            let begins_at_blocks = |pool: &&Pool| (pool.span().0.addr().get() | pool.frame_bytes()) & mask == 0;
-            limits.block_mask = mask;
-            limits.pools = Some(config.pools.iter().filter(begins_at_blocks).cloned().collect());
-        }
-        Ok((limits, capabilities.depth_max))
-    }
-
-    /// Whether there are requests of these operations that the path does not take.
-    fn are_narrower_than(&self, general: Operations) -> bool {
-        self.pools.is_some() || self.request_bytes_max < usize::MAX || !self.operations.contains(general)
-    }
-
-    fn allow(&self, operation: &Operation) -> bool {
-        let is_registered = |buffer| self.pools.as_ref().is_none_or(|pools| pools.iter().any(|pool| pool.owns(buffer)));
-        self.operations.contains(Operations::of(operation))
-            && operation.buffer().is_none_or(|buffer| self.allow_length(buffer) && is_registered(buffer))
-    }
-
-    /// The same for reads and writes with memory of the first pool: most requests are such, and few instructions tell.
-    #[inline(always)]
-    fn allow_plain(&self, operation: &Operation) -> bool {
-        let (Operation::Read(buffer) | Operation::Write(buffer)) = operation else { return false };
-        let first_owns = |pools: &Vec<Pool>| pools.first().is_some_and(|pool| pool.owns(buffer));
-        self.allow_length(buffer) && self.pools.as_ref().is_none_or(first_owns)
-    }
-
-    #[inline(always)]
-    fn allow_length(&self, buffer: &Buffer) -> bool {
-        buffer.len() <= self.request_bytes_max && buffer.len() & self.block_mask == 0
-    }
 }
 
 impl Lane {
@@ -120,13 +72,13 @@ impl Lane {
         self.state = State::Unusable(why);
     }
 
-    /// Opens its queue on a target, with the others that are attached. `general` is what the general path can do.
+    /// Opens its queue on a target, with the others that are attached. `general` is the general path.
     pub(super) fn make_ready(
         &mut self,
         target: &Target,
         others: impl Iterator<Item = (TargetId, Target)>,
         config: &QueueConfig,
-        general: Operations,
+        general: &IoPath,
     ) -> Result<()> {
         match &self.state {
             State::Open(_) => return Ok(()),
@@ -136,13 +88,43 @@ impl Lane {
         let interface = interface_of(&self.path)?;
         let (limits, depth_max) = Limits::new(interface, &self.path, target, config)?;
         let mut open = self.open_queue(interface, target, depth_max, config)?;
-        open.limits = Some(limits).filter(|limits| limits.are_narrower_than(general));
+        let of_general = operations_of(general, target)?;
+        open.limits = Some(limits).filter(|limits| limits.are_narrower_than(of_general));
+        open.kinds.push((Kind::of(target), true));
         for (id, other) in others {
             // A target on which the path does not work is left to the general path.
-            let _ = open.attach(id, &other);
+            let suits = self.suits(&mut open, &other, config, general);
+            let _ = open.attach(id, &other, suits);
         }
         self.state = State::Open(open);
         Ok(())
+    }
+
+    /// Attaches a target to its queue, if it is open. One on which the path does not work, or takes less than on the first one, is left to the
+    /// general path.
+    pub(super) fn attach(&mut self, id: TargetId, target: &Target, config: &QueueConfig, general: &IoPath) {
+        if let State::Open(mut open) = std::mem::replace(&mut self.state, State::Closed) {
+            let suits = self.suits(&mut open, target, config, general);
+            let _ = open.attach(id, target, suits);
+            self.state = State::Open(open);
+        }
+    }
+
+    fn suits(&self, open: &mut OpenLane, target: &Target, config: &QueueConfig, general: &IoPath) -> bool {
+        let kind = Kind::of(target);
+        if let Some((_, suits)) = open.kinds.iter().find(|(known, _)| *known == kind) {
+            return *suits;
+        }
+        let suits = || -> Result<bool> {
+            let (here, _) = Limits::new(interface_of(&self.path)?, &self.path, target, config)?;
+            Ok(match &open.limits {
+                Some(first) => first.are_within(&here),
+                None => !here.are_narrower_than(operations_of(general, target)?),
+            })
+        };
+        let suits = suits().unwrap_or(false);
+        open.kinds.push((kind, suits));
+        suits
     }
 
     /// Opens its queue as the general one, without a look at what it can do.
@@ -162,7 +144,13 @@ impl Lane {
     ) -> Result<OpenLane> {
         let sqpoll_cpu = config.sqpoll_cpu.filter(|_| self.path.polls_submissions());
         let config = QueueConfig { depth: config.depth.min(depth_max), sqpoll_cpu, ..config.clone() };
-        Ok(OpenLane { queue: interface.open(&self.path, target, &config)?, ios: 0, limits: None, ids: Vec::new() })
+        Ok(OpenLane {
+            queue: interface.open(&self.path, target, &config)?,
+            ios: 0,
+            limits: None,
+            kinds: Vec::new(),
+            ids: Vec::new(),
+        })
     }
 
     /// Closes its queue; what is in flight is waited for and lost, so there is nothing.
@@ -172,11 +160,6 @@ impl Lane {
             self.closed_ios += open.ios;
             self.closed_syscalls = self.closed_syscalls.zip(open.queue.syscalls()).map(|(a, b)| a + b);
         }
-    }
-
-    /// What it can do on a target.
-    pub(super) fn operations(&self, target: &Target) -> Result<Operations> {
-        Ok(interface_of(&self.path)?.probe(&self.path, target)?.operations)
     }
 
     /// The requests that completed on all its queues.
@@ -248,14 +231,16 @@ impl OpenLane {
         self.ids.get(id.place())?.filter(|(theirs, _)| *theirs == id).map(|(_, own)| own)
     }
 
-    /// Attaches a target, which the queue of `auto` calls `id`.
-    pub(super) fn attach(&mut self, id: TargetId, target: &Target) -> Result<()> {
-        // Requests on a target that it does not take are another path's.
+    /// Attaches a target, which the queue of `auto` calls `id`, unless it does not suit the path. Requests on one that is not attached are another
+    /// path's.
+    pub(super) fn attach(&mut self, id: TargetId, target: &Target, suits: bool) -> Result<()> {
         if self.ids.len() <= id.place() {
             self.ids.resize(id.place() + 1, None);
         }
         self.ids[id.place()] = None;
-        self.ids[id.place()] = Some((id, self.queue.attach(target)?));
+        if suits {
+            self.ids[id.place()] = Some((id, self.queue.attach(target)?));
+        }
         Ok(())
     }
 
@@ -269,6 +254,11 @@ impl OpenLane {
         }
         Ok(())
     }
+}
+
+/// What a path can do on a target.
+fn operations_of(path: &IoPath, target: &Target) -> Result<Operations> {
+    Ok(interface_of(path)?.probe(path, target)?.operations)
 }
 
 /// The interface of a path of the kernel.

@@ -1,7 +1,8 @@
 //! `auto`: a path that chooses among the others while it runs. The decisions are `iolane-policy`'s; here are the interface
-//! (this file), the queue (`queue`), the queues below it (`lane`) and what is measured on them (`watch`).
+//! (this file), the queue (`queue`), the queues below it (`lane`), what they take (`limits`) and what is measured on them (`watch`).
 
 mod lane;
+mod limits;
 mod queue;
 mod watch;
 
@@ -118,7 +119,9 @@ fn candidates(general: &IoPath, target: &Target, config: &QueueConfig) -> Vec<La
 
 #[cfg(test)]
 mod tests {
-    use iolane_core::{Pages, Pool};
+    use std::collections::VecDeque;
+
+    use iolane_core::{Operations, Pages, Pool, Request, TargetId};
 
     use super::*;
 
@@ -141,6 +144,45 @@ mod tests {
         );
         assert!([&with, &without].iter().all(|names| has(names, "psync") && has(names, "io_uring+hybrid")));
         assert!([&with, &without].iter().all(|names| !has(names, "io_uring") && !has(names, "posix_aio")));
+    }
+
+    #[test]
+    fn a_target_of_another_kind_is_served_too_whatever_path_is_in_use() {
+        // Two file systems differ in what they can do, if /dev/shm is one of its own.
+        let folders = [std::env::temp_dir(), "/dev/shm".into()];
+        let open = |folder: &std::path::PathBuf| {
+            let file = folder.join(format!("iolane-auto-kinds-{}", std::process::id()));
+            let target = Target::options().write(true).create(1 << 20).direct(false).open(&file);
+            let _ = std::fs::remove_file(&file);
+            target
+        };
+        let targets: Vec<Target> = folders.iter().filter_map(|folder| open(folder).ok()).collect();
+        let pool = Pool::new(8, 4096, Pages::Base).unwrap();
+        let config = QueueConfig::new(8).pool(&pool).targets(2);
+        let mut queue = Auto.open(&"auto,restless".parse().unwrap(), &targets[0], &config).unwrap();
+        let ids: Vec<TargetId> = std::iter::once(TargetId::FIRST)
+            .chain(targets[1..].iter().map(|target| queue.attach(target).unwrap()))
+            .collect();
+        let discards = Auto.probe(&IoPath::new("auto"), targets.last().unwrap()).unwrap().operations;
+        let mut completions = Vec::new();
+        for round in 0..200 {
+            for id in &ids {
+                let (mut buffer, read) = (pool.take().unwrap(), pool.take().unwrap());
+                buffer.fill(round as u8);
+                let mut requests = VecDeque::from([Request::write(0, 4096 * round, buffer).on(*id)]);
+                queue.submit(&mut requests);
+                queue.drain(&mut completions).unwrap();
+                requests.extend([Request::read(0, 4096 * round, read).on(*id), Request::fdatasync(0).on(*id)]);
+                if *id == ids[ids.len() - 1] && discards.contains(Operations::DISCARD) {
+                    requests.push_back(Request::discard(0, 512 << 10, 4096).on(*id));
+                }
+                queue.submit(&mut requests);
+                queue.drain(&mut completions).unwrap();
+                assert!(completions.iter().all(|completion| completion.result.is_ok()), "{completions:?}");
+                completions.clear();
+            }
+        }
+        assert!(queue.choices().unwrap().used.len() > 1, "{:?}", queue.choices());
     }
 
     #[test]

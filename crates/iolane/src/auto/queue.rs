@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use iolane_core::targets::no_room_for;
 use iolane_core::{
-    Change, Choices, Completion, Error, IoError, Operation, Operations, PathOptions, Queue, QueueConfig, Request,
-    Result, Target, TargetId, Targets,
+    Change, Choices, Completion, Error, IoError, Operation, PathOptions, Queue, QueueConfig, Request, Result, Target,
+    TargetId, Targets,
 };
 use iolane_policy::{Chooser, Decision, Reason, Window};
 
@@ -33,8 +33,6 @@ pub(super) struct AutoQueue {
     lanes: Vec<Lane>,
     /// Which of them takes new requests.
     current: usize,
-    /// What the general path can do, once it was asked for.
-    general_operations: Option<Operations>,
     targets: Targets<Target>,
     attached: Vec<TargetId>,
     /// Requests that their lane has no room for, in order.
@@ -96,7 +94,6 @@ impl AutoQueue {
             target: target.clone(),
             lanes,
             current: GENERAL,
-            general_operations: None,
             targets: Targets::new(config.targets, target.clone()),
             attached: Vec::new(),
             waiting: VecDeque::new(),
@@ -302,12 +299,9 @@ impl AutoQueue {
                 return Err(Error::unavailable(path.to_string(), cause));
             }
         }
-        let general = match self.general_operations {
-            Some(operations) => operations,
-            None => *self.general_operations.insert(self.lanes[GENERAL].operations(&self.target)?),
-        };
+        let general = self.lanes[GENERAL].path().clone();
         let attached = self.attached.iter().filter_map(|id| Some((*id, self.targets.get(*id)?.clone())));
-        self.lanes[index].make_ready(&self.target, attached, &self.config, general)?;
+        self.lanes[index].make_ready(&self.target, attached, &self.config, &general)?;
         if self.targets.get(TargetId::FIRST).is_none() {
             // It was opened on a target that was detached meanwhile.
             self.lanes[index].open().map_or(Ok(()), |open| open.detach(TargetId::FIRST))?;
@@ -497,12 +491,11 @@ impl Queue for AutoQueue {
 
     fn attach(&mut self, target: &Target) -> Result<TargetId> {
         let id = self.targets.next().ok_or_else(|| no_room_for(target, self.targets.most()))?;
-        let general = self.lanes[GENERAL].open();
-        general.map_or(Ok(()), |open| open.attach(id, target))?;
+        self.lanes[GENERAL].open().map_or(Ok(()), |open| open.attach(id, target, true))?;
+        let general = self.lanes[GENERAL].path().clone();
         (self.unseen_turns, self.checked_turns) = (0, 0);
         for lane in &mut self.lanes[GENERAL + 1..] {
-            // Where the path does not work on it, its requests take the general one.
-            let _ = lane.open().map(|open| open.attach(id, target));
+            lane.attach(id, target, &self.config, &general);
         }
         self.attached.push(id);
         self.targets.attach(target.clone()).map_err(|_| no_room_for(target, self.targets.most()))

@@ -156,10 +156,10 @@ impl Watch {
         self.begin(self.window_ns, sampling);
     }
 
-    /// Requests completed in calls that were left out of the sample.
+    /// Requests completed in calls that were left out of the sample, if there were any.
     pub(super) fn counts(&mut self, ios: u64) {
         self.ios += ios;
-        self.is_stale = true;
+        self.is_stale |= ios > 0;
     }
 
     /// Requests are submitted: samples the size of one of them, and leaves the time out in which there was none in flight.
@@ -258,4 +258,66 @@ impl Watch {
 /// A sum over a sample, for the whole.
 fn scaled(sum: u64, whole: u64, sample: u64) -> u64 {
     if sample == 0 { sum } else { (u128::from(sum) * u128::from(whole) / u128::from(sample)) as u64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG_NS: u64 = 1_000_000_000;
+
+    /// A call of the queue that takes some time, with this number in flight.
+    fn call(watch: &mut Watch, ios: usize, in_flight: usize) -> u64 {
+        let before = watch.now();
+        while watch.since_ns(before) < 10_000 {
+            std::hint::spin_loop();
+        }
+        watch.completes(ios, in_flight)
+    }
+
+    #[test]
+    fn while_paths_are_compared_all_the_time_with_requests_in_flight_counts() {
+        let mut watch = Watch::new(LONG_NS, None);
+        for _ in 0..10 {
+            watch.counts(0);
+            assert_eq!(call(&mut watch, 3, 4), 0, "no call is left out");
+        }
+        let window = watch.measured();
+        assert_eq!((window.ios, window.in_flight_ns / window.busy_ns), (30, 4));
+        assert!(window.busy_ns >= 100_000, "{window:?}");
+    }
+
+    #[test]
+    fn time_without_requests_in_flight_is_left_out() {
+        let mut watch = Watch::new(LONG_NS, None);
+        call(&mut watch, 0, 0);
+        let idle = watch.measured();
+        assert_eq!((idle.busy_ns, idle.in_flight_ns), (0, 0));
+        watch.submits(4096, true);
+        call(&mut watch, 1, 1);
+        let window = watch.measured();
+        assert!(window.busy_ns > 0 && window.busy_ns == window.in_flight_ns && window.request_bytes == 4096);
+    }
+
+    #[test]
+    fn a_sample_stands_for_all_calls_of_a_held_window() {
+        let mut watch = Watch::new(LONG_NS, None);
+        for _ in 0..100 {
+            call(&mut watch, 1, 2);
+        }
+        // As often as before, a window of a hundred seconds has far more calls than the sample takes.
+        watch.begin(100 * LONG_NS, Sampling::Some);
+        let mut left_out = 0;
+        for _ in 0..20 {
+            let skips = call(&mut watch, 1, 2);
+            watch.counts(skips);
+            left_out += skips;
+        }
+        assert!(left_out >= 9 * SKIPPED_MAX, "{left_out}");
+        let window = watch.measured();
+        assert_eq!(window.ios, 20 + left_out);
+        // Without a break, all of the time is busy.
+        assert_eq!(window.busy_ns, watch.clock.ns_of(watch.counted - watch.begin));
+        assert_eq!(window.in_flight_ns / window.busy_ns, 2);
+    }
 }

@@ -1,0 +1,268 @@
+//! `cargo xtask bench --auto`: the path `auto` beside each fixed path at every block size and depth, in guests whose clock advances
+//! one nanosecond per instruction, so that the figures repeat. The tables are in docs/auto.md.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use iolane_core::units::Bytes;
+use iolane_lab::cache::Cache;
+use iolane_lab::{GuestCommand, Machine};
+use serde_json::Value;
+
+use super::guest::{self, iolane_command_after, iolane_iops};
+use crate::child::root;
+use crate::packages;
+use crate::table::{Style, Table, grouped};
+
+const DEVICE: &str = "/dev/nullb0";
+const SIZES: [&str; 3] = ["4k", "16k", "128k"];
+const DEPTHS: [u32; 5] = [1, 4, 16, 64, 128];
+const KERNELS: [&str; 2] = ["6.1", "7.2"];
+
+/// The part of the grid that CI checks: another path is the best on each side of it.
+const CHECKED: [(&str, &[&str]); 2] = [("6.1", &["4k"]), ("7.2", &["128k"])];
+
+/// The fixed paths; the last has no queue of its own.
+const PATHS: [&str; 9] = [
+    "posix_aio",
+    "libaio",
+    "io_uring",
+    "io_uring,fixedbufs,fixedfiles",
+    "io_uring+sqpoll",
+    "io_uring+iopoll",
+    "io_uring+iopoll,fixedbufs,fixedfiles",
+    "io_uring+hybrid,fixedbufs,fixedfiles",
+    "psync",
+];
+
+/// Paths that only some of the kernels have.
+const ONLY_FROM: [(&str, &str); 1] = [("io_uring+hybrid,fixedbufs,fixedfiles", "7.2")];
+
+/// The warm-up, by whose end `auto` has to have chosen, and how long is measured after it.
+const OF_FIXED: (&str, &str) = ("50ms", "200ms");
+const OF_AUTO: (&str, &str) = ("1s", "1s");
+
+/// The share of the best fixed path's rate that `auto` reaches at least: in the median cell, and in the worst.
+const MEDIAN_MIN: f64 = 0.95;
+const WORST_MIN: f64 = 0.85;
+
+/// One size and depth on one kernel.
+#[derive(Debug, Clone, PartialEq)]
+struct Cell {
+    size: &'static str,
+    depth: u32,
+    /// The rate of `auto`, and the path that took most of its requests.
+    auto: f64,
+    taken: String,
+    /// Each fixed path's rate.
+    fixed: Vec<(&'static str, f64)>,
+}
+
+impl Cell {
+    fn best(&self) -> (&'static str, f64) {
+        self.fixed.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or(("none", f64::NAN))
+    }
+
+    fn share(&self) -> f64 {
+        self.auto / self.best().1
+    }
+}
+
+/// The median and the worst of shares of the best.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Summary {
+    median: f64,
+    worst: f64,
+}
+
+impl Summary {
+    fn of(mut shares: Vec<f64>) -> Self {
+        shares.sort_by(f64::total_cmp);
+        let at = |place: usize| shares.get(place).copied().unwrap_or(f64::NAN);
+        Self { median: at(shares.len() / 2), worst: at(0) }
+    }
+
+    fn is_reached(self) -> bool {
+        self.median >= MEDIAN_MIN && self.worst >= WORST_MIN
+    }
+}
+
+/// The cells of one kernel.
+struct Grid {
+    kernel: String,
+    cells: Vec<Cell>,
+}
+
+/// Measures, prints, and compares with the goals. Without `check` the tables are written too.
+pub(crate) fn run(iolane: &Path, check: bool) -> Result<bool> {
+    if let [package, ..] = packages::install(&[packages::QEMU])[..] {
+        bail!("{} is missing; as root: apt-get install {}", package.program, package.name);
+    }
+    let cache = Cache::of_user()?;
+    let whole = KERNELS.map(|kernel| (kernel, &SIZES[..]));
+    let mut grids = Vec::new();
+    for (kernel, sizes) in if check { CHECKED } else { whole } {
+        let grid = Grid::measure(iolane, kernel, sizes, &cache)?;
+        println!("{}\n\n{}\n{}", grid.kernel, grid.table(Style::Text), grid.summary());
+        grids.push(grid);
+    }
+    let is_reached = grids.iter().all(|grid| grid.of_auto().is_reached());
+    if !check {
+        let page = root().join("docs/auto.md");
+        let text = std::fs::read_to_string(&page).context("reading docs/auto.md")?;
+        let of_grid = |grid: &Grid| format!("{}\n\n{}\n{}", grid.kernel, grid.table(Style::Markdown), grid.summary());
+        let tables: Vec<String> = grids.iter().map(of_grid).collect();
+        let renewed = guest::renewed(&text, "auto figures", &tables.join("\n"))?;
+        std::fs::write(&page, renewed).context("writing docs/auto.md")?;
+        println!("written to docs/auto.md");
+    }
+    println!("gate: {}", if is_reached { "auto reaches its goals" } else { "closed" });
+    Ok(is_reached)
+}
+
+impl Grid {
+    fn measure(iolane: &Path, version: &str, sizes: &[&'static str], cache: &Cache) -> Result<Self> {
+        let kernel = guest::kernel_of(version, cache)?;
+        let machine = Machine { cpus: 1, memory: Bytes(2 << 30), drives: Vec::new(), exact: true, huge_pages: 0 };
+        let lab = guest::lab(iolane, &kernel, cache, machine);
+        let mut cells = Vec::new();
+        for size in sizes {
+            let of_depth = |depth: u32| paths(version, depth).into_iter().map(move |path| (path, depth));
+            let arms: Vec<(&str, u32)> = DEPTHS.into_iter().flat_map(of_depth).collect();
+            let outputs = guest::outputs_of_available(
+                &lab,
+                arms.iter().map(|(path, depth)| command(path, *depth, size)).collect(),
+            )?;
+            let mut rates = arms.iter().zip(outputs);
+            for depth in DEPTHS {
+                cells.push(Cell::read(size, depth, &mut rates)?);
+            }
+        }
+        Ok(Self { kernel: format!("Linux {} ({}), {DEVICE}, random reads:", kernel.release, kernel.origin), cells })
+    }
+
+    fn table(&self, style: Style) -> String {
+        let mut table = Table::new(&["size", "depth", "auto", "takes", "best fixed path", "its rate", "auto / best"]);
+        for cell in &self.cells {
+            let (path, rate) = cell.best();
+            table.row(vec![
+                cell.size.into(),
+                cell.depth.to_string(),
+                grouped(cell.auto),
+                cell.taken.clone(),
+                path.into(),
+                grouped(rate),
+                format!("{:.3}", cell.share()),
+            ]);
+        }
+        table.render(style)
+    }
+
+    fn of_auto(&self) -> Summary {
+        Summary::of(self.cells.iter().map(Cell::share).collect())
+    }
+
+    /// A fixed path's; in a cell where it is unavailable its share is 0.
+    fn of_fixed(&self, path: &str) -> Summary {
+        let share = |cell: &Cell| {
+            let rate = cell.fixed.iter().find(|(one, _)| *one == path).map_or(0.0, |(_, rate)| *rate);
+            rate / cell.best().1
+        };
+        Summary::of(self.cells.iter().map(share).collect())
+    }
+
+    /// Lines on `auto`, and on the fixed path that comes closest.
+    fn summary(&self) -> String {
+        let closest = PATHS.into_iter().max_by(|a, b| {
+            let (a, b) = (self.of_fixed(a), self.of_fixed(b));
+            (a.worst, a.median).partial_cmp(&(b.worst, b.median)).unwrap_or(std::cmp::Ordering::Equal)
+        });
+        let line = |name: &str, summary: Summary| {
+            format!(
+                "- {name}: {:.3} of the best in the median cell, {:.3} in the worst\n",
+                summary.median, summary.worst
+            )
+        };
+        let closest = closest
+            .map_or_else(String::new, |path| line(&format!("`{path}`, the closest fixed path"), self.of_fixed(path)));
+        line("`auto`", self.of_auto()) + &closest
+    }
+}
+
+impl Cell {
+    fn read<'a>(
+        size: &'static str,
+        depth: u32,
+        rates: &mut impl Iterator<Item = (&'a (&'static str, u32), String)>,
+    ) -> Result<Self> {
+        let mut cell = Self { size, depth, auto: 0.0, taken: String::new(), fixed: Vec::new() };
+        loop {
+            let ((path, of), record) = rates.next().context("a run printed nothing")?;
+            let iops = || iolane_iops(&record).with_context(|| format!("{path} at {size}, depth {of}"));
+            if *path != "auto" {
+                // An unavailable path printed nothing.
+                if !record.is_empty() {
+                    cell.fixed.push((path, iops()?));
+                }
+                continue;
+            }
+            cell.auto = iops()?;
+            let record: Value = serde_json::from_str(&record).context("reading iolane's record")?;
+            cell.taken = record["paths_taken"][0]["path"].as_str().context("auto names no path")?.to_owned();
+            return Ok(cell);
+        }
+    }
+}
+
+/// The paths of a kernel at a depth; `auto` is the last.
+fn paths(version: &str, depth: u32) -> Vec<&'static str> {
+    let has = |path: &&str| ONLY_FROM.iter().all(|(one, from)| one != path || *from == version);
+    let of_depth = if depth == 1 { &PATHS[..] } else { &PATHS[..PATHS.len() - 1] };
+    of_depth.iter().copied().filter(has).chain(["auto"]).collect()
+}
+
+fn command(path: &str, depth: u32, size: &str) -> GuestCommand {
+    let (warmup, runtime) = if path == "auto" { OF_AUTO } else { OF_FIXED };
+    iolane_command_after(warmup, DEVICE, path, depth, &["--bs", size, "--runtime", runtime])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(auto: f64, fixed: &[(&'static str, f64)]) -> Cell {
+        Cell { size: "4k", depth: 1, auto, taken: "psync".into(), fixed: fixed.to_vec() }
+    }
+
+    #[test]
+    fn goals_are_of_the_median_cell_and_of_the_worst() {
+        assert!(Summary::of(vec![0.99, 0.95, 0.86]).is_reached());
+        assert!(!Summary::of(vec![0.99, 0.94, 0.90]).is_reached());
+        assert!(!Summary::of(vec![0.99, 0.99, 0.84]).is_reached());
+        assert!(!Summary::of(Vec::new()).is_reached());
+    }
+
+    #[test]
+    fn the_closest_fixed_path_is_the_one_that_falls_back_least() {
+        let of_one = cell(99.0, &[("libaio", 100.0), ("io_uring", 90.0)]);
+        let of_other = cell(99.0, &[("libaio", 80.0), ("io_uring", 100.0), ("psync", 60.0)]);
+        let grid = Grid { kernel: String::new(), cells: vec![of_one, of_other] };
+        assert_eq!(grid.of_fixed("psync").worst, 0.0);
+        assert_eq!(grid.of_fixed("libaio"), Summary { median: 1.0, worst: 0.8 });
+        assert!(grid.summary().contains("`io_uring`, the closest fixed path: 1.000"), "{}", grid.summary());
+    }
+
+    #[test]
+    fn a_cell_is_read_up_to_auto_which_is_the_last_of_its_paths() {
+        let at_1 = paths("6.1", 1);
+        assert!(
+            at_1.contains(&"psync") && !at_1.iter().any(|path| path.contains("hybrid")) && at_1.ends_with(&["auto"])
+        );
+        assert!(paths("7.2", 4).iter().any(|path| path.contains("hybrid")) && !paths("7.2", 4).contains(&"psync"));
+        let (fixed, unavailable) = (r#"{"result":{"iops":100.0}}"#.to_owned(), String::new());
+        let auto = r#"{"paths_taken":[{"path":"psync","ios":9}],"result":{"iops":99.0}}"#.to_owned();
+        let arms = [("psync", 1), ("io_uring+iopoll", 1), ("auto", 1)];
+        let read = Cell::read("4k", 1, &mut arms.iter().zip([fixed, unavailable, auto])).unwrap();
+        assert_eq!(read, cell(99.0, &[("psync", 100.0)]));
+    }
+}
