@@ -35,6 +35,7 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Probe(arguments) => commands::probe::probe(arguments),
         Command::Run(arguments) => commands::run::run(*arguments),
         Command::Study(arguments) => commands::study::study(*arguments),
+        Command::Advise(arguments) => commands::advise::advise(arguments),
         Command::Report(arguments) => commands::report::report(arguments),
         Command::Energy(arguments) => commands::energy::energy(&arguments),
         Command::Compare(arguments) => commands::compare::compare(arguments),

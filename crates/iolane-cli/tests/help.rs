@@ -14,6 +14,7 @@ fn every_help_text_is_as_it_was_and_fits_100_columns() {
         ("run", &["run", "--help"]),
         ("study", &["study", "--help"]),
         ("energy", &["energy", "--help"]),
+        ("advise", &["advise", "--help"]),
         ("report", &["report", "--help"]),
         ("compare", &["compare", "--help"]),
         ("lab_run", &["lab", "run", "--help"]),

@@ -2,6 +2,7 @@
 //! `iolane-report`. It does not know how a path works, draws nothing, and prints nothing.
 #![forbid(unsafe_code)]
 
+pub mod advise;
 pub mod claims;
 pub mod compare;
 pub mod energy;

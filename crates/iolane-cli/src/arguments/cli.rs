@@ -2,6 +2,7 @@
 
 use clap::{CommandFactory, Parser, Subcommand};
 
+use super::advise::AdviseArguments;
 use super::compare::CompareArguments;
 use super::energy::EnergyArguments;
 use super::help;
@@ -29,6 +30,8 @@ pub(crate) enum Command {
     Run(Box<RunArguments>),
     /// Compare every path and recommend one, or repeat a published study and check its claims
     Study(Box<StudyArguments>),
+    /// Recommend a path from a study's results, with its settings for other programs, or check the path in use
+    Advise(AdviseArguments),
     /// Write the report of a study's results as a page, charts, tables or a summary
     Report(ReportArguments),
     /// Add an external meter's recording to the results of a study
@@ -60,6 +63,7 @@ pub(crate) fn command() -> clap::Command {
         .mut_subcommand("study", |study| study.after_help(and_exits(&help::studies())).mut_args(take_negative))
         .mut_subcommand("fio", |fio| fio.override_help(manual::fio_job_files()))
         .mut_subcommand("probe", |probe| probe.after_help(exits))
+        .mut_subcommand("advise", |advise| advise.after_help(and_exits(help::ADVISE)))
         .mut_subcommand("report", |report| report.after_help(and_exits(help::REPORT)))
         .mut_subcommand("energy", |energy| energy.after_help(and_exits(help::ENERGY)))
         .mut_subcommand("compare", |compare| compare.after_help(and_exits(help::COMPARE)))

@@ -14,8 +14,22 @@ Start with
   iolane run --path io_uring --depth 32          one path, on a scratch file
   iolane run --path psync --json - | jq .result  for scripts
   iolane study systor22 --dry-run                what a published study would run here
+  iolane advise                                  which path to take, from the last study
   iolane compare results/a results/b             two machines, kernels or settings
   iolane lab run -- study                        in a virtual machine with an NVMe drive";
+
+pub(super) const ADVISE: &str = "\
+For each load and goal of the results: the path to take, how sure that is, what every other path
+would give up, and the settings for fio, C, Rust and SPDK. Measure your own load first:
+
+  iolane study --target /dev/nvme0n1 --rw randrw --read-percent 70 --bs 16k --depth 1,16,64
+  iolane advise
+  iolane advise results/survey --goal throughput --json - | jq '.advice[0].take'
+
+In a build: exit code 1 if a path is shown to be at least 5 % better than the one in use. All
+comparisons of a load share an error of 5 %, so noise alone fails at most one build in twenty.
+
+  iolane advise results/survey --goal latency --check libaio --min-gain 5%";
 
 pub(super) const REPORT: &str = "\
 The page is one self-contained file: it opens in any browser without a network, and can be sent or

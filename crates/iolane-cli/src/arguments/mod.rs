@@ -1,6 +1,7 @@
 //! The command line: what each command takes, with its help. Parsed here once into types that cannot be wrong; commands make
 //! their jobs of it. Nothing here opens a file or a target.
 
+mod advise;
 mod cli;
 mod compare;
 mod energy;
@@ -19,6 +20,7 @@ mod targets;
 mod values;
 mod workload;
 
+pub(crate) use advise::AdviseArguments;
 pub(crate) use cli::{Cli, Command, command};
 pub(crate) use compare::CompareArguments;
 pub(crate) use energy::EnergyArguments;

@@ -1,5 +1,6 @@
 //! One file or folder per command. Each makes a job of its arguments in one place, calls the library crates, and prints.
 
+pub(crate) mod advise;
 pub(crate) mod compare;
 pub(crate) mod energy;
 pub(crate) mod lab;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::format::{number, quantity};
 use crate::plan::{Arm, Metric, Percentile, Requests};
 use crate::rows::{ArmResults, Results};
-use crate::stats::{Estimate, estimate_median, estimate_ratio, median};
+use crate::stats::{Estimate, TAIL, estimate_median, estimate_ratio_at, median};
 
 /// The goal a path is chosen for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -27,6 +27,20 @@ pub enum Goal {
 }
 
 impl Goal {
+    /// All goals.
+    pub const ALL: [Self; 5] = [Self::Latency, Self::Commits, Self::Throughput, Self::Energy, Self::Processor];
+
+    /// Its name in documents and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Latency => "latency",
+            Self::Commits => "commits",
+            Self::Throughput => "throughput",
+            Self::Energy => "energy",
+            Self::Processor => "processor",
+        }
+    }
+
     /// The metric that decides.
     pub fn metric(self) -> Metric {
         match self {
@@ -56,9 +70,14 @@ impl Goal {
 
     /// How many times better `of` is than `over`: above 1 means better, whether a high or a low value is the goal.
     fn gain(self, of: &[f64], over: &[f64]) -> Estimate {
+        self.gain_at(of, over, TAIL)
+    }
+
+    /// The same with an interval that the true gain is below with at most the probability `tail`, and above it likewise.
+    pub(crate) fn gain_at(self, of: &[f64], over: &[f64], tail: f64) -> Estimate {
         match self {
-            Self::Throughput | Self::Energy => estimate_ratio(of, over),
-            Self::Latency | Self::Commits | Self::Processor => estimate_ratio(over, of),
+            Self::Throughput | Self::Energy => estimate_ratio_at(of, over, tail),
+            Self::Latency | Self::Commits | Self::Processor => estimate_ratio_at(over, of, tail),
         }
     }
 }
@@ -126,17 +145,37 @@ const CLEAR: f64 = 2.0;
 
 /// The advice for each load, from arms with at least `REPEATS_FOR_ADVICE` repeats; empty if no arm has them.
 pub fn answers(results: &Results) -> Vec<Answer> {
+    ranked(results).into_iter().map(|ranked| ranked.answer).collect()
+}
+
+/// An answer with all paths that were compared for it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ranked {
+    pub answer: Answer,
+    /// All other paths, each at its best depth, the best first.
+    pub others: Vec<RunnerUp>,
+    /// The recommended arm.
+    pub taken: Arm,
+}
+
+/// The advice for each load, with all paths.
+pub fn ranked(results: &Results) -> Vec<Ranked> {
+    loads(results).iter().flat_map(|arms| ranked_for(arms)).collect()
+}
+
+/// The arms of each load that advice may rest on.
+pub(crate) fn loads(results: &Results) -> Vec<Vec<&ArmResults>> {
     let own = results.arms.iter().filter(|arm| arm.arm.peer.is_none());
     let mut loads: BTreeMap<_, Vec<&ArmResults>> = BTreeMap::new();
     for arm in own.filter(|arm| arm.rows.len() >= REPEATS_FOR_ADVICE) {
         loads.entry(arm.arm.load_key()).or_default().push(arm);
     }
-    loads.values().flat_map(|arms| answers_for(arms)).collect()
+    loads.into_values().collect()
 }
 
 /// The advice for the arms of one load. At a rate, only arms that reach it are recommended; all of them have the same
 /// throughput. If no arm does, the one that comes nearest to it is named.
-fn answers_for(arms: &[&ArmResults]) -> Vec<Answer> {
+fn ranked_for(arms: &[&ArmResults]) -> Vec<Ranked> {
     let (missing, keeping): (Vec<&ArmResults>, Vec<&ArmResults>) =
         arms.iter().partition(|arm| arm.keeps_rate() == Some(false));
     let has_rate = arms.iter().any(|arm| arm.arm.workload.rate.is_some());
@@ -151,7 +190,11 @@ fn answers_for(arms: &[&ArmResults]) -> Vec<Answer> {
     };
     let misses_rate = has_rate
         .then(|| missing.iter().map(|arm| format!("{} depth {}", arm.arm.name, arm.arm.workload.depth)).collect());
-    answers.into_iter().flatten().map(|answer| Answer { misses_rate: misses_rate.clone(), ..answer }).collect()
+    let with_misses = |ranked: Ranked| {
+        let answer = Answer { misses_rate: misses_rate.clone(), ..ranked.answer };
+        Ranked { answer, ..ranked }
+    };
+    answers.into_iter().flatten().map(with_misses).collect()
 }
 
 /// The advice as sentences, one per load, or the reason why there is none.
@@ -169,36 +212,42 @@ pub fn sentences(answers: &[Answer]) -> Vec<String> {
 }
 
 /// An arm with the metric's value in each repeat.
-type Candidate<'a> = (&'a ArmResults, Vec<f64>);
+pub(crate) type Candidate<'a> = (&'a ArmResults, Vec<f64>);
 
-fn answer(goal: Goal, arms: &[&ArmResults]) -> Option<Answer> {
-    let least_depth = arms.iter().map(|arm| arm.arm.workload.depth).min()?;
+/// The arms of a load that are compared for a goal, with the values that decide.
+pub(crate) fn candidates<'a>(goal: Goal, arms: &[&'a ArmResults]) -> Vec<Candidate<'a>> {
+    let least_depth = arms.iter().map(|arm| arm.arm.workload.depth).min();
     // Without a rate, a larger depth lengthens the queue and with it every latency.
     let is_asked = |arm: &&ArmResults| {
-        !goal.is_latency() || arm.arm.workload.rate.is_some() || arm.arm.workload.depth == least_depth
+        !goal.is_latency() || arm.arm.workload.rate.is_some() || Some(arm.arm.workload.depth) == least_depth
     };
     let asked = arms.iter().copied().filter(is_asked);
     let has_tail = |arm: &&ArmResults| !goal.is_latency() || fewest_requests(goal.metric(), arm) >= REQUESTS_FOR_TAIL;
-    let measured = asked.filter(has_tail).filter_map(|arm| Some((arm, arm.values(goal.metric())?)));
-    let mut paths = best_of_each_path(goal, measured.collect());
+    asked.filter(has_tail).filter_map(|arm| Some((arm, arm.values(goal.metric())?))).collect()
+}
+
+fn answer(goal: Goal, arms: &[&ArmResults]) -> Option<Ranked> {
+    let mut paths = best_of_each_path(goal, candidates(goal, arms));
     let equals = take_the_cheaper(goal, &mut paths);
     let (take, values) = paths.first()?;
-    let runner_up = paths.get(1).map(|(arm, others)| {
+    let beside = |(arm, others): &Candidate<'_>| {
         let gain = goal.gain(values, others);
         RunnerUp { choice: choice(arm, others), gain, shown: gain.shows_difference() }
-    });
+    };
+    let others: Vec<RunnerUp> = paths[1..].iter().map(beside).collect();
     let joules = take.rows[0].joules().filter(|_| goal == Goal::Energy);
-    Some(Answer {
+    let answer = Answer {
         load: take.arm.load_in_words(),
         goal,
         metric: goal.metric(),
         take: choice(take, values),
-        runner_up,
+        runner_up: others.first().cloned(),
         equals,
         misses_rate: None,
         joules_from: joules.map(|joules| joules.source.clone()),
         modelled: joules.is_some_and(|joules| joules.modelled),
-    })
+    };
+    Some(Ranked { answer, others, taken: take.arm.clone() })
 }
 
 /// The fewest requests that a latency of a run of the arm rests on.
@@ -208,7 +257,7 @@ fn fewest_requests(metric: Metric, arm: &ArmResults) -> u64 {
 }
 
 /// The best arm of each path, the best path first.
-fn best_of_each_path(goal: Goal, mut arms: Vec<Candidate<'_>>) -> Vec<Candidate<'_>> {
+pub(crate) fn best_of_each_path(goal: Goal, mut arms: Vec<Candidate<'_>>) -> Vec<Candidate<'_>> {
     let is_ascending = goal.is_latency() || goal == Goal::Processor;
     arms.sort_by(|(_, a), (_, b)| {
         let order = median(a).total_cmp(&median(b));
@@ -255,7 +304,8 @@ fn choice(arm: &ArmResults, values: &[f64]) -> Choice {
 }
 
 /// Confidence in an answer, compared with the runner-up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Sureness {
     /// No other path was measured.
     Alone,

@@ -14,7 +14,8 @@ mod reanalyze;
 mod report;
 mod skipped;
 
-pub use advice::{Answer, Choice, Goal, REPEATS_FOR_ADVICE, RunnerUp, Sureness, answers, sentences};
+pub use advice::{Answer, Choice, Goal, REPEATS_FOR_ADVICE, Ranked, RunnerUp, Sureness, answers, ranked, sentences};
+pub(crate) use advice::{best_of_each_path, candidates, loads};
 pub use arms::{ArmReport, arm_reports};
 pub use figures::{FigureReport, Point, Series};
 pub use folder::{ResultsFolder, Written, to_json, write_remade};

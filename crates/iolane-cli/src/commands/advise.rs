@@ -1,0 +1,132 @@
+//! `iolane advise`: what results recommend, the settings for it in the words of other programs, and the check of a path in use.
+
+use std::ffi::OsString;
+
+use iolane::Error;
+use iolane_study::advise::{Advice, Advised, Check, Setting};
+use iolane_study::format::{self, number};
+use iolane_study::results::{self, REPEATS_FOR_ADVICE, RunnerUp, Skipped, Sureness};
+
+use super::report_page::kept;
+use crate::arguments::AdviseArguments;
+use crate::outcome::Outcome;
+use crate::output::{self, CellAlignment, Outputs, warn, wrap};
+
+pub(crate) fn advise(arguments: AdviseArguments) -> anyhow::Result<Outcome> {
+    let AdviseArguments { folder, goal: goals, check, min_gain, json } = arguments;
+    let loaded = results::load(&folder).map_err(|error| match error.remedy_text() {
+        "" => error.remedy("measure first: iolane study, with --target, --rw, --bs and --depth as in your load"),
+        _ => error,
+    })?;
+    if loaded.document.rate_until.is_some() {
+        let cause = "it has the highest rates of a search, which name the path that holds the highest";
+        return Err(Error::usage(folder.display().to_string(), cause)
+            .remedy("iolane report DIR --md - shows them; iolane study measures what advice needs")
+            .into());
+    }
+    let never_replaced: Vec<OsString> = kept(&loaded);
+    let outputs = Outputs::checked(json, &never_replaced)?;
+    let mut advised = Advised::new(&loaded, &goals);
+    if let Some(path) = check {
+        let [goal] = goals[..] else {
+            let cause = "a path is checked for one goal at a time";
+            return Err(Error::usage("--check", cause).remedy("name one with --goal").into());
+        };
+        advised.check = Some(Check::new(&loaded, &path, goal, 1.0 + min_gain)?);
+    }
+    // Results may come from anywhere: no name in them may control the terminal.
+    outputs.text(&text(&advised).replace(|c: char| c.is_control() && c != '\n', "?"))?;
+    outputs.document(&advised)?;
+    let Some(check) = &advised.check else { return Ok(Outcome::Done) };
+    for load in check.loads.iter().filter_map(|load| load.in_words(check)) {
+        warn(&load.replace(char::is_control, "?"));
+    }
+    Ok(Outcome::failed_if(!check.passed))
+}
+
+fn text(advised: &Advised) -> String {
+    let Advised { folder, study, repeats, runtime_s, kernel, .. } = advised;
+    let targets: Vec<&str> = advised.targets.iter().map(|target| target.name.as_str()).collect();
+    let runtime = format::time(runtime_s * 1e9);
+    let of = format!(
+        "Advice from {folder} ({study}): {repeats} repeats of {runtime} on {}, Linux {kernel}",
+        targets.join(", ")
+    );
+    let mut text = format!("{}\n", wrap(&of, 2));
+    if advised.advice.is_empty() {
+        let why =
+            format!("No advice: it takes {REPEATS_FOR_ADVICE} repeats of an arm, and 100 requests in each for a p99.");
+        text.push_str(&format!("\n{why}\n"));
+    }
+    for of_load in advised.advice.chunk_by(|a, b| a.answer.load == b.answer.load) {
+        text.push_str(&format!("\n{}\n", of_load[0].answer.load));
+        of_load.iter().for_each(|advice| text.push_str(&recommendation(advice)));
+        if let Some(misses) = of_load[0].answer.rate_in_words() {
+            text.push_str(&format!("\n{}\n", wrap(&format!("  {}.", format::capital(&misses)), 2)));
+        }
+    }
+    if !advised.not_measured.is_empty() {
+        let names: Vec<String> = advised.not_measured.iter().map(arms_in_words).collect();
+        let entries = names.iter().zip(&advised.not_measured);
+        let entries = entries.map(|(name, arms)| (&name[..], &arms.reason[..], &arms.remedy[..]));
+        text.push_str(&format!("\nNot measured, and possibly better:\n{}", output::reasons(entries)));
+    }
+    for warning in &advised.warnings {
+        text.push_str(&format!("\n{}\n", wrap(&format!("note: {warning}"), 6)));
+    }
+    if let Some(check) = &advised.check {
+        text.push_str(&format!("\n{}\n", wrap(&check.in_words(), 2)));
+    }
+    text
+}
+
+fn arms_in_words(skipped: &Skipped) -> String {
+    match skipped.arms {
+        1 => skipped.which.clone(),
+        arms => format!("{} ({arms} arms)", skipped.path),
+    }
+}
+
+fn recommendation(advice: &Advice) -> String {
+    let Advice { answer, sureness, others, settings } = advice;
+    let take = &answer.take;
+    let cores = take.cores.map_or_else(String::new, |cores| format!(", {} cores", number(cores)));
+    let sure = match sureness {
+        Sureness::Alone => "the only path measured",
+        Sureness::Shown => "better than every other path by more than chance",
+        Sureness::Alike => "the cheapest of several without a significant difference",
+        Sureness::Noisy => "the best measured, but too noisy to tell from others",
+    };
+    let headline = format!(
+        "  {}: {} at depth {}: {}{cores}; {sure}",
+        answer.goal.words(),
+        take.path,
+        take.depth,
+        answer.value_in_words()
+    );
+    let mut text = format!("\n{}\n", wrap(&headline, 4));
+    let rows: Vec<Vec<String>> = others.iter().map(|other| beside(answer.metric, other)).collect();
+    if !rows.is_empty() {
+        let headings = ["    instead", "depth", "measured", "cores", "behind by", "95 %"];
+        text.push_str(&output::table(&headings, &rows, CellAlignment::Right));
+    }
+    for Setting { of, text: spelled, why_not } in settings {
+        let words = spelled.clone().unwrap_or_else(|| format!("not possible: {why_not}"));
+        text.push_str(&format!("{}\n", wrap(&format!("    {of:<8}{words}"), 12)));
+    }
+    text
+}
+
+/// A path beside the recommended one: what taking it instead gives up.
+fn beside(metric: iolane_study::plan::Metric, other: &RunnerUp) -> Vec<String> {
+    let RunnerUp { choice, gain, shown } = other;
+    let sign = if *shown { "" } else { "~" };
+    vec![
+        format!("    {}", choice.path),
+        choice.depth.to_string(),
+        format::quantity(metric, choice.value.value),
+        choice.cores.map_or_else(|| "-".into(), |cores| format!("{cores:.2}")),
+        format!("{sign}{}x", number(gain.value)),
+        format!("{}-{}", number(gain.low), number(gain.high)),
+    ]
+}

@@ -1,0 +1,79 @@
+//! What results recommend, for people and scripts: each recommendation with all paths beside it and its settings in the words of
+//! other programs, and the check of a path in use. `iolane advise` prints it; `results` computes the recommendations.
+
+mod check;
+mod settings;
+
+use serde::Serialize;
+
+use crate::results::{Answer, Goal, Loaded, Ranked, RunnerUp, Skipped, Sureness, ranked};
+use crate::run_record::TargetRecord;
+
+pub use check::{Beside, Check, CheckedLoad};
+pub use settings::{Setting, settings};
+
+/// The schema of the document.
+pub const SCHEMA: &str = "iolane.advice/1";
+
+/// The advice of a folder of results: schema `iolane.advice/1`, described in `docs/schema/advice.json`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Advised {
+    pub schema: &'static str,
+    /// The folder of the results.
+    pub folder: String,
+    /// The study's name.
+    pub study: String,
+    pub targets: Vec<TargetRecord>,
+    pub kernel: String,
+    pub repeats: usize,
+    /// Seconds of each run.
+    pub runtime_s: f64,
+    pub advice: Vec<Advice>,
+    /// What was not measured, with remedies: it might be better.
+    pub not_measured: Vec<Skipped>,
+    /// Of a path in use.
+    pub check: Option<Check>,
+    /// What to know before trusting the figures.
+    pub warnings: Vec<String>,
+}
+
+/// A recommendation for one load and one goal.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Advice {
+    #[serde(flatten)]
+    pub answer: Answer,
+    pub sureness: Sureness,
+    /// All other paths, the best first.
+    pub others: Vec<RunnerUp>,
+    /// The recommended path in the words of other programs.
+    pub settings: Vec<Setting>,
+}
+
+impl Advised {
+    /// The advice for these goals; for all of them if none is named.
+    pub fn new(loaded: &Loaded, goals: &[Goal]) -> Self {
+        let document = &loaded.document;
+        let is_asked = |ranked: &Ranked| goals.is_empty() || goals.contains(&ranked.answer.goal);
+        Self {
+            schema: SCHEMA,
+            folder: loaded.folder.display().to_string(),
+            study: document.name.clone(),
+            targets: document.targets.clone(),
+            kernel: document.host.host.kernel_release.clone(),
+            repeats: document.repeats,
+            runtime_s: document.runtime_s,
+            advice: ranked(&loaded.results()).into_iter().filter(is_asked).map(Advice::new).collect(),
+            not_measured: document.skipped.clone(),
+            check: None,
+            warnings: loaded.warnings(),
+        }
+    }
+}
+
+impl Advice {
+    fn new(ranked: Ranked) -> Self {
+        let Ranked { answer, others, taken } = ranked;
+        let sureness = answer.sureness();
+        Self { sureness, settings: settings(&taken.path, taken.workload.depth), others, answer }
+    }
+}
