@@ -5,6 +5,9 @@ use iolane_core::{Error, Interface, IoPath, Operations, Queue, QueueConfig, Requ
 
 use super::limits::{Kind, Limits};
 
+/// The place of the general path among the lanes. It is always open.
+pub(super) const GENERAL: usize = 0;
+
 pub(super) struct Lane {
     path: IoPath,
     state: State,

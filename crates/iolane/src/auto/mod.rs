@@ -3,6 +3,7 @@
 
 mod lane;
 mod limits;
+mod policy;
 mod queue;
 mod watch;
 

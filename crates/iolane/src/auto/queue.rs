@@ -10,13 +10,11 @@ use iolane_core::{
     Change, Choices, Completion, Error, IoError, Operation, PathOptions, Queue, QueueConfig, Request, Result, Target,
     TargetId, Targets,
 };
-use iolane_policy::{Chooser, Decision, Reason, Window};
+use iolane_policy::{Reason, Window};
 
-use super::lane::Lane;
-use super::watch::{Sampling, Watch};
-
-/// The place of the general path among the lanes. It is always open.
-const GENERAL: usize = 0;
+use super::lane::{GENERAL, Lane};
+use super::policy::Policy;
+use super::watch::Watch;
 
 /// Changes that are remembered.
 const CHANGES_MAX: usize = 256;
@@ -57,13 +55,6 @@ pub(super) struct AutoQueue {
     one: VecDeque<Request>,
 }
 
-/// Who decides.
-enum Policy {
-    Chooser(Chooser),
-    /// Another lane every few requests; the state of a generator of random numbers (xorshift64).
-    Restless(u64),
-}
-
 /// How to look for completions of a lane.
 #[derive(Clone, Copy)]
 enum Wait {
@@ -83,10 +74,7 @@ impl AutoQueue {
     ) -> Result<Self> {
         let config = QueueConfig { event_fd: false, ..config.clone() };
         let lanes = Vec::from_iter(std::iter::once(general).chain(others));
-        let policy = match options.restless {
-            true => Policy::Restless(0x9e37_79b9_7f4a_7c15),
-            false => Policy::Chooser(Chooser::new(options.goal.unwrap_or_default(), lanes.len())),
-        };
+        let policy = Policy::new(options, lanes.len());
         let first = policy.first();
         OPEN.fetch_add(1, Ordering::Relaxed);
         let watch = Watch::new(first.window_ns, options.restless.then_some(16));
@@ -117,7 +105,6 @@ impl AutoQueue {
 
     /// After anything but a turn.
     fn see_whether_simple(&mut self) {
-        self.count_unseen();
         (self.unseen_turns, self.checked_turns) = (0, 0);
         let depth = self.config.depth as usize;
         let has_room = self.lanes[self.current].open().is_some_and(|open| open.queue.depth() == depth);
@@ -152,6 +139,7 @@ impl AutoQueue {
 
     /// Looks for completions of one lane.
     fn reap_lane(&mut self, index: usize, wait: Wait, completions: &mut Vec<Completion>) -> Result<usize> {
+        self.count_unseen();
         let (before, in_flight) = (completions.len(), self.in_flight());
         let Some(open) = self.lanes[index].open() else { return Ok(0) };
         let reaped = match wait {
@@ -248,6 +236,7 @@ impl AutoQueue {
 
     /// Decides anew if a window has ended.
     fn end_window(&mut self) {
+        self.count_unseen();
         if self.draining == 0 && self.watch.may_be_over() {
             let policy = &self.policy;
             if let Some(window) = self.watch.ended(|window| policy.is_hopeless(window)) {
@@ -282,8 +271,7 @@ impl AutoQueue {
         {
             self.note(decision.reason);
         }
-        let sampling = if decision.reason == Reason::Tried { Sampling::Every } else { Sampling::Some };
-        self.watch.begin(decision.window_ns, sampling);
+        self.watch.begin(decision.window_ns, self.policy.sampling(&decision));
     }
 
     /// Opens the queue of a lane, unless it is open.
@@ -385,41 +373,6 @@ impl AutoQueue {
     }
 }
 
-impl Policy {
-    fn first(&self) -> Decision {
-        match self {
-            Self::Chooser(chooser) => chooser.first(),
-            Self::Restless(_) => Decision { candidate: GENERAL, reason: Reason::First, window_ns: 0 },
-        }
-    }
-
-    fn next(&mut self, window: &Window, candidates: usize) -> Decision {
-        match self {
-            Self::Chooser(chooser) => chooser.next(window),
-            Self::Restless(_) => self.refuse(candidates),
-        }
-    }
-
-    fn refuse(&mut self, candidates: usize) -> Decision {
-        match self {
-            Self::Chooser(chooser) => chooser.refuse(),
-            Self::Restless(state) => {
-                *state ^= *state << 13;
-                *state ^= *state >> 7;
-                *state ^= *state << 17;
-                Decision { candidate: (*state % candidates as u64) as usize, reason: Reason::Tried, window_ns: 0 }
-            }
-        }
-    }
-
-    fn is_hopeless(&self, window: &Window) -> bool {
-        match self {
-            Self::Chooser(chooser) => chooser.is_hopeless(window),
-            Self::Restless(_) => false,
-        }
-    }
-}
-
 /// Bytes that a request moves.
 #[inline(always)]
 fn bytes_of(operation: &Operation) -> usize {
@@ -428,6 +381,7 @@ fn bytes_of(operation: &Operation) -> usize {
 
 impl Queue for AutoQueue {
     fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize {
+        self.count_unseen();
         let in_flight = self.in_flight();
         let count = requests.len().min(self.config.depth as usize - in_flight);
         if let Some(first) = requests.front().filter(|_| count > 0) {

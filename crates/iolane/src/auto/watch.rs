@@ -25,6 +25,8 @@ pub(super) enum Sampling {
     Every,
     /// Some, at regular intervals: the window is there to see that nothing changed.
     Some,
+    /// All but this number after each, for tests.
+    LeaveOut(u64),
 }
 
 /// Times are in ticks of the clock until a window ends.
@@ -37,6 +39,7 @@ pub(super) struct Watch {
     looked: bool,
     /// The moment up to which time in flight is counted.
     counted: u64,
+    sampling: Sampling,
     /// Calls to leave out after each of the sample, and whether `counted` is of before some of them.
     stride: u64,
     is_stale: bool,
@@ -107,6 +110,7 @@ impl Watch {
             look_at: 0,
             looked: false,
             counted: 0,
+            sampling: Sampling::Every,
             stride: 0,
             is_stale: false,
             calls: 0,
@@ -128,8 +132,10 @@ impl Watch {
     /// Begins a window now.
     pub(super) fn begin(&mut self, window_ns: u64, sampling: Sampling) {
         let begin = self.clock.ticks();
+        self.sampling = sampling;
         self.stride = match sampling {
             Sampling::Every => 0,
+            Sampling::LeaveOut(calls) => calls,
             Sampling::Some => self.stride_for(window_ns, begin),
         };
         (self.calls, self.sampled_ios, self.busy, self.in_flight_time) = (0, 0, 0, 0);
@@ -152,8 +158,7 @@ impl Watch {
 
     /// Begins the window anew: what came before belongs to another path.
     pub(super) fn restart(&mut self) {
-        let sampling = if self.stride == 0 { Sampling::Every } else { Sampling::Some };
-        self.begin(self.window_ns, sampling);
+        self.begin(self.window_ns, self.sampling);
     }
 
     /// Requests completed in calls that were left out of the sample, if there were any.

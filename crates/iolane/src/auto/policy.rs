@@ -1,0 +1,66 @@
+//! Who decides for the queue of `auto`: the rule of `iolane-policy`, or chance, for tests.
+
+use iolane_core::PathOptions;
+use iolane_policy::{Chooser, Decision, Reason, Window};
+
+use super::lane::GENERAL;
+use super::watch::Sampling;
+
+/// Who decides.
+pub(super) enum Policy {
+    Chooser(Chooser),
+    /// Another lane every few requests; the state of a generator of random numbers (xorshift64).
+    Restless(u64),
+}
+
+impl Policy {
+    /// The one that options ask for, among this many candidates.
+    pub(super) fn new(options: PathOptions, candidates: usize) -> Self {
+        match options.restless {
+            true => Self::Restless(0x9e37_79b9_7f4a_7c15),
+            false => Self::Chooser(Chooser::new(options.goal.unwrap_or_default(), candidates)),
+        }
+    }
+
+    pub(super) fn first(&self) -> Decision {
+        match self {
+            Self::Chooser(chooser) => chooser.first(),
+            Self::Restless(_) => Decision { candidate: GENERAL, reason: Reason::First, window_ns: 0 },
+        }
+    }
+
+    pub(super) fn next(&mut self, window: &Window, candidates: usize) -> Decision {
+        match self {
+            Self::Chooser(chooser) => chooser.next(window),
+            Self::Restless(_) => self.refuse(candidates),
+        }
+    }
+
+    pub(super) fn refuse(&mut self, candidates: usize) -> Decision {
+        match self {
+            Self::Chooser(chooser) => chooser.refuse(),
+            Self::Restless(state) => {
+                *state ^= *state << 13;
+                *state ^= *state >> 7;
+                *state ^= *state << 17;
+                Decision { candidate: (*state % candidates as u64) as usize, reason: Reason::Tried, window_ns: 0 }
+            }
+        }
+    }
+
+    /// Which calls of the next window to time.
+    pub(super) fn sampling(&self, decision: &Decision) -> Sampling {
+        match self {
+            Self::Chooser(_) if decision.reason == Reason::Tried => Sampling::Every,
+            Self::Chooser(_) => Sampling::Some,
+            Self::Restless(state) => Sampling::LeaveOut(state >> 62),
+        }
+    }
+
+    pub(super) fn is_hopeless(&self, window: &Window) -> bool {
+        match self {
+            Self::Chooser(chooser) => chooser.is_hopeless(window),
+            Self::Restless(_) => false,
+        }
+    }
+}
