@@ -114,7 +114,9 @@ fn candidates(general: &IoPath, target: &Target, config: &QueueConfig) -> Vec<La
         true => has_memory,
         false => !has_memory || !all.contains(&(*path).clone().registered()),
     };
-    let others = all.iter().filter(|path| *path != general).filter(is_chosen);
+    // Its polling can crash the kernel if the drive is reset (docs/decisions, 8): to be taken only if named.
+    let is_safe = |path: &&IoPath| !(path.interface() == "io_uring_cmd" && path.asks_for_polling());
+    let others = all.iter().filter(|path| *path != general).filter(is_safe).filter(is_chosen);
     others.cloned().map(Lane::new).collect()
 }
 

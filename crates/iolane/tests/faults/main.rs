@@ -152,6 +152,19 @@ fn lanes(device: &str) -> Result<Vec<Lane>> {
     Ok(lanes)
 }
 
+/// The same without polled passthrough: where the kernel ends commands itself, because a drive is reset or gone, its polling can read a
+/// request that was freed (drivers/nvme/host/ioctl.c, nvme_ns_chr_uring_cmd_iopoll reads `mq_hctx` twice).
+fn lanes_for_resets(device: &str) -> Result<Vec<Lane>> {
+    let (left_out, lanes): (Vec<Lane>, Vec<Lane>) = lanes(device)?
+        .into_iter()
+        .partition(|lane| lane.path.interface() == "io_uring_cmd" && lane.path.asks_for_polling());
+    for lane in left_out {
+        let why = "its polling can crash the kernel while the drive is reset";
+        say(&format!("SKIPPED faults {} on {device}: {why}; drives that answer are tested", lane.path));
+    }
+    Ok(lanes)
+}
+
 fn kernel_version() -> (u32, u32) {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse::<u32>().unwrap_or(0));
@@ -371,7 +384,7 @@ fn requests_to_a_drive_that_does_not_answer_end_and_so_does_dropping_them() -> R
     let _timeouts = ShortTimeouts::set(&device)?;
     // Linux 5.10 may need eight seconds more for each path, see below.
     let limit = Duration::from_secs(240);
-    let lanes = lanes(&device)?;
+    let lanes = lanes_for_resets(&device)?;
     let open = Barrier::new(lanes.len());
     let mut failed = 0;
     let answered = |lane: &Lane| {
@@ -504,7 +517,7 @@ fn requests_to_a_drive_that_vanishes_end_with_errors_none_lost_none_twice() -> R
     let Some(device) = named("IOLANE_FAULTS_UNPLUG", "a drive that vanishes") else { return Ok(()) };
     let _timeouts = ShortTimeouts::set(&device)?;
     let by = std::env::var("IOLANE_FAULTS_UNPLUG_BY").context("IOLANE_FAULTS_UNPLUG_BY names no file")?;
-    let lanes = lanes(&device)?;
+    let lanes = lanes_for_resets(&device)?;
     let outcomes = all_at_once(&lanes, Duration::from_secs(150), until_gone, || {
         let busy = |lane: &Lane| lane.ended.load(Ordering::Relaxed) >= ENOUGH;
         let failed = |lane: &Lane| *lane.stage.lock().unwrap_or_else(PoisonError::into_inner) == "done";
