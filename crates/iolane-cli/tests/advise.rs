@@ -17,7 +17,7 @@ fn advice_names_a_path_with_all_others_and_its_settings_for_other_programs() {
     study(&folder);
     let text = iolane(&folder, ["advise"]).done().stdout;
     for words in
-        ["Advice from results/survey (survey): 3 repeats", "for throughput: ", "behind by", "    fio     ioengine="]
+        ["Advice from results/survey (survey): 3 repeats", "for throughput: ", " lead ", "    fio     ioengine="]
     {
         assert!(text.contains(words), "`{words}` is not in {text}");
     }
@@ -50,7 +50,8 @@ fn what_cannot_be_advised_is_refused_in_one_line() {
     for (arguments, says) in [
         (&["advise", "nowhere"][..], "nowhere"),
         (&["advise", "--goal", "latency,throughput", "--check", "psync"], "one goal at a time"),
-        (&["advise", "--goal", "throughput", "--check", "io_uring"], "--check io_uring"),
+        (&["advise", "--goal", "throughput", "--check", "io_uring"], "it has libaio, psync"),
+        (&["advise", "--goal", "commits", "--check", "psync"], "the load does not decide this goal"),
     ] {
         let ended = iolane(&folder, arguments);
         assert_eq!((ended.code, ended.stdout.as_str(), ended.stderr.lines().count()), (Some(2), "", 1), "{ended:#?}");

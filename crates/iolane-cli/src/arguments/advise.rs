@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser as _;
 use clap::{Args, ValueHint};
-use iolane::IoPath;
 use iolane_study::results::Goal;
 
 use super::values::parse_percent;
@@ -21,7 +20,7 @@ pub(crate) struct AdviseArguments {
     pub(crate) goal: Vec<Goal>,
     /// Exit with 1 if the results show that another path is better than this one for the goal
     #[arg(long, value_name = "PATH", requires = "goal")]
-    pub(crate) check: Option<IoPath>,
+    pub(crate) check: Option<String>,
     /// With --check, how much better it has to be, such as 5%: the whole interval is beyond it
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent, requires = "check", default_value = "0%", hide_default_value = true)]
     pub(crate) min_gain: f64,

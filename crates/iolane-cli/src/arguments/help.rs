@@ -27,7 +27,7 @@ would give up, and the settings for fio, C, Rust and SPDK. Measure your own load
   iolane advise results/survey --goal throughput --json - | jq '.advice[0].take'
 
 In a build: exit code 1 if a path is shown to be at least 5 % better than the one in use. All
-comparisons of a load share an error of 5 %, so noise alone fails at most one build in twenty.
+comparisons share an error of 5 %, so noise alone fails at most one build in twenty.
 
   iolane advise results/survey --goal latency --check libaio --min-gain 5%";
 

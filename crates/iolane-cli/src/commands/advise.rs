@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use iolane::Error;
 use iolane_study::advise::{Advice, Advised, Check, Setting};
 use iolane_study::format::{self, number};
-use iolane_study::results::{self, REPEATS_FOR_ADVICE, RunnerUp, Skipped, Sureness};
+use iolane_study::results::{self, REPEATS_FOR_ADVICE, RunnerUp, Skipped};
 
 use super::report_page::kept;
 use crate::arguments::AdviseArguments;
@@ -47,29 +47,32 @@ pub(crate) fn advise(arguments: AdviseArguments) -> anyhow::Result<Outcome> {
 fn text(advised: &Advised) -> String {
     let Advised { folder, study, repeats, runtime_s, kernel, .. } = advised;
     let targets: Vec<&str> = advised.targets.iter().map(|target| target.name.as_str()).collect();
-    let runtime = format::time(runtime_s * 1e9);
+    let repeats = if *repeats == 1 { "1 repeat".to_owned() } else { format!("{repeats} repeats") };
     let of = format!(
-        "Advice from {folder} ({study}): {repeats} repeats of {runtime} on {}, Linux {kernel}",
+        "Advice from {folder} ({study}): {repeats} of {} on {}, Linux {kernel}",
+        format::time(runtime_s * 1e9),
         targets.join(", ")
     );
     let mut text = format!("{}\n", wrap(&of, 2));
     if advised.advice.is_empty() {
-        let why =
-            format!("No advice: it takes {REPEATS_FOR_ADVICE} repeats of an arm, and 100 requests in each for a p99.");
-        text.push_str(&format!("\n{why}\n"));
+        text.push_str(&format!("\n{}\n", wrap(&no_advice(), 2)));
+    } else {
+        let legend = "lead: how many times better the recommended path is, paired by repeat, with its 95 % interval; ~: no \
+                      significant difference. Settings are those of the path, to be used with your load.";
+        text.push_str(&format!("{}\n", wrap(legend, 0)));
     }
     for of_load in advised.advice.chunk_by(|a, b| a.answer.load == b.answer.load) {
         text.push_str(&format!("\n{}\n", of_load[0].answer.load));
         of_load.iter().for_each(|advice| text.push_str(&recommendation(advice)));
         if let Some(misses) = of_load[0].answer.rate_in_words() {
-            text.push_str(&format!("\n{}\n", wrap(&format!("  {}.", format::capital(&misses)), 2)));
+            text.push_str(&format!("\n{}\n", wrap(&format!("  {misses}"), 2)));
         }
     }
     if !advised.not_measured.is_empty() {
         let names: Vec<String> = advised.not_measured.iter().map(arms_in_words).collect();
         let entries = names.iter().zip(&advised.not_measured);
         let entries = entries.map(|(name, arms)| (&name[..], &arms.reason[..], &arms.remedy[..]));
-        text.push_str(&format!("\nNot measured, and possibly better:\n{}", output::reasons(entries)));
+        text.push_str(&format!("\nNot measured:\n{}", output::reasons(entries)));
     }
     for warning in &advised.warnings {
         text.push_str(&format!("\n{}\n", wrap(&format!("note: {warning}"), 6)));
@@ -80,6 +83,14 @@ fn text(advised: &Advised) -> String {
     text
 }
 
+/// What advice takes, where there is none.
+fn no_advice() -> String {
+    format!(
+        "No advice. Each goal takes {REPEATS_FOR_ADVICE} repeats of an arm; latency 100 requests in each run; commits a load with \
+         syncs; throughput a load without a rate; energy a power meter, without which processor takes its place."
+    )
+}
+
 fn arms_in_words(skipped: &Skipped) -> String {
     match skipped.arms {
         1 => skipped.which.clone(),
@@ -88,26 +99,22 @@ fn arms_in_words(skipped: &Skipped) -> String {
 }
 
 fn recommendation(advice: &Advice) -> String {
-    let Advice { answer, sureness, others, settings } = advice;
+    let Advice { answer, others, settings, .. } = advice;
     let take = &answer.take;
     let cores = take.cores.map_or_else(String::new, |cores| format!(", {} cores", number(cores)));
-    let sure = match sureness {
-        Sureness::Alone => "the only path measured",
-        Sureness::Shown => "better than every other path by more than chance",
-        Sureness::Alike => "the cheapest of several without a significant difference",
-        Sureness::Noisy => "the best measured, but too noisy to tell from others",
-    };
+    let notation = if take.notation == take.path { String::new() } else { format!(" ({})", take.notation) };
     let headline = format!(
-        "  {}: {} at depth {}: {}{cores}; {sure}",
+        "  {}: {}{notation} at depth {}: {}{cores}; {}",
         answer.goal.words(),
         take.path,
         take.depth,
-        answer.value_in_words()
+        answer.value_in_words(),
+        answer.sureness_in_words()
     );
     let mut text = format!("\n{}\n", wrap(&headline, 4));
     let rows: Vec<Vec<String>> = others.iter().map(|other| beside(answer.metric, other)).collect();
     if !rows.is_empty() {
-        let headings = ["    instead", "depth", "measured", "cores", "behind by", "95 %"];
+        let headings = ["    instead", "depth", "measured", "cores", "lead", "95 %"];
         text.push_str(&output::table(&headings, &rows, CellAlignment::Right));
     }
     for Setting { of, text: spelled, why_not } in settings {

@@ -1,26 +1,27 @@
 //! Whether results show a path that is better than one in use. It fails a build only if chance is excluded: each arm of another path is
-//! compared with the path in use, and all comparisons of a load share a probability of error of 5 %.
+//! compared with the path in use, and all comparisons share a probability of error of 5 %.
 
 use iolane::IoPath;
 use iolane::error::{Error, Result};
 use serde::Serialize;
 
 use crate::format::number;
-use crate::results::{Goal, Loaded, best_of_each_path, candidates, loads};
-use crate::rows::ArmResults;
+use crate::results::{Goal, Loaded, best_of_each_path, by_rate, candidates, goals_of, loads};
+use crate::rows::{ArmResults, Results};
 use crate::stats::Estimate;
 
-/// The probability that a better path is shown for a load although none is better.
+/// The probability that a better path is shown although none is better.
 const ERROR: f64 = 0.05;
 
 /// The check of a path in use.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Check {
-    /// The path in use.
+    /// The path in use, in iolane's notation.
     pub path: String,
     pub goal: Goal,
     /// How many times better a path has to be shown to be.
     pub least_gain: f64,
+    /// Every load with enough repeats.
     pub loads: Vec<CheckedLoad>,
     /// Whether no better path is shown for any load.
     pub passed: bool,
@@ -31,8 +32,10 @@ pub struct Check {
 pub struct CheckedLoad {
     /// The load in words.
     pub load: String,
-    /// The depth at which the path in use is best.
-    pub depth: u32,
+    /// The depth at which the path in use is best; `None` if it could not be checked.
+    pub depth: Option<u32>,
+    /// Why it could not be checked; empty if it was.
+    pub why_not: String,
     /// The path that is shown to be better by the most; `None` if none is.
     pub better: Option<Beside>,
 }
@@ -48,60 +51,122 @@ pub struct Beside {
 }
 
 impl Check {
-    /// Compares all measured paths with one in use, for a goal.
+    /// Compares all measured paths with one in use, for a goal. `path` is a name in the study or iolane's notation.
     ///
     /// # Errors
-    /// A usage error if the path was not measured with enough repeats, or not for this goal.
-    pub fn new(loaded: &Loaded, path: &IoPath, goal: Goal, least_gain: f64) -> Result<Self> {
+    /// A usage error if the path is not in the results, or nothing is comparable with it for this goal.
+    pub fn new(loaded: &Loaded, path: &str, goal: Goal, least_gain: f64) -> Result<Self> {
         let results = loaded.results();
-        let loads: Vec<CheckedLoad> =
-            loads(&results).iter().filter_map(|arms| check_load(arms, path, goal, least_gain)).collect();
-        if loads.is_empty() {
-            let folder = loaded.folder.display();
-            let cause = format!("{folder} has no 3 repeats of this path that decide {}", goal.words());
-            return Err(Error::usage(format!("--check {path}"), cause)
-                .remedy("name a path of these results, or measure it: iolane study --path LIST --repeat 5"));
+        let path = path_in(&results, path, loaded)?;
+        let on_loads: Vec<OnLoad<'_>> = loads(&results).iter().map(|arms| OnLoad::new(arms, &path, goal)).collect();
+        let comparisons: usize = on_loads.iter().map(|load| load.others.len()).sum();
+        if comparisons == 0 {
+            let mut reasons: Vec<&str> = on_loads.iter().map(|load| load.why_not).collect();
+            reasons.dedup();
+            let none = format!("no arm of {} has 3 repeats", loaded.folder.display());
+            let cause = if reasons.is_empty() { none } else { reasons.join("; ") };
+            return Err(Error::usage(format!("--check {path} --goal {}", goal.name()), cause).remedy(
+                "measure it beside other paths, with 3 repeats or more, and name a goal that `iolane advise` answers",
+            ));
         }
+        let tail = ERROR / comparisons as f64;
+        let loads: Vec<CheckedLoad> = on_loads.iter().map(|load| load.check(goal, tail, least_gain)).collect();
         let passed = loads.iter().all(|load| load.better.is_none());
         Ok(Self { path: path.to_string(), goal, least_gain, loads, passed })
     }
 
     /// The verdict in one sentence.
     pub fn in_words(&self) -> String {
-        let Self { path, goal, loads, .. } = self;
+        let Self { path, goal, loads, least_gain, .. } = self;
+        let checked = loads.iter().filter(|load| load.depth.is_some()).count();
         let better = loads.iter().filter(|load| load.better.is_some()).count();
-        let of = format!("Check of {path} {}", goal.words());
-        match better {
-            0 => format!("{of}: no better path is shown on {} loads.", loads.len()),
-            some => format!("{of}: a better path is shown on {some} of {} loads.", loads.len()),
-        }
+        let by = match least_gain - 1.0 {
+            least if least > 0.0 => format!(" by more than {} %", number(100.0 * least)),
+            _ => String::new(),
+        };
+        let of = if checked == 1 { "1 load".to_owned() } else { format!("{checked} loads") };
+        let shown = match better {
+            0 => format!("no path is shown to be better{by} on {of}"),
+            some if some == checked => format!("a path is shown to be better{by} on {of}"),
+            some => format!("a path is shown to be better{by} on {some} of {of}"),
+        };
+        format!("Check of {path} {}: {shown}.", goal.words())
     }
 }
 
 impl CheckedLoad {
-    /// What is better than the path in use, if anything is.
+    /// What is better than the path in use, or why it was not checked; `None` if nothing is better.
     pub fn in_words(&self, check: &Check) -> Option<String> {
+        if !self.why_not.is_empty() {
+            return Some(format!("{}: not checked: {}", self.load, self.why_not));
+        }
         let Beside { path, depth, gain, .. } = self.better.as_ref()?;
         let [value, low, high] = [gain.value, gain.low, gain.high].map(number);
-        let in_use = format!("{} at depth {}", check.path, self.depth);
+        let in_use = format!("{} at depth {}", check.path, self.depth.unwrap_or_default());
         Some(format!("{}: {path} at depth {depth} is {value}x better than {in_use} ({low}x to {high}x)", self.load))
     }
 }
 
-fn check_load(arms: &[&ArmResults], path: &IoPath, goal: Goal, least_gain: f64) -> Option<CheckedLoad> {
-    let (own, others): (Vec<_>, Vec<_>) =
-        candidates(goal, arms).into_iter().partition(|(arm, _)| arm.arm.path == *path);
-    let (arm, values) = best_of_each_path(goal, own).into_iter().next()?;
-    let tail = ERROR / others.len().max(1) as f64;
-    let beside = |(other, others): &(&ArmResults, Vec<f64>)| Beside {
-        path: other.arm.name.clone(),
-        notation: other.arm.path.to_string(),
-        depth: other.arm.workload.depth,
-        gain: goal.gain_at(others, &values, tail),
-    };
-    let better = others.iter().map(beside).filter(|beside| beside.gain.low > least_gain);
-    let better = better.max_by(|a, b| a.gain.low.total_cmp(&b.gain.low));
-    Some(CheckedLoad { load: arm.arm.load_in_words(), depth: arm.arm.workload.depth, better })
+/// The path of the results that a name or a notation means.
+fn path_in(results: &Results, text: &str, loaded: &Loaded) -> Result<IoPath> {
+    let own = || results.arms.iter().map(|arm| &arm.arm).filter(|arm| arm.peer.is_none());
+    if let Some(named) = own().find(|arm| arm.name == text) {
+        return Ok(named.path.clone());
+    }
+    let parsed: Option<IoPath> = text.parse().ok().filter(|path| own().any(|arm| arm.path == *path));
+    parsed.ok_or_else(|| {
+        let mut names: Vec<&str> = own().map(|arm| arm.name.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        let cause = format!("{} has no path of this name", loaded.folder.display());
+        Error::usage(format!("--check {text}"), cause).remedy(format!("it has {}", names.join(", ")))
+    })
+}
+
+/// What is to be compared on a load.
+struct OnLoad<'a> {
+    load: String,
+    own: Option<(&'a ArmResults, Vec<f64>)>,
+    others: Vec<(&'a ArmResults, Vec<f64>)>,
+    why_not: &'static str,
+}
+
+impl<'a> OnLoad<'a> {
+    fn new(arms: &[&'a ArmResults], path: &IoPath, goal: Goal) -> Self {
+        let load = arms.first().map_or_else(String::new, |arm| arm.arm.load_in_words());
+        let not = |why_not| Self { load: load.clone(), own: None, others: Vec::new(), why_not };
+        if !arms.iter().any(|arm| arm.arm.path == *path) {
+            return not("the path was not measured with 3 repeats");
+        }
+        if !goals_of(arms).contains(&goal) {
+            return not("the load does not decide this goal");
+        }
+        let (missing, keeping) = by_rate(arms);
+        if !keeping.is_empty() && missing.iter().any(|arm| arm.arm.path == *path) {
+            return not("the path does not reach the rate");
+        }
+        let compared = candidates(goal, if keeping.is_empty() { arms } else { &keeping });
+        let (own, others): (Vec<_>, Vec<_>) = compared.into_iter().partition(|(arm, _)| arm.arm.path == *path);
+        match best_of_each_path(goal, own).into_iter().next() {
+            None => not("its runs have too few requests for this goal"),
+            Some(_) if others.is_empty() => not("no other path was measured"),
+            own => Self { load, own, others, why_not: "" },
+        }
+    }
+
+    fn check(&self, goal: Goal, tail: f64, least_gain: f64) -> CheckedLoad {
+        let (load, why_not) = (self.load.clone(), self.why_not.to_owned());
+        let Some((arm, values)) = &self.own else { return CheckedLoad { load, depth: None, why_not, better: None } };
+        let beside = |(other, others): &(&ArmResults, Vec<f64>)| Beside {
+            path: other.arm.name.clone(),
+            notation: other.arm.path.to_string(),
+            depth: other.arm.workload.depth,
+            gain: goal.gain_at(others, values, tail),
+        };
+        let better = self.others.iter().map(beside).filter(|beside| beside.gain.low > least_gain);
+        let better = better.max_by(|a, b| a.gain.low.total_cmp(&b.gain.low));
+        CheckedLoad { load, depth: Some(arm.arm.workload.depth), why_not, better }
+    }
 }
 
 #[cfg(test)]
@@ -133,7 +198,7 @@ mod tests {
     }
 
     fn check(paths: &[(&str, &[f64])], least_gain: f64) -> Check {
-        Check::new(&results(paths), &IoPath::new("psync"), Goal::Throughput, least_gain).unwrap()
+        Check::new(&results(paths), "psync", Goal::Throughput, least_gain).unwrap()
     }
 
     const OWN: (&str, &[f64]) = ("psync", &[100.0, 101.0, 99.0, 100.0, 102.0]);
@@ -145,7 +210,7 @@ mod tests {
         assert!(!found.passed && better.notation == "libaio" && better.gain.low > 1.4, "{found:?}");
         let words = found.loads[0].in_words(&found).unwrap();
         assert!(words.contains(": libaio at depth 1 is 1.5x better than psync at depth 1 (1.4"), "{words}");
-        assert!(found.in_words().ends_with("a better path is shown on 1 of 1 loads."), "{}", found.in_words());
+        assert!(found.in_words().ends_with(": a path is shown to be better on 1 load."), "{}", found.in_words());
     }
 
     #[test]
@@ -155,7 +220,6 @@ mod tests {
         let small: &[f64] = &[103.0, 104.0, 102.0, 103.0, 105.0];
         assert!(!check(&[OWN, ("libaio", small)], 1.0).passed);
         assert!(check(&[OWN, ("libaio", small)], 1.05).passed);
-        assert!(check(&[OWN], 1.0).passed, "nothing else was measured");
     }
 
     #[test]
@@ -180,8 +244,19 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_was_not_measured_is_refused() {
-        let error = Check::new(&results(&[OWN]), &IoPath::new("libaio"), Goal::Throughput, 1.0).unwrap_err();
-        assert!(error.to_string().contains("--check libaio"), "{error}");
+    fn what_cannot_be_compared_is_refused_with_the_reason() {
+        let refusal = |goal, path| Check::new(&results(&[OWN]), path, goal, 1.0).unwrap_err().to_string();
+        assert!(refusal(Goal::Throughput, "libaio").contains("it has psync"));
+        assert!(refusal(Goal::Throughput, "psync").contains("no other path was measured"));
+        assert!(refusal(Goal::Commits, "psync").contains("load does not decide this goal"));
+        assert!(refusal(Goal::Latency, "psync").contains("too few requests"));
+    }
+
+    #[test]
+    fn a_path_goes_by_its_name_in_the_study_too() {
+        let mut loaded = results(&[OWN, ("libaio", &[100.0; 5])]);
+        loaded.rows.iter_mut().filter(|row| row.arm.name == "psync").for_each(|row| row.arm.name = "blocking".into());
+        let found = |name: &str| Check::new(&loaded, name, Goal::Throughput, 1.0).unwrap();
+        assert_eq!((found("blocking").path, found("psync").path), ("psync".into(), "psync".into()));
     }
 }

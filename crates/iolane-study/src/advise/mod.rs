@@ -10,7 +10,7 @@ use crate::results::{Answer, Goal, Loaded, Ranked, RunnerUp, Skipped, Sureness, 
 use crate::run_record::TargetRecord;
 
 pub use check::{Beside, Check, CheckedLoad};
-pub use settings::{Setting, settings};
+pub use settings::{Place, Setting, settings};
 
 /// The schema of the document.
 pub const SCHEMA: &str = "iolane.advice/1";
@@ -53,6 +53,10 @@ impl Advised {
     /// The advice for these goals; for all of them if none is named.
     pub fn new(loaded: &Loaded, goals: &[Goal]) -> Self {
         let document = &loaded.document;
+        let place = Place {
+            is_direct: document.targets.iter().all(|target| target.direct),
+            kernel: document.host.host.kernel_release.clone(),
+        };
         let is_asked = |ranked: &Ranked| goals.is_empty() || goals.contains(&ranked.answer.goal);
         Self {
             schema: SCHEMA,
@@ -62,7 +66,11 @@ impl Advised {
             kernel: document.host.host.kernel_release.clone(),
             repeats: document.repeats,
             runtime_s: document.runtime_s,
-            advice: ranked(&loaded.results()).into_iter().filter(is_asked).map(Advice::new).collect(),
+            advice: ranked(&loaded.results())
+                .into_iter()
+                .filter(is_asked)
+                .map(|ranked| Advice::new(ranked, &place))
+                .collect(),
             not_measured: document.skipped.clone(),
             check: None,
             warnings: loaded.warnings(),
@@ -71,9 +79,9 @@ impl Advised {
 }
 
 impl Advice {
-    fn new(ranked: Ranked) -> Self {
+    fn new(ranked: Ranked, place: &Place) -> Self {
         let Ranked { answer, others, taken } = ranked;
         let sureness = answer.sureness();
-        Self { sureness, settings: settings(&taken.path, taken.workload.depth), others, answer }
+        Self { sureness, settings: settings(&taken, place), others, answer }
     }
 }

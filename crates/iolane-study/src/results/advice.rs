@@ -173,28 +173,41 @@ pub(crate) fn loads(results: &Results) -> Vec<Vec<&ArmResults>> {
     loads.into_values().collect()
 }
 
+/// The arms that do not reach their rate, and the others.
+pub(crate) fn by_rate<'a>(arms: &[&'a ArmResults]) -> (Vec<&'a ArmResults>, Vec<&'a ArmResults>) {
+    arms.iter().copied().partition(|arm| arm.keeps_rate() == Some(false))
+}
+
+/// The goals that the arms of a load decide.
+pub(crate) fn goals_of(arms: &[&ArmResults]) -> Vec<Goal> {
+    let has_rate = arms.iter().any(|arm| arm.arm.workload.rate.is_some());
+    // Without syncs a commit is a write.
+    let has_syncs = arms.iter().any(|arm| arm.arm.workload.sync_every().is_some());
+    let keeping = by_rate(arms).1;
+    let has_joules = !candidates(Goal::Energy, if has_rate { &keeping } else { arms }).is_empty();
+    let cheapest = if has_joules { Goal::Energy } else { Goal::Processor };
+    let goals = match (has_rate, keeping.is_empty()) {
+        (false, _) => [Some(Goal::Latency), has_syncs.then_some(Goal::Commits), Some(Goal::Throughput), Some(cheapest)],
+        (true, false) => [Some(Goal::Latency), has_syncs.then_some(Goal::Commits), Some(cheapest), None],
+        (true, true) => [Some(Goal::Throughput), None, None, None],
+    };
+    goals.into_iter().flatten().collect()
+}
+
 /// The advice for the arms of one load. At a rate, only arms that reach it are recommended; all of them have the same
 /// throughput. If no arm does, the one that comes nearest to it is named.
 fn ranked_for(arms: &[&ArmResults]) -> Vec<Ranked> {
-    let (missing, keeping): (Vec<&ArmResults>, Vec<&ArmResults>) =
-        arms.iter().partition(|arm| arm.keeps_rate() == Some(false));
+    let (missing, keeping) = by_rate(arms);
     let has_rate = arms.iter().any(|arm| arm.arm.workload.rate.is_some());
-    let cheapest = |arms: &[&ArmResults]| answer(Goal::Energy, arms).or_else(|| answer(Goal::Processor, arms));
-    // Without syncs a commit is a write.
-    let has_syncs = arms.iter().any(|arm| arm.arm.workload.sync_every().is_some());
-    let commits = |arms: &[&ArmResults]| has_syncs.then(|| answer(Goal::Commits, arms)).flatten();
-    let answers = match (has_rate, keeping.is_empty()) {
-        (false, _) => vec![answer(Goal::Latency, arms), commits(arms), answer(Goal::Throughput, arms), cheapest(arms)],
-        (true, false) => vec![answer(Goal::Latency, &keeping), commits(&keeping), cheapest(&keeping)],
-        (true, true) => vec![answer(Goal::Throughput, arms)],
-    };
+    let compared = if keeping.is_empty() { arms } else { &keeping };
+    let answers = goals_of(arms).into_iter().map(|goal| answer(goal, compared));
     let misses_rate = has_rate
         .then(|| missing.iter().map(|arm| format!("{} depth {}", arm.arm.name, arm.arm.workload.depth)).collect());
     let with_misses = |ranked: Ranked| {
         let answer = Answer { misses_rate: misses_rate.clone(), ..ranked.answer };
         Ranked { answer, ..ranked }
     };
-    answers.into_iter().flatten().map(with_misses).collect()
+    answers.flatten().map(with_misses).collect()
 }
 
 /// The advice as sentences, one per load, or the reason why there is none.
@@ -359,7 +372,10 @@ impl Answer {
 
     /// The confidence with its figures: `1.32x better than libaio (1.28x to 1.36x)`.
     pub fn sureness_in_words(&self) -> String {
-        let Some(RunnerUp { choice, gain, .. }) = &self.runner_up else { return "the only path measured".into() };
+        let Some(RunnerUp { choice, gain, .. }) = &self.runner_up else {
+            let others_miss = self.misses_rate.as_ref().is_some_and(|missing| !missing.is_empty());
+            return if others_miss { "no other path reaches the rate" } else { "the only path measured" }.into();
+        };
         let [value, low, high] = [gain.value, gain.low, gain.high].map(number);
         match self.sureness() {
             Sureness::Shown => format!("{value}x better than {} ({low}x to {high}x)", choice.path),

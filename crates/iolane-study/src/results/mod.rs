@@ -15,7 +15,7 @@ mod report;
 mod skipped;
 
 pub use advice::{Answer, Choice, Goal, REPEATS_FOR_ADVICE, Ranked, RunnerUp, Sureness, answers, ranked, sentences};
-pub(crate) use advice::{best_of_each_path, candidates, loads};
+pub(crate) use advice::{best_of_each_path, by_rate, candidates, goals_of, loads};
 pub use arms::{ArmReport, arm_reports};
 pub use figures::{FigureReport, Point, Series};
 pub use folder::{ResultsFolder, Written, to_json, write_remade};

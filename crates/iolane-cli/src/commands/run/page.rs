@@ -42,7 +42,8 @@ fn paths_taken(taken: &[PathShare]) -> String {
         used.iter().map(|share| format!("{} {:.0} %", share.path, percent(share.ios))).collect();
     if !tried.is_empty() {
         let ios = tried.iter().map(|share| share.ios).sum();
-        parts.push(format!("{} others {:.1} %, to compare", tried.len(), percent(ios)));
+        let others = if tried.len() == 1 { "1 other".to_owned() } else { format!("{} others", tried.len()) };
+        parts.push(format!("{others} {:.1} %, to compare", percent(ios)));
     }
     parts.join(", ")
 }
