@@ -95,39 +95,17 @@ impl Lane {
         open.limits = Some(limits).filter(|limits| limits.are_narrower_than(of_general));
         open.kinds.push((Kind::of(target), true));
         for (id, other) in others {
-            // A target on which the path does not work is left to the general path.
-            let suits = self.suits(&mut open, &other, config, general);
-            let _ = open.attach(id, &other, suits);
+            open.attach_if_it_suits(&self.path, id, &other, config, general);
         }
         self.state = State::Open(open);
         Ok(())
     }
 
-    /// Attaches a target to its queue, if it is open. One on which the path does not work, or takes less than on the first one, is left to the
-    /// general path.
+    /// Attaches a target to its queue, if it is open and the target suits its path.
     pub(super) fn attach(&mut self, id: TargetId, target: &Target, config: &QueueConfig, general: &IoPath) {
-        if let State::Open(mut open) = std::mem::replace(&mut self.state, State::Closed) {
-            let suits = self.suits(&mut open, target, config, general);
-            let _ = open.attach(id, target, suits);
-            self.state = State::Open(open);
+        if let State::Open(open) = &mut self.state {
+            open.attach_if_it_suits(&self.path, id, target, config, general);
         }
-    }
-
-    fn suits(&self, open: &mut OpenLane, target: &Target, config: &QueueConfig, general: &IoPath) -> bool {
-        let kind = Kind::of(target);
-        if let Some((_, suits)) = open.kinds.iter().find(|(known, _)| *known == kind) {
-            return *suits;
-        }
-        let suits = || -> Result<bool> {
-            let (here, _) = Limits::new(interface_of(&self.path)?, &self.path, target, config)?;
-            Ok(match &open.limits {
-                Some(first) => first.are_within(&here),
-                None => !here.are_narrower_than(operations_of(general, target)?),
-            })
-        };
-        let suits = suits().unwrap_or(false);
-        open.kinds.push((kind, suits));
-        suits
     }
 
     /// Opens its queue as the general one, without a look at what it can do.
@@ -234,17 +212,51 @@ impl OpenLane {
         self.ids.get(id.place())?.filter(|(theirs, _)| *theirs == id).map(|(_, own)| own)
     }
 
-    /// Attaches a target, which the queue of `auto` calls `id`, unless it does not suit the path. Requests on one that is not attached are another
-    /// path's.
-    pub(super) fn attach(&mut self, id: TargetId, target: &Target, suits: bool) -> Result<()> {
+    /// Attaches a target, which the queue of `auto` calls `id`. Until then, requests on it are another path's.
+    pub(super) fn attach(&mut self, id: TargetId, target: &Target) -> Result<()> {
+        self.make_place(id);
+        self.ids[id.place()] = Some((id, self.queue.attach(target)?));
+        Ok(())
+    }
+
+    /// The same, unless the path does not work on the target, or takes less of it than of the first one.
+    fn attach_if_it_suits(
+        &mut self,
+        path: &IoPath,
+        id: TargetId,
+        target: &Target,
+        config: &QueueConfig,
+        general: &IoPath,
+    ) {
+        self.make_place(id);
+        if self.suits(path, target, config, general) {
+            let _ = self.attach(id, target);
+        }
+    }
+
+    fn suits(&mut self, path: &IoPath, target: &Target, config: &QueueConfig, general: &IoPath) -> bool {
+        let kind = Kind::of(target);
+        if let Some((_, suits)) = self.kinds.iter().find(|(known, _)| *known == kind) {
+            return *suits;
+        }
+        let suits = || -> Result<bool> {
+            let (here, _) = Limits::new(interface_of(path)?, path, target, config)?;
+            Ok(match &self.limits {
+                Some(first) => first.are_within(&here),
+                None => !here.are_narrower_than(operations_of(general, target)?),
+            })
+        };
+        let suits = suits().unwrap_or(false);
+        self.kinds.push((kind, suits));
+        suits
+    }
+
+    /// A place for the number of a target, empty at first.
+    fn make_place(&mut self, id: TargetId) {
         if self.ids.len() <= id.place() {
             self.ids.resize(id.place() + 1, None);
         }
         self.ids[id.place()] = None;
-        if suits {
-            self.ids[id.place()] = Some((id, self.queue.attach(target)?));
-        }
-        Ok(())
     }
 
     /// Detaches a target, if it is attached.

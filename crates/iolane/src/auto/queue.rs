@@ -304,6 +304,9 @@ impl AutoQueue {
         min: usize,
         completions: &mut Vec<Completion>,
     ) -> Result<usize> {
+        if self.checked_turns == 0 {
+            self.count_unseen();
+        }
         if self.is_simple
             && let Some(open) = self.lanes[self.current].open()
             && open.prepares(requests)
@@ -315,8 +318,6 @@ impl AutoQueue {
                 self.unseen_ios += (completions.len() - before) as u64;
                 return turned;
             }
-            let unseen = std::mem::take(&mut self.unseen_ios);
-            self.watch.counts(unseen);
             let in_flight = open.queue.in_flight();
             if let Some(first) = requests.first() {
                 self.watch.submits(bytes_of(&first.operation), in_flight == 0);
@@ -324,7 +325,7 @@ impl AutoQueue {
             let (offered, before) = (requests.len(), completions.len());
             let turned = open.queue.turn(requests, min, completions);
             let (taken, count) = (offered - requests.len(), completions.len() - before);
-            open.ios += unseen + count as u64;
+            open.ios += count as u64;
             let skips = self.watch.completes(count, in_flight + taken);
             *(if open.takes_all() { &mut self.unseen_turns } else { &mut self.checked_turns }) = skips;
             if self.watch.may_be_over() {
@@ -445,7 +446,7 @@ impl Queue for AutoQueue {
 
     fn attach(&mut self, target: &Target) -> Result<TargetId> {
         let id = self.targets.next().ok_or_else(|| no_room_for(target, self.targets.most()))?;
-        self.lanes[GENERAL].open().map_or(Ok(()), |open| open.attach(id, target, true))?;
+        self.lanes[GENERAL].open().map_or(Ok(()), |open| open.attach(id, target))?;
         let general = self.lanes[GENERAL].path().clone();
         (self.unseen_turns, self.checked_turns) = (0, 0);
         for lane in &mut self.lanes[GENERAL + 1..] {
