@@ -14,10 +14,7 @@ use crate::output::{self, CellAlignment, Outputs, warn, wrap};
 
 pub(crate) fn advise(arguments: AdviseArguments) -> anyhow::Result<Outcome> {
     let AdviseArguments { folder, goal: goals, check, min_gain, json } = arguments;
-    let loaded = results::load(&folder).map_err(|error| match error.remedy_text() {
-        "" => error.remedy("measure first: iolane study, with --target, --rw, --bs and --depth as in your load"),
-        _ => error,
-    })?;
+    let loaded = results::load(&folder)?;
     if loaded.document.rate_until.is_some() {
         let cause = "it has the highest rates of a search, which name the path that holds the highest";
         return Err(Error::usage(folder.display().to_string(), cause)
