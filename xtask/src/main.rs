@@ -12,6 +12,7 @@ mod guests;
 mod lint;
 mod packages;
 mod programs;
+mod redb;
 mod skips;
 mod table;
 mod tally;
@@ -55,6 +56,8 @@ Usage: cargo xtask COMMAND
   gallery [pages]   Run the four studies in the lab, one of them on two kernels, and write their pages and pictures to
                     docs/gallery; takes 15 minutes on a quiet machine. `pages` renders them again from the runs, which
                     stay in target/gallery
+  redb [PATH...]    Run redb's own tests on a copy of redb that reads and writes by iolane, on each PATH (default: psync,
+                    io_uring,fixedbufs,fixedfiles and auto), with O_DIRECT and through the page cache
   dist              Build a static binary that runs on any Linux of this architecture, in target/dist
   assets            Bundle the chart library of report.html from npm, with its licences; for a new version of it
   help              Print this text
@@ -81,6 +84,7 @@ fn main() -> ExitCode {
         "assets" => assets::run(rest),
         "gallery" => gallery::run(rest),
         "dist" => dist::run(rest),
+        "redb" => redb::run(rest),
         "help" => {
             print!("{HELP}");
             return ExitCode::SUCCESS;

@@ -125,6 +125,20 @@ impl fmt::Debug for Error {
     }
 }
 
+/// For programs whose own errors are `std::io`'s; the text stays whole.
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        let kind = match (&error.0.source, error.kind()) {
+            (Some(source), _) => source.kind(),
+            (None, ErrorKind::Usage) => io::ErrorKind::InvalidInput,
+            (None, ErrorKind::Unavailable) => io::ErrorKind::Unsupported,
+            (None, ErrorKind::Exhausted) => io::ErrorKind::QuotaExceeded,
+            (None, ErrorKind::Failed) => io::ErrorKind::Other,
+        };
+        io::Error::new(kind, error)
+    }
+}
+
 /// The C library's text for an error, without Rust's `(os error N)`.
 pub fn describe(error: &io::Error) -> String {
     let text = error.to_string();
@@ -154,5 +168,13 @@ mod tests {
         let error = Error::system("open /x", io::Error::from_raw_os_error(libc::EMFILE));
         assert_eq!(error.kind(), ErrorKind::Exhausted);
         assert!(error.to_string().contains("ulimit -n"), "{error}");
+    }
+
+    #[test]
+    fn an_error_of_std_io_keeps_kind_and_text() {
+        let missing = io::Error::from(Error::system("open /x", io::Error::from_raw_os_error(libc::ENOENT)));
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+        assert!(missing.to_string().starts_with("open /x: "), "{missing}");
+        assert_eq!(io::Error::from(Error::usage("depth 0", "it is 1 or more")).kind(), io::ErrorKind::InvalidInput);
     }
 }

@@ -262,6 +262,16 @@ impl fmt::Debug for IoError {
 
 impl std::error::Error for IoError {}
 
+/// For programs whose own errors are `std::io`'s: the error of that `errno`, or one with the text where no kernel has a number.
+impl From<IoError> for std::io::Error {
+    fn from(error: IoError) -> Self {
+        match error.errno {
+            NOT_REGISTERED | NOT_ATTACHED => Self::new(std::io::ErrorKind::InvalidInput, error),
+            errno => Self::from_raw_os_error(errno),
+        }
+    }
+}
+
 impl From<rustix::io::Errno> for IoError {
     fn from(errno: rustix::io::Errno) -> Self {
         Self::from_errno(errno.raw_os_error())

@@ -190,7 +190,7 @@ impl TargetOptions {
         }
         let shown = self.name.clone().unwrap_or_else(|| name.to_string_lossy().into_owned());
         let opened = match self.create_bytes {
-            None => self.open_fd(name, &shown).and_then(|fd| self.describe(fd, shown)),
+            None => self.open_fd(name, &shown).and_then(|fd| self.describe(fd, shown)).and_then(Opened::with_a_block),
             Some(bytes) => self.create_file(name, shown, bytes),
         };
         opened.map(|opened| Target(Arc::new(opened)))
@@ -328,10 +328,6 @@ impl TargetOptions {
             TargetKind::NvmeGeneric => device.and_then(|device| block_attribute(device, "size")).unwrap_or(0) * 512,
             _ => rustix::fs::seek(&fd, SeekFrom::End(0)).map_err(|errno| Error::system(what(), errno))?,
         };
-        if bytes == 0 {
-            return Err(Error::unavailable(what(), "it is empty")
-                .remedy("fill it first (dd if=/dev/urandom of=FILE bs=1M count=1024)"));
-        }
         let device_block_bytes =
             || device.and_then(|device| block_attribute(device, "queue/logical_block_size")).unwrap_or(512) as u32;
         let block_bytes = match kind {
@@ -340,13 +336,6 @@ impl TargetOptions {
             _ if self.direct => direct_alignment(&fd).unwrap_or_else(device_block_bytes),
             _ => 1,
         };
-        if bytes < u64::from(block_bytes) {
-            return Err(Error::unavailable(
-                what(),
-                format!("its {bytes} bytes are less than one block of {block_bytes}"),
-            )
-            .remedy("use a larger file, or set direct to false"));
-        }
         Ok(Opened {
             kind,
             fd: Some(fd),
@@ -360,6 +349,25 @@ impl TargetOptions {
             state: OnceLock::new(),
             name,
         })
+    }
+}
+
+impl Opened {
+    /// Itself, if it holds something to read.
+    fn with_a_block(self) -> Result<Self> {
+        let what = || format!("target {}", self.name);
+        if self.bytes == 0 {
+            return Err(Error::unavailable(what(), "it is empty")
+                .remedy("fill it first (dd if=/dev/urandom of=FILE bs=1M count=1024)"));
+        }
+        if self.bytes < u64::from(self.block_bytes) {
+            return Err(Error::unavailable(
+                what(),
+                format!("its {} bytes are less than one block of {}", self.bytes, self.block_bytes),
+            )
+            .remedy("use a larger file, or set direct to false"));
+        }
+        Ok(self)
     }
 }
 
@@ -420,6 +428,39 @@ impl Target {
     /// As [`TargetOptions::open`].
     pub fn open(name: impl AsRef<OsStr>) -> Result<Self> {
         Self::options().open(name)
+    }
+
+    /// A target on a file or device that the caller opened, with the access mode, O_DIRECT and O_DSYNC of its descriptor. It may be
+    /// empty: a database that is about to be written, for example. `name` stands for it in messages.
+    ///
+    /// Requests may write if the descriptor may; whoever opened it answers for what they write to.
+    ///
+    /// # Errors
+    /// `Usage` if it is open for writing only; `Unavailable` if it is neither a file, a block device nor `/dev/ngXnY`.
+    ///
+    /// ```
+    /// # fn main() -> iolane_core::Result<()> {
+    /// # let path = std::env::temp_dir().join(format!("iolane-from-file-{}", std::process::id()));
+    /// let file = std::fs::File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+    /// # std::fs::remove_file(&path).unwrap();
+    /// let target = iolane_core::Target::from_file(file, "the database")?;
+    /// assert!(target.writable() && !target.direct() && target.bytes() == 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn from_file(file: impl Into<OwnedFd>, name: impl Into<String>) -> Result<Self> {
+        let (fd, name) = (file.into(), name.into());
+        let flags = rustix::fs::fcntl_getfl(&fd).map_err(|errno| Error::system(format!("target {name}"), errno))?;
+        let mode = flags & OFlags::RWMODE;
+        if mode == OFlags::WRONLY {
+            return Err(Error::usage(format!("target {name}"), "it is open for writing only")
+                .remedy("open it for reading and writing"));
+        }
+        let options = TargetOptions::default()
+            .write(mode == OFlags::RDWR)
+            .direct(flags.contains(OFlags::DIRECT))
+            .durable(flags.contains(OFlags::DSYNC));
+        options.describe(fd, name).map(|opened| Self(Arc::new(opened)))
     }
 
     /// Its name in messages and records.

@@ -93,3 +93,20 @@ fn a_simulated_device_is_recognised_by_its_whole_scheme() {
     }
     assert_eq!(TargetKind::simulated(OsStr::from_bytes(b"null:\xff")), None);
 }
+
+#[test]
+fn a_file_that_the_caller_opened_is_a_target_with_the_modes_of_its_descriptor() {
+    let path = std::env::temp_dir().join(format!("iolane-from-file-{}", std::process::id()));
+    std::fs::write(&path, []).unwrap();
+    let open = |flags| rustix::fs::open(&path, flags, Mode::empty()).unwrap();
+    let reading = Target::from_file(open(OFlags::RDONLY), "mine").unwrap();
+    let durable = Target::from_file(open(OFlags::RDWR | OFlags::DSYNC), "mine").unwrap();
+    let writing_only = Target::from_file(open(OFlags::WRONLY), "mine").unwrap_err();
+    let folder = Target::from_file(std::fs::File::open("/").unwrap(), "root").unwrap_err();
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!((reading.name(), reading.kind(), reading.bytes()), ("mine", TargetKind::File, 0));
+    assert!(!reading.writable() && !reading.durable() && !reading.direct());
+    assert!(durable.writable() && durable.durable());
+    assert_eq!(writing_only.to_string(), "target mine: it is open for writing only; open it for reading and writing");
+    assert_eq!(folder.kind(), ErrorKind::Unavailable, "{folder}");
+}

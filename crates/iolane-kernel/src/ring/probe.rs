@@ -16,7 +16,8 @@ pub(crate) fn probe<E: Encode>(path: &IoPath, target: &Target) -> Result<Capabil
     let mut queue = RingQueue::<E>::open(path, target, &config)?;
     let mut buffer =
         pool.take().ok_or_else(|| Error::failed(path.to_string(), "the pool of the probe has no buffer"))?;
-    buffer.set_len((target.block_bytes() as usize).max(512).min(target.bytes() as usize))?;
+    // A file may be shorter, or empty: such a read is short, and has to begin and end at blocks all the same.
+    buffer.set_len((target.block_bytes() as usize).max(512))?;
     let mut completions = Vec::new();
     queue.submit(&mut VecDeque::from([Request::read(0, 0, buffer)]));
     queue.reap(1, &mut completions)?;
