@@ -160,8 +160,8 @@ pub(crate) fn free_controllers() -> impl Iterator<Item = String> {
 /// A target in a line: `scratch file in . (1 GiB file, O_DIRECT)`.
 pub(crate) fn describe(target: &Target) -> String {
     let access = match (target.kind(), target.direct()) {
-        (TargetKind::Null | TargetKind::Sim, _) => "simulated",
-        (TargetKind::NvmeController, _) => "no kernel driver",
+        (kind, _) if kind.is_simulated() => "simulated",
+        (TargetKind::Own(_), _) => "no kernel driver",
         (_, true) => "O_DIRECT",
         (_, false) => "page cache",
     };

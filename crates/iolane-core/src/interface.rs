@@ -107,6 +107,15 @@ pub trait Interface: Sync {
     fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>>;
 }
 
+/// Interfaces that other crates add: the library lists them after its own, and nothing else has to name them.
+///
+/// ```ignore
+/// #[linkme::distributed_slice(iolane::OTHER_INTERFACES)]
+/// static MINE: &dyn iolane::Interface = &Mine;
+/// ```
+#[linkme::distributed_slice]
+pub static OTHER_INTERFACES: [&'static dyn Interface];
+
 /// How to open a queue.
 #[derive(Debug, Clone)]
 pub struct QueueConfig {

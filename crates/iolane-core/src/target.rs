@@ -6,12 +6,13 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom, StatxFlags};
 use rustix::io::Errno;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::scheme::Scheme;
 use crate::units::Bytes;
 
 /// The kind of a target.
@@ -24,12 +25,8 @@ pub enum TargetKind {
     Block,
     /// The generic character device of an NVMe namespace, `/dev/ngXnY`.
     NvmeGeneric,
-    /// A namespace of an NVMe controller that is bound to no kernel driver of its own (`pci:0000:00:04.0`).
-    NvmeController,
-    /// A device that answers at once and moves nothing (`null`, `null:1g`), to measure the cost of the engine.
-    Null,
-    /// A device simulated in memory and virtual time (`sim`, `sim:64m,seed=7`).
-    Sim,
+    /// A target of a scheme, which one interface reaches: `null`, `sim:64m`, `pci:0000:00:04.0`.
+    Own(&'static Scheme),
 }
 
 impl TargetKind {
@@ -38,9 +35,8 @@ impl TargetKind {
         match self {
             Self::File => "file",
             Self::Block => "block",
-            Self::NvmeGeneric | Self::NvmeController => "nvme",
-            Self::Null => "null",
-            Self::Sim => "sim",
+            Self::NvmeGeneric => "nvme",
+            Self::Own(scheme) => scheme.kind,
         }
     }
 
@@ -51,42 +47,25 @@ impl TargetKind {
 
     /// Whether its targets exist in memory only: opening one needs no permission and harms nothing.
     pub fn is_simulated(self) -> bool {
-        matches!(self, Self::Null | Self::Sim)
+        matches!(self, Self::Own(scheme) if scheme.simulated)
+    }
+
+    /// Whether a read returns what was written.
+    pub fn keeps_data(self) -> bool {
+        !matches!(self, Self::Own(scheme) if !scheme.keeps_data)
+    }
+
+    /// Whether its time is virtual, so that clocks and meters of the machine say nothing about it.
+    pub fn has_virtual_time(self) -> bool {
+        matches!(self, Self::Own(scheme) if scheme.virtual_time)
     }
 
     /// The simulated device that a target's name stands for (`null`, `sim:64m,seed=7`), if it is one. The name wins over a
     /// file of that name.
     pub fn simulated(name: &OsStr) -> Option<Self> {
-        let scheme = name.to_str()?.split(':').next();
-        [Self::Null, Self::Sim].into_iter().find(|kind| Some(kind.name()) == scheme)
+        Scheme::of(name).map(|(scheme, _)| Self::Own(scheme)).filter(|kind| kind.is_simulated())
     }
 }
-
-/// A kind of target that another crate defines; it parses what follows its scheme and a colon.
-///
-/// Each is listed in [`SCHEMES`] once. `null` and `sim` need no scheme: they open nothing.
-pub struct Scheme {
-    /// What begins the target's name, such as `pci`.
-    pub name: &'static str,
-    /// Opens what the rest of the name describes.
-    pub open: fn(rest: &str, name: &str) -> Result<Device>,
-}
-
-/// What a [`Scheme`] opened.
-pub struct Device {
-    /// Its kind.
-    pub kind: TargetKind,
-    /// Its size in bytes.
-    pub bytes: u64,
-    /// The unit of offsets and lengths in bytes.
-    pub block_bytes: u32,
-    /// What its interface keeps with it; [`Target::state`] finds it again.
-    pub state: Box<dyn Any + Send + Sync>,
-}
-
-/// Every scheme that is linked into the program.
-#[linkme::distributed_slice]
-pub static SCHEMES: [Scheme];
 
 /// An opened target. Cloning gives another handle to the same one.
 #[derive(Clone)]
@@ -104,10 +83,8 @@ struct Opened {
     writable: bool,
     /// Number of the block device that holds the data.
     device: Option<(u32, u32)>,
-    /// What follows the size of a simulated device; its interface parses it.
-    settings: String,
-    /// What the interface of a simulated device keeps with it.
-    state: OnceLock<Box<dyn Any + Send + Sync>>,
+    /// What the interface of a scheme's device keeps with it.
+    state: Option<Box<dyn Any + Send + Sync>>,
 }
 
 /// How to open a [`Target`]: by default for reading only and with O_DIRECT.
@@ -125,11 +102,6 @@ impl Default for TargetOptions {
         Self { write: false, direct: true, durable: false, create_bytes: None, name: None }
     }
 }
-
-/// Default sizes of simulated devices.
-const NULL_BYTES: u64 = 1 << 40;
-const SIM_BYTES: u64 = 64 << 20;
-const SIM_BYTES_MAX: u64 = 4 << 30;
 
 impl TargetOptions {
     /// Whether requests may write.
@@ -174,19 +146,16 @@ impl TargetOptions {
         self
     }
 
-    /// Opens a file, a block device, `/dev/ngXnY`, `null[:SIZE]`, `sim[:SIZE][,SETTING...]`, or a target of one of the
-    /// [`SCHEMES`], such as `pci:0000:00:04.0`.
+    /// Opens a file, a block device, `/dev/ngXnY`, or a target of one of the [`SCHEMES`](crate::scheme::SCHEMES):
+    /// `null[:SIZE]`, `sim[:SIZE][,SETTING...]`, `pci:0000:00:04.0`.
     ///
     /// # Errors
     /// `Unavailable` if it is missing, empty, a directory, not permitted, or its file system has no O_DIRECT; `Usage` if
-    /// a simulated device's size is wrong; `Exhausted` if descriptors run out.
+    /// what follows a scheme is wrong; `Exhausted` if descriptors run out.
     pub fn open(&self, name: impl AsRef<OsStr>) -> Result<Target> {
         let name = name.as_ref();
-        if let Some(kind) = TargetKind::simulated(name) {
-            return self.open_simulated(kind, &name.to_string_lossy());
-        }
-        if let Some(target) = self.open_by_scheme(name)? {
-            return Ok(target);
+        if let Some((scheme, rest)) = Scheme::of(name) {
+            return self.open_by_scheme(scheme, rest, &name.to_string_lossy());
         }
         let shown = self.name.clone().unwrap_or_else(|| name.to_string_lossy().into_owned());
         let opened = match self.create_bytes {
@@ -196,58 +165,25 @@ impl TargetOptions {
         opened.map(|opened| Target(Arc::new(opened)))
     }
 
-    fn open_simulated(&self, kind: TargetKind, text: &str) -> Result<Target> {
-        let rest = text.split_once(':').map_or("", |(_, rest)| rest);
-        let (default_bytes, bytes_max) = match kind {
-            TargetKind::Sim => (SIM_BYTES, SIM_BYTES_MAX),
-            _ => (NULL_BYTES, u64::MAX),
-        };
-        let (size, settings) = match rest.split_once(',') {
-            Some((size, settings)) => (size, settings),
-            None if rest.contains('=') => ("", rest),
-            None => (rest, ""),
-        };
-        let bytes = if size.is_empty() { default_bytes } else { size.parse::<Bytes>()?.0 };
-        if bytes < 4096 || bytes > bytes_max {
-            return Err(Error::usage(format!("target {text}"), "its size is 4k or more, and for sim 4g or less"));
-        }
-        Ok(Target(Arc::new(Opened {
-            name: self.name.clone().unwrap_or_else(|| text.into()),
-            kind,
-            fd: None,
-            bytes,
-            block_bytes: 512,
-            direct: true,
-            // A simulated device has no cache that could lose a write.
-            durable: self.durable,
-            writable: self.write,
-            device: None,
-            settings: settings.into(),
-            state: OnceLock::new(),
-        })))
-    }
-
-    fn open_by_scheme(&self, name: &OsStr) -> Result<Option<Target>> {
-        let Some((scheme, rest)) = name.to_str().and_then(|name| name.split_once(':')) else { return Ok(None) };
-        let Some(scheme) = SCHEMES.iter().find(|known| known.name == scheme) else { return Ok(None) };
-        let shown = self.name.clone().unwrap_or_else(|| name.to_string_lossy().into_owned());
-        if self.durable {
+    fn open_by_scheme(&self, scheme: &'static Scheme, rest: &str, name: &str) -> Result<Target> {
+        let shown = self.name.clone().unwrap_or_else(|| name.into());
+        // A simulated device has no cache that could lose a write.
+        if self.durable && !scheme.simulated {
             return Err(without_dsync(&shown));
         }
         let device = (scheme.open)(rest, &shown)?;
-        Ok(Some(Target(Arc::new(Opened {
+        Ok(Target(Arc::new(Opened {
             name: shown,
-            kind: device.kind,
+            kind: TargetKind::Own(scheme),
             fd: None,
             bytes: device.bytes,
             block_bytes: device.block_bytes,
             direct: true,
-            durable: false,
+            durable: self.durable,
             writable: self.write,
             device: None,
-            settings: String::new(),
-            state: OnceLock::from(device.state),
-        }))))
+            state: Some(device.state),
+        })))
     }
 
     /// Creates the file. If that fails halfway, for lack of space or of O_DIRECT, the file is removed again: the exclusive
@@ -345,8 +281,7 @@ impl TargetOptions {
             durable: self.durable,
             writable: self.write,
             device,
-            settings: String::new(),
-            state: OnceLock::new(),
+            state: None,
             name,
         })
     }
@@ -524,20 +459,9 @@ impl Target {
         found.is_some_and(|found| [TMPFS, RAMFS].contains(&found.f_type))
     }
 
-    /// What followed the size of a simulated device; its interface parses it.
-    pub fn settings(&self) -> &str {
-        &self.0.settings
-    }
-
-    /// What the interface of a simulated device keeps with its target, made on first use and shared by every handle to the
-    /// target. `None` if a value of another type is kept there.
-    pub fn state<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Option<&T> {
-        self.0.state.get_or_init(|| Box::new(make())).downcast_ref()
-    }
-
     /// What the interface keeps with the target, if it is of this type.
     pub fn state_of<T: Any>(&self) -> Option<&T> {
-        self.0.state.get()?.downcast_ref()
+        self.0.state.as_ref()?.downcast_ref()
     }
 
     /// The open descriptor, where its kind [has one](TargetKind::has_descriptor).

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use iolane_core::capability::check_depth;
+use iolane_core::scheme::{Device, SCHEMES, Scheme, size_and_settings};
 use iolane_core::{
     Capabilities, Completion, Error, Interface, IoPath, Operations, Queue, QueueConfig, Request, Result, SyscallUse,
     Target, TargetKind,
@@ -14,6 +15,18 @@ use crate::checks;
 pub(crate) struct Null;
 
 const DEPTH_MAX: u32 = 65_536;
+const BYTES_DEFAULT: u64 = 1 << 40;
+
+/// `null`, `null:1g`: a device that answers at once and moves nothing.
+#[linkme::distributed_slice(SCHEMES)]
+static NULL: Scheme = Scheme { simulated: true, keeps_data: false, ..Scheme::new("null", open_device) };
+
+fn open_device(rest: &str, name: &str) -> Result<Device> {
+    match size_and_settings(rest, name, BYTES_DEFAULT, u64::MAX)? {
+        (bytes, "") => Ok(Device { bytes, block_bytes: 512, state: Box::new(()) }),
+        (_, settings) => Err(Error::usage(format!("target {name}"), format!("it has no setting `{settings}`"))),
+    }
+}
 
 impl Interface for Null {
     fn name(&self) -> &'static str {
@@ -25,7 +38,7 @@ impl Interface for Null {
     }
 
     fn own_target(&self) -> Option<TargetKind> {
-        Some(TargetKind::Null)
+        Some(TargetKind::Own(&NULL))
     }
 
     fn syscall_use(&self, _path: &IoPath) -> SyscallUse {
@@ -44,7 +57,7 @@ impl Interface for Null {
 
     fn probe(&self, path: &IoPath, target: &Target) -> Result<Capabilities> {
         self.validate(path)?;
-        if target.kind() != TargetKind::Null {
+        if target.kind() != TargetKind::Own(&NULL) {
             return Err(Error::unavailable(
                 format!("{path} on {}", target.name()),
                 "it moves no data, so it takes no real target",
@@ -102,5 +115,23 @@ impl Queue for NullQueue {
 
     fn syscalls(&self) -> Option<u64> {
         Some(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_takes_a_size_and_nothing_else() {
+        let target = Target::open("null").unwrap();
+        assert_eq!((target.bytes(), target.kind().is_simulated(), target.kind().keeps_data()), (1 << 40, true, false));
+        assert_eq!(Target::open("null:1g").unwrap().bytes(), 1 << 30);
+        assert!(Target::open("null:1").unwrap_err().to_string().contains("4k or more"));
+        assert!(Target::open("null:1g,seed=7").unwrap_err().to_string().contains("no setting `seed=7`"));
+        let simulated = |name: &str| TargetKind::simulated(name.as_ref()).map(TargetKind::name);
+        assert_eq!(simulated("null:1g"), Some("null"));
+        assert_eq!(simulated("sim:seed=7"), Some("sim"));
+        assert_eq!((simulated("nullx"), simulated("/sim")), (None, None));
     }
 }

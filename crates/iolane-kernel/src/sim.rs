@@ -5,12 +5,13 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use iolane_core::capability::check_depth;
+use iolane_core::scheme::{self, SCHEMES, Scheme, size_and_settings};
 use iolane_core::{
     Capabilities, Completion, Error, Interface, IoError, IoPath, Operation, Operations, Queue, QueueConfig, Request,
     Result, SyscallUse, Target, TargetKind, units,
@@ -21,6 +22,22 @@ use crate::checks;
 pub(crate) struct Sim;
 
 const DEPTH_MAX: u32 = 4096;
+const BYTES_DEFAULT: u64 = 64 << 20;
+const BYTES_MAX: u64 = 4 << 30;
+
+/// `sim`, `sim:64m,seed=7`: a device simulated in memory and virtual time.
+#[linkme::distributed_slice(SCHEMES)]
+static SIM: Scheme = Scheme { simulated: true, virtual_time: true, ..Scheme::new("sim", open_device) };
+
+/// The kind of a simulated device.
+pub const KIND: TargetKind = TargetKind::Own(&SIM);
+
+fn open_device(rest: &str, name: &str) -> Result<scheme::Device> {
+    let (bytes, settings) = size_and_settings(rest, name, BYTES_DEFAULT, BYTES_MAX)?;
+    let device =
+        Device { settings: settings.parse()?, bytes: bytes as usize, data: OnceLock::new(), now_ns: Arc::default() };
+    Ok(scheme::Device { bytes, block_bytes: BLOCK_BYTES as u32, state: Box::new(device) })
+}
 
 /// The behaviour of a simulated device, written after the size of its target: `sim:64m,seed=7,short=0.01`.
 #[derive(Debug, Clone, PartialEq)]
@@ -114,7 +131,7 @@ impl Interface for Sim {
     }
 
     fn own_target(&self) -> Option<TargetKind> {
-        Some(TargetKind::Sim)
+        Some(KIND)
     }
 
     fn syscall_use(&self, _path: &IoPath) -> SyscallUse {
@@ -147,8 +164,7 @@ impl Interface for Sim {
     fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
         self.validate(path)?;
         check_depth(path, config.depth, DEPTH_MAX)?;
-        device_of(path, target)?;
-        let settings = target.settings().parse::<SimSettings>()?;
+        let settings = device_of(path, target)?.settings.clone();
         Ok(Box::new(SimQueue {
             random: Xoshiro256PlusPlus::seed_from_u64(settings.seed),
             settings,
@@ -164,7 +180,10 @@ impl Interface for Sim {
 
 /// Memory and clock of a simulated device, kept with its target and shared by all its queues.
 struct Device {
-    data: Mutex<Vec<u8>>,
+    settings: SimSettings,
+    bytes: usize,
+    /// Made at the first request.
+    data: OnceLock<Mutex<Vec<u8>>>,
     now_ns: Arc<AtomicU64>,
 }
 
@@ -175,14 +194,17 @@ const BLOCK_BYTES: u64 = 512;
 const LOOK_NS: u64 = 1000;
 
 fn device_of<'a>(path: &IoPath, target: &'a Target) -> Result<&'a Device> {
-    let bytes = target.bytes() as usize;
-    (target.kind() == TargetKind::Sim)
-        .then(|| target.state(|| Device { data: Mutex::new(vec![0; bytes]), now_ns: Arc::default() }))
-        .flatten()
-        .ok_or_else(|| {
-            Error::unavailable(format!("{path} on {}", target.name()), "it reaches simulated devices only")
-                .remedy("use target sim")
-        })
+    target.state_of().ok_or_else(|| {
+        Error::unavailable(format!("{path} on {}", target.name()), "it reaches simulated devices only")
+            .remedy("use target sim")
+    })
+}
+
+impl Device {
+    fn data(&self) -> MutexGuard<'_, Vec<u8>> {
+        let data = self.data.get_or_init(|| Mutex::new(vec![0; self.bytes]));
+        data.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The virtual clock of a simulated target, in nanoseconds; `None` for any other target. Only its queues advance it:
@@ -240,7 +262,7 @@ impl SimQueue {
         }
         let writable = self.target.writable();
         let device = self.device()?;
-        let mut data = device.data.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut data = device.data();
         let before = damage.map(|damage| {
             let range = written_range(&data, &request);
             (damage, range.clone(), data[range].to_vec())

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use iolane_core::capability::check_depth;
-use iolane_core::target::{Device, SCHEMES, Scheme};
+use iolane_core::scheme::{Device, SCHEMES, Scheme};
 use iolane_core::{
     Capabilities, CompletionMode, Error, Interface, IoPath, PathOptions, Queue, QueueConfig, Result, SyscallUse,
     Target, TargetKind,
@@ -29,7 +29,7 @@ impl Interface for Nvme {
     }
 
     fn own_target(&self) -> Option<TargetKind> {
-        Some(TargetKind::NvmeController)
+        Some(CONTROLLER)
     }
 
     /// Files and devices of the kernel too, so that `probe` and a survey list what the path would need there.
@@ -175,7 +175,10 @@ pub fn namespace_of(target: &Target) -> Option<(Bdf, u32)> {
 }
 
 #[linkme::distributed_slice(SCHEMES)]
-static PCI: Scheme = Scheme { name: SCHEME, open };
+static PCI: Scheme = Scheme { kind: "nvme", ..Scheme::new(SCHEME, open) };
+
+/// The kind of a namespace whose controller is bound to no kernel driver of its own.
+pub const CONTROLLER: TargetKind = TargetKind::Own(&PCI);
 
 fn open(rest: &str, name: &str) -> Result<Device> {
     let TargetName { bdf, namespace, options } = TargetName::parse_rest(rest, name)?;
@@ -185,7 +188,7 @@ fn open(rest: &str, name: &str) -> Result<Device> {
     let (bytes, block_bytes) = (namespace.bytes, namespace.block_bytes);
     let controller = Mutex::new(Some(controller));
     let state = Box::new(OpenedNamespace { name: name.into(), bdf, options, namespace, controller });
-    Ok(Device { kind: TargetKind::NvmeController, bytes, block_bytes, state })
+    Ok(Device { bytes, block_bytes, state })
 }
 
 /// The requested namespace, or the first of the active ones.

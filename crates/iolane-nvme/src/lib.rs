@@ -37,7 +37,7 @@ pub mod vfio;
 #[cfg(test)]
 mod fake_machine;
 
-pub use interface::{namespace_of, release};
+pub use interface::{CONTROLLER, namespace_of, release};
 use iolane_core::Interface;
 
 /// Every interface of this crate.

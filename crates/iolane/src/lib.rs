@@ -112,15 +112,17 @@ pub mod nvme;
 
 pub use iolane_core::{
     Buffer, Capabilities, Chains, Change, Choices, Completion, CompletionMode, Deadlines, Error, ErrorKind, Goal,
-    Interface, IoError, IoErrorKind, IoPath, Operation, Operations, Pages, PathOptions, Pool, Queue, QueueConfig,
-    Request, Result, SubmissionMode, SyscallUse, Target, TargetId, TargetKind, TargetOptions, did_you_mean,
+    Interface, IoError, IoErrorKind, IoPath, OTHER_INTERFACES, Operation, Operations, Pages, PathOptions, Pool, Queue,
+    QueueConfig, Request, Result, SubmissionMode, SyscallUse, Target, TargetId, TargetKind, TargetOptions,
+    did_you_mean,
 };
-pub use iolane_core::{capability, error, path, tsc, units};
+pub use iolane_core::{capability, error, path, scheme, tsc, units};
 pub use iolane_kernel::sim;
 
 /// Every interface there is: one registry, from which help, `probe`, surveys, charts and the conformance suite are fed.
 pub fn interfaces() -> impl Iterator<Item = &'static dyn Interface> {
-    iolane_kernel::INTERFACES.iter().chain(iolane_nvme::INTERFACES).chain(auto::INTERFACES).copied()
+    let ours = iolane_kernel::INTERFACES.iter().chain(iolane_nvme::INTERFACES).chain(auto::INTERFACES);
+    ours.chain(OTHER_INTERFACES.iter()).copied()
 }
 
 /// The interface that a path names.

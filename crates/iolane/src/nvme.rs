@@ -8,7 +8,7 @@ pub use iolane_nvme::binding::{Owner, Returned};
 use iolane_nvme::open_files::{OpenFiles, Opener};
 pub use iolane_nvme::pci::Bdf;
 use iolane_nvme::pci::{Companion, Device};
-pub use iolane_nvme::release;
+pub use iolane_nvme::{CONTROLLER, release};
 
 use crate::guard::{self, DiskClaim};
 use crate::{Error, Result};

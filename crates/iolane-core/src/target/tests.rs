@@ -12,9 +12,6 @@ fn what_cannot_be_a_target_is_named_with_its_cause() {
     assert!(error("/dev/null/under").contains("no such file"));
     assert!(error("/proc").contains("directory"));
     assert!(error("/dev/zero").contains("character device"));
-    assert!(error("null:1").contains("4k or more"));
-    assert!(error("null:99999999999999999999k").contains("2^64"));
-    assert!(error("sim:5g").contains("4g or less"));
 }
 
 #[test]
@@ -68,30 +65,6 @@ fn a_fifo_is_refused_and_does_not_block() {
     let error = Target::options().direct(false).open(&path).unwrap_err().to_string();
     std::fs::remove_file(&path).unwrap();
     assert!(error.contains("neither a file nor a block device"), "{error}");
-}
-
-#[test]
-fn simulated_devices_take_a_size_and_settings() {
-    let sim = Target::open("sim:1m,seed=7,short=0.5").unwrap();
-    assert_eq!((sim.kind(), sim.bytes(), sim.settings()), (TargetKind::Sim, 1 << 20, "seed=7,short=0.5"));
-    let sim = Target::open("sim:seed=7").unwrap();
-    assert_eq!((sim.bytes(), sim.settings()), (SIM_BYTES, "seed=7"));
-    assert_eq!(Target::open("null").unwrap().bytes(), NULL_BYTES);
-}
-
-#[test]
-fn a_simulated_device_is_recognised_by_its_whole_scheme() {
-    use std::os::unix::ffi::OsStrExt as _;
-    for (name, kind) in [
-        ("null", Some(TargetKind::Null)),
-        ("null:1g", Some(TargetKind::Null)),
-        ("sim:seed=7", Some(TargetKind::Sim)),
-        ("nullx", None),
-        ("/sim", None),
-    ] {
-        assert_eq!(TargetKind::simulated(OsStr::new(name)), kind, "{name}");
-    }
-    assert_eq!(TargetKind::simulated(OsStr::from_bytes(b"null:\xff")), None);
 }
 
 #[test]

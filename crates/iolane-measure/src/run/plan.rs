@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use iolane::capability::check_depth;
 use iolane::units::{Bytes, CpuList};
-use iolane::{Capabilities, Error, IoPath, Operations, Pages, Result, Target, TargetKind};
+use iolane::{Capabilities, Error, IoPath, Operations, Pages, Result, Target};
 
 use crate::clock::RealClock;
 use crate::engine::Engine;
@@ -180,7 +180,7 @@ impl RunPlan {
     /// # Errors
     /// If a target is simulated.
     pub fn keeps_real_time(&self) -> Reading<()> {
-        match self.targets.iter().any(|target| target.kind() == TargetKind::Sim) {
+        match self.targets.iter().any(|target| target.kind().has_virtual_time()) {
             false => Ok(()),
             true => Err(Unavailable::new("the target is simulated and runs in virtual time")),
         }
@@ -258,7 +258,7 @@ impl RunPlan {
         if !self.workload.verify {
             return Ok(());
         }
-        if let Some(target) = self.targets.iter().find(|target| target.kind() == TargetKind::Null) {
+        if let Some(target) = self.targets.iter().find(|target| !target.kind().keeps_data()) {
             return Err(Error::usage(format!("--verify on {}", target.name()), "it keeps nothing of what is written")
                 .remedy("name another target"));
         }

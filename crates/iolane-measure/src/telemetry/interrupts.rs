@@ -137,8 +137,8 @@ fn pci_lines(folder: &Path) -> BTreeSet<String> {
 
 fn origins_of(target: &Target, sys: &Path) -> Reading<BTreeSet<Origin>> {
     match target.kind() {
-        TargetKind::Null | TargetKind::Sim => Err(Unavailable::new("a simulated device raises no interrupts")),
-        TargetKind::NvmeController => {
+        kind if kind.is_simulated() => Err(Unavailable::new("a simulated device raises no interrupts")),
+        TargetKind::Own(_) => {
             let address = controller_address(target.name());
             let address = address.ok_or_else(|| Unavailable::new("the target's name has no PCI address"))?;
             Ok(BTreeSet::from([Origin::Vfio(address.to_string())]))

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::str::Lines;
 
 use iolane::path::{CompletionMode, PathOptions};
-use iolane::{Error, Result, TargetKind};
+use iolane::{Error, Result};
 
 use super::output::unexpected_output;
 use super::peer::{Load, LoadTarget, Peer, PeerMeasurement};
@@ -117,7 +117,7 @@ impl Peer for SpdkNvmePerf {
 
 /// A target in SPDK's notation: transport, address and namespace of `pci:0000:00:04.0,ns=2`.
 fn transport(target: &LoadTarget) -> Result<String, String> {
-    let is_controller = target.kind == TargetKind::NvmeController;
+    let is_controller = target.kind == iolane::nvme::CONTROLLER;
     let rest = target.name.strip_prefix("pci:").filter(|_| is_controller);
     let rest = rest.ok_or_else(|| format!("it drives NVMe controllers; {} is not one", target.name))?;
     let (address, settings) = rest.split_once(',').unwrap_or((rest, ""));

@@ -60,11 +60,13 @@ impl Arm {
 
 /// The kind that iolane gives a target of this name.
 fn kind(name: &str) -> TargetKind {
+    if let Some(simulated) = TargetKind::simulated(name.as_ref()) {
+        return simulated;
+    }
     match name {
-        _ if name.starts_with("pci:") => TargetKind::NvmeController,
+        _ if name.starts_with("pci:") => iolane::nvme::CONTROLLER,
         _ if name.starts_with("/dev/ng") => TargetKind::NvmeGeneric,
         _ if name.starts_with("/dev/") => TargetKind::Block,
-        _ if name.starts_with("null:") => TargetKind::Null,
         _ => TargetKind::File,
     }
 }

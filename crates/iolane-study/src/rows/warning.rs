@@ -112,7 +112,7 @@ pub(super) fn warnings(plan: &RunPlan, outcome: &RunOutcome) -> Vec<Warning> {
 }
 
 fn is_drive(target: &Target) -> bool {
-    matches!(target.kind(), TargetKind::Block | TargetKind::NvmeGeneric | TargetKind::NvmeController)
+    matches!(target.kind(), TargetKind::Block | TargetKind::NvmeGeneric) || target.kind() == iolane::nvme::CONTROLLER
 }
 
 /// Warns if more threads poll than there are processors: each waits while another polls.

@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use iolane::{Error, IoPath, Result, Target, TargetKind};
+use iolane::{Error, IoPath, Result, Target};
 
 use super::conditions::Conditions;
 use super::planned::Planned;
@@ -46,7 +46,7 @@ pub(super) fn estimated_time(planned: &[Planned], scale: Scale) -> Duration {
     effort.round * effort.rounds_max as u32 * targets(planned).len() as u32 * 3 / 4
 }
 
-/// The targets that arms write to, without duplicates, and without `null`, which keeps nothing.
+/// The targets that arms write to, without duplicates, and without those that keep nothing.
 fn targets(planned: &[Planned]) -> Vec<Target> {
     let mut targets: Vec<Target> = Vec::new();
     for target in planned
@@ -55,7 +55,7 @@ fn targets(planned: &[Planned]) -> Vec<Target> {
         .flat_map(|planned| &planned.plan.plan().targets)
     {
         let is_new = targets.iter().all(|known| known.name() != target.name());
-        if is_new && target.kind() != TargetKind::Null {
+        if is_new && target.kind().keeps_data() {
             targets.push(target.clone());
         }
     }

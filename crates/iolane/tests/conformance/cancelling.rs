@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use anyhow::{Context, Result, ensure};
-use iolane::{Request, TargetKind};
+use iolane::Request;
 use rand_core::Rng;
 
 use crate::bench::{Bench, Pair, check_each, pool, times};
@@ -45,7 +45,10 @@ fn cancelled_requests_complete_once_and_others_as_ever() {
             ensure!(found == tags, "{found:?} completed of {tags:?}");
             let cancelled = ended.iter().filter(|completion| is_cancelled(completion)).count();
             // The simulated device ends whatever it is asked to.
-            ensure!(pair.target.kind() != TargetKind::Sim || cancelled == ended_early, "{cancelled} of {ended_early}");
+            ensure!(
+                pair.target.kind() != iolane::sim::KIND || cancelled == ended_early,
+                "{cancelled} of {ended_early}"
+            );
             ensure!(cancelled <= ended_early, "{cancelled} were cancelled, {ended_early} were said to end early");
             for completion in &ended {
                 ensure!(completion.buffer.is_some(), "tag {}: no buffer", completion.tag);

@@ -4,9 +4,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::unix::fs::FileExt;
 
 use anyhow::{Context, Result, ensure};
-use iolane::{
-    Buffer, Completion, IoError, IoErrorKind, IoPath, Pages, Pool, Queue, QueueConfig, Request, Target, TargetKind,
-};
+use iolane::{Buffer, Completion, IoError, IoErrorKind, IoPath, Pages, Pool, Queue, QueueConfig, Request, Target};
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -85,7 +83,7 @@ pub(crate) fn put(place: &Place, target: &Target, offset: u64, bytes: &[u8]) -> 
             file.write_all_at(bytes, offset)?;
             Ok(file.sync_all()?)
         }
-        None if target.kind() == TargetKind::Null => Ok(()),
+        None if !target.kind().keeps_data() => Ok(()),
         None => move_by_queue(target, offset, bytes.len(), |tag, offset, mut buffer, range| {
             buffer.copy_from_slice(&bytes[range]);
             Request::write(tag, offset, buffer)

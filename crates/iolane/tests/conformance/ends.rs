@@ -59,7 +59,7 @@ fn reads_at_the_end(pair: &Pair<'_>, place: &Place, target: &Target) -> Result<(
         let completion = drive::one(&mut *queue, Request::read(1, offset, buffer))?;
         let there = size.saturating_sub(offset).min(bytes);
         let what = format!("{bytes} bytes at {offset} of {size}");
-        if matches!(target.kind(), TargetKind::NvmeGeneric | TargetKind::NvmeController) && there < bytes {
+        if (target.kind() == TargetKind::NvmeGeneric || target.kind() == iolane::nvme::CONTROLLER) && there < bytes {
             // The drive refuses a command that reaches past its last block (LBA Out of Range).
             ensure!(completion.result == Err(IoError::INVALID), "{what}: {:?}", completion.result);
             continue;
@@ -143,8 +143,8 @@ fn registered_in_pieces(pair: &Pair<'_>, odd: &Odd, end: &End, expected: &End) -
 
 fn ends_by_psync(pair: &Pair<'_>, requests: &[Odd]) -> Result<Vec<End>> {
     match pair.target.kind() {
-        TargetKind::Sim => Ok(requests.iter().map(|odd| (as_a_block_device(pair, *odd), None)).collect()),
-        TargetKind::NvmeController => Ok(requests.iter().map(|odd| (as_a_namespace(pair, *odd), None)).collect()),
+        kind if kind.is_simulated() => Ok(requests.iter().map(|odd| (as_a_block_device(pair, *odd), None)).collect()),
+        TargetKind::Own(_) => Ok(requests.iter().map(|odd| (as_a_namespace(pair, *odd), None)).collect()),
         TargetKind::NvmeGeneric => {
             Err(Skip::new("psync does not work on a passthrough device", "name its block device too").into())
         }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use anyhow::{Context, Result, ensure};
-use iolane::{Completion, ErrorKind, IoErrorKind, Pool, QueueConfig, Request, TargetKind};
+use iolane::{Completion, ErrorKind, IoErrorKind, Pool, QueueConfig, Request};
 
 use crate::bench::{Bench, Pair, check_each, pairs_on, pool, turn};
 use crate::content::{self, ensure_same};
@@ -172,7 +172,7 @@ fn fill_up(pair: &Pair<'_>) -> Result<()> {
 fn a_target_opened_for_reading_takes_no_write() {
     let bench = Bench::everywhere();
     check_each(&bench.pairs_that_move_data(), |pair| {
-        let target = if pair.target.kind() == TargetKind::Sim {
+        let target = if pair.target.kind() == iolane::sim::KIND {
             iolane::Target::open("sim:16m")?
         } else {
             pair.place.open_to_read()?

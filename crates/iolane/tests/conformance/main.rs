@@ -14,6 +14,11 @@
 //! Loop devices, small file systems and a device that can be stopped need root and losetup; without them those parts are
 //! skipped.
 
+/// An interface and a scheme that the library does not know.
+#[allow(dead_code, reason = "its main")]
+#[path = "../../examples/own_backend.rs"]
+mod own_backend;
+
 mod bench;
 mod content;
 mod drive;

@@ -2,7 +2,7 @@
 //! one command of the device, or the path refuses them.
 
 use anyhow::{Context, Result, ensure};
-use iolane::{Buffer, Completion, IoErrorKind, Request, TargetKind};
+use iolane::{Buffer, Completion, IoErrorKind, Request};
 
 use crate::bench::{Bench, Pair, check_each, pool, times};
 use crate::content::{self, ensure_same};
@@ -24,7 +24,7 @@ fn small_requests_may_overtake_a_big_one_and_each_gets_its_own_data() {
                 right_data(pair, completion, big_bytes, &whole)?;
             }
             let in_order = ended.iter().map(|completion| completion.tag).is_sorted();
-            ensure!(!(in_order && pair.target.kind() == TargetKind::Sim), "jitter reordered nothing");
+            ensure!(!(in_order && pair.target.kind() == iolane::sim::KIND), "jitter reordered nothing");
         }
         Ok(())
     });

@@ -93,7 +93,7 @@ impl Place {
 
     fn simulated(column: &str, name: &str) -> Self {
         let (label, column) = (column.into(), column.into());
-        let keeps_data = TargetKind::simulated(name.as_ref()) != Some(TargetKind::Null);
+        let keeps_data = TargetKind::simulated(name.as_ref()).is_some_and(TargetKind::keeps_data);
         Self { label, column, name: name.into(), direct: true, keeps_data, holds: Holds::Apart }
     }
 
@@ -218,6 +218,7 @@ fn made_here() -> Vec<Place> {
     }
     places.push(Place::simulated("sim", "sim:16m"));
     places.push(Place::simulated("null", "null"));
+    places.push(Place::simulated("ram", "ram:16m"));
     places
 }
 

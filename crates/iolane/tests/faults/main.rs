@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use iolane::{
     Buffer, Completion, Error, ErrorKind, IoError, IoErrorKind, IoPath, Pages, Pool, Queue, QueueConfig, Request,
-    Target, TargetKind,
+    Target,
 };
 
 const BLOCK_BYTES: usize = 4096;
@@ -574,7 +574,7 @@ fn until_gone(lane: &Lane) -> Result<(String, String)> {
     }
     flight.ensure_empty()?;
     // A controller that is gone gives no more queues.
-    if lane.target.kind() != TargetKind::NvmeController {
+    if lane.target.kind() != iolane::nvme::CONTROLLER {
         drop(flight);
         drop_in_flight(Flight::new(lane, &pool)?, &pool)?;
     }
