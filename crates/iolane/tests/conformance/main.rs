@@ -37,6 +37,7 @@ mod errors;
 mod full;
 mod integrity;
 mod leaks;
+mod mix;
 mod operations;
 mod order;
 mod proofs;

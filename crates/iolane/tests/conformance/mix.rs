@@ -1,0 +1,270 @@
+//! Random mixes of every operation, by seed, against a copy of the data: each request completes once, with its buffer; a read returns
+//! what the writes before it stored; and a failed request changed nothing. On `sim`, which has faults, ten thousand seeds.
+
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use iolane::{Capabilities, Completion, IoErrorKind, Operations, Pages, Pool, Queue, QueueConfig, Request, Target};
+use rand_core::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::bench::{Bench, check_each, pool, times, turn};
+use crate::drive::seed;
+use crate::report;
+
+const BLOCK: usize = 4096;
+const BLOCKS: usize = 64;
+/// Most blocks of one request.
+const SPAN: usize = 4;
+
+/// A request in flight: what it is, which blocks are its own until it completes, and what a write stores.
+struct Begun {
+    kind: Operations,
+    blocks: Range<usize>,
+    address: Option<usize>,
+    content: Vec<u8>,
+    asked_to_cancel: bool,
+}
+
+/// A run of one seed.
+struct Mix {
+    random: Xoshiro256PlusPlus,
+    queue: Box<dyn Queue>,
+    pool: Pool,
+    kinds: Vec<Operations>,
+    /// Whether the device fails and shortens requests.
+    has_faults: bool,
+    stored: Vec<u8>,
+    begun: HashMap<u64, Begun>,
+    waiting: VecDeque<Request>,
+    ended: Vec<Completion>,
+    next_tag: u64,
+    counts: HashMap<&'static str, u64>,
+}
+
+impl Mix {
+    fn new(seed: u64, queue: Box<dyn Queue>, pool: Pool, capabilities: &Capabilities, has_faults: bool) -> Self {
+        let all = [
+            (Operations::READ, 5),
+            (Operations::WRITE, 5),
+            (Operations::DURABLE_WRITE, 2),
+            (Operations::FSYNC, 1),
+            (Operations::FDATASYNC, 1),
+            (Operations::DISCARD, 1),
+            (Operations::WRITE_ZEROES, 1),
+        ];
+        // What a discarded range reads as depends on the device; `sim` reads as zeroes.
+        let known = |kind: Operations| has_faults || kind != Operations::DISCARD;
+        let kinds = all.into_iter().filter(|(kind, _)| capabilities.operations.contains(*kind) && known(*kind));
+        Self {
+            random: Xoshiro256PlusPlus::seed_from_u64(seed),
+            queue,
+            pool,
+            kinds: kinds.flat_map(|(kind, weight)| std::iter::repeat_n(kind, weight)).collect(),
+            has_faults,
+            stored: vec![0; BLOCKS * BLOCK],
+            begun: HashMap::new(),
+            waiting: VecDeque::new(),
+            ended: Vec::new(),
+            next_tag: 0,
+            counts: HashMap::new(),
+        }
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        (self.random.next_u64() % limit as u64) as usize
+    }
+
+    fn run(&mut self, steps: usize) -> Result<()> {
+        for _ in 0..steps {
+            match self.below(10) {
+                0..5 => self.begin()?,
+                5 => self.cancel()?,
+                6 => self.queue.flush()?,
+                7 => {
+                    let min = self.below(4);
+                    self.queue.reap_within(min, Duration::from_micros(50), &mut self.ended)?;
+                }
+                _ => {
+                    let min = self.below(3);
+                    self.reap(min)?;
+                }
+            }
+            self.check_ended()?;
+        }
+        while !self.waiting.is_empty() || self.queue.in_flight() > 0 {
+            self.queue.submit(&mut self.waiting);
+            self.reap(1)?;
+            self.check_ended()?;
+        }
+        ensure!(self.begun.is_empty(), "{} requests never completed", self.begun.len());
+        let free: Vec<_> = std::iter::from_fn(|| self.pool.take()).collect();
+        ensure!(free.len() == self.pool.frames(), "{} of {} frames came back", free.len(), self.pool.frames());
+        Ok(())
+    }
+
+    fn reap(&mut self, min: usize) -> Result<()> {
+        let (before, in_flight) = (self.ended.len(), self.queue.in_flight());
+        let count = self.queue.reap(min, &mut self.ended)?;
+        ensure!(count == self.ended.len() - before, "reap said {count}, and brought {}", self.ended.len() - before);
+        ensure!(count >= min.min(in_flight), "reap({min}) brought {count} of {in_flight}");
+        Ok(())
+    }
+
+    /// Submits a request on blocks that no other has; there may be none.
+    fn begin(&mut self) -> Result<()> {
+        let index = self.below(self.kinds.len());
+        let kind = self.kinds[index];
+        let first = self.below(BLOCKS - SPAN);
+        let blocks = first..first + 1 + self.below(SPAN);
+        let is_sync = kind == Operations::FSYNC || kind == Operations::FDATASYNC;
+        let overlaps = |other: &Begun| other.blocks.start < blocks.end && blocks.start < other.blocks.end;
+        if !is_sync && self.begun.values().any(overlaps) {
+            return Ok(());
+        }
+        let (tag, offset, bytes) = (self.next_tag, (blocks.start * BLOCK) as u64, blocks.len() * BLOCK);
+        let mut begun = Begun { kind, blocks, address: None, content: Vec::new(), asked_to_cancel: false };
+        let request = if is_sync {
+            begun.blocks = 0..0;
+            if kind == Operations::FSYNC { Request::fsync(tag) } else { Request::fdatasync(tag) }
+        } else if kind == Operations::DISCARD {
+            Request::discard(tag, offset, bytes as u64)
+        } else if kind == Operations::WRITE_ZEROES {
+            Request::write_zeroes(tag, offset, bytes as u64)
+        } else {
+            let Some(mut buffer) = self.pool.take() else { return Ok(()) };
+            buffer.set_len(bytes)?;
+            begun.address = Some(buffer.address().addr());
+            if kind == Operations::READ {
+                buffer.fill(0xa5);
+                Request::read(tag, offset, buffer)
+            } else {
+                self.random.fill_bytes(&mut buffer);
+                begun.content = buffer.to_vec();
+                let durable = kind == Operations::DURABLE_WRITE;
+                if durable { Request::durable_write(tag, offset, buffer) } else { Request::write(tag, offset, buffer) }
+            }
+        };
+        self.next_tag += 1;
+        self.begun.insert(tag, begun);
+        self.waiting.push_back(request);
+        let (waiting, room) = (self.waiting.len(), self.queue.depth() - self.queue.in_flight());
+        let taken = self.queue.submit(&mut self.waiting);
+        ensure!(taken == waiting.min(room), "{taken} of {waiting} taken where {room} fit");
+        Ok(())
+    }
+
+    fn cancel(&mut self) -> Result<()> {
+        let mut tags: Vec<u64> = self.begun.keys().copied().collect();
+        tags.sort_unstable();
+        let waits = |tag: u64| self.waiting.iter().any(|request| request.tag == tag);
+        tags.retain(|tag| !waits(*tag));
+        if tags.is_empty() {
+            return Ok(());
+        }
+        let tag = tags[self.below(tags.len())];
+        self.begun.get_mut(&tag).context("it is in flight")?.asked_to_cancel = true;
+        self.queue.cancel(tag)?;
+        Ok(())
+    }
+
+    fn check_ended(&mut self) -> Result<()> {
+        for completion in std::mem::take(&mut self.ended) {
+            let tag = completion.tag;
+            let begun = self.begun.remove(&tag).with_context(|| format!("tag {tag} came twice, or was never given"))?;
+            let outcome = self.check(&begun, &completion);
+            outcome.with_context(|| format!("{} of blocks {:?}: {:?}", begun.kind, begun.blocks, completion.result))?;
+        }
+        Ok(())
+    }
+
+    fn check(&mut self, begun: &Begun, completion: &Completion) -> Result<()> {
+        let address = completion.buffer.as_ref().map(|buffer| buffer.address().addr());
+        ensure!(address == begun.address, "another buffer, or none");
+        let range = begun.blocks.start * BLOCK..begun.blocks.end * BLOCK;
+        match completion.result {
+            Ok(moved) => {
+                let moved = moved as usize;
+                let Some(buffer) = &completion.buffer else {
+                    ensure!(moved == 0, "bytes without a buffer");
+                    if begun.kind == Operations::DISCARD || begun.kind == Operations::WRITE_ZEROES {
+                        self.stored[range].fill(0);
+                    }
+                    *self.counts.entry("whole").or_default() += 1;
+                    return Ok(());
+                };
+                let is_whole = moved == range.len();
+                ensure!(is_whole || (self.has_faults && moved > 0 && moved < range.len()), "{moved} bytes");
+                *self.counts.entry(if is_whole { "whole" } else { "short" }).or_default() += 1;
+                let part = range.start..range.start + moved;
+                if begun.kind == Operations::READ {
+                    ensure!(buffer[..moved] == self.stored[part], "other data than was stored");
+                    ensure!(buffer[moved..].iter().all(|byte| *byte == 0xa5), "bytes beyond those it counts");
+                } else {
+                    ensure!(buffer[..] == begun.content[..], "a write changed its buffer");
+                    self.stored[part].copy_from_slice(&begun.content[..moved]);
+                }
+            }
+            Err(error) => match error.kind() {
+                IoErrorKind::Cancelled if begun.asked_to_cancel => *self.counts.entry("cancelled").or_default() += 1,
+                IoErrorKind::Media if self.has_faults => *self.counts.entry("failed").or_default() += 1,
+                _ => bail!("an error that nothing explains"),
+            },
+        }
+        Ok(())
+    }
+}
+
+fn pool_of_spans(depth: usize) -> Result<Pool> {
+    Ok(Pool::new(depth, SPAN * BLOCK, Pages::Base)?)
+}
+
+#[test]
+fn a_random_mix_leaves_the_data_that_its_completions_tell() {
+    let bench = Bench::everywhere();
+    check_each(&bench.pairs_that_move_data(), |pair| {
+        for number in 0..times(10, 2) as u64 {
+            let depth = pair.depth([1, 3, 16][number as usize % 3]);
+            if pair.request_bytes(SPAN * BLOCK) < SPAN * BLOCK {
+                return Ok(());
+            }
+            let pool = pool(depth as usize + 2, SPAN * BLOCK)?;
+            pair.put(0, &vec![0; BLOCKS * BLOCK])?;
+            let queue = pair.queue(depth, &pool)?;
+            let mix_seed = seed().wrapping_add(number);
+            let mut mix = Mix::new(mix_seed, queue, pool, &pair.capabilities, false);
+            mix.run(times(200, 40)).with_context(|| format!("seed {mix_seed}"))?;
+        }
+        Ok(())
+    });
+}
+
+/// `IOLANE_CONFORMANCE_SEED` is the first of them.
+#[test]
+fn ten_thousand_mixes_with_faults_on_the_simulated_device_go_by_the_copy_of_its_data() {
+    let _turn = turn();
+    let path = iolane::IoPath::new("sim");
+    if !crate::paths::all().contains(&path) {
+        report::skipped_everywhere("faults of sim", &report::Skip::new("IOLANE_CONFORMANCE_PATHS leaves it out", "-"));
+        return;
+    }
+    let mut counts: HashMap<&'static str, u64> = HashMap::new();
+    for seed in (seed()..).take(times(10_000, 500)) {
+        let settings = ["", "short=0.2", "error=0.1", "short=0.1,error=0.1,jitter=200us", "stall-every=7,stall=1ms"];
+        let settings = settings[seed as usize % settings.len()];
+        let depth = [1, 2, 7, 32][seed as usize / 5 % 4];
+        let target = Target::options().write(true).open(format!("sim:1m,seed={seed},{settings}")).unwrap();
+        let pool = pool_of_spans(depth + 2).unwrap();
+        let config = QueueConfig::new(depth as u32).pool(&pool);
+        let queue = iolane::open_queue(&path, &target, &config).unwrap();
+        let capabilities = iolane::probe(&path, &target).unwrap();
+        let mut mix = Mix::new(seed, queue, pool, &capabilities, true);
+        mix.run(60).unwrap_or_else(|error| panic!("IOLANE_CONFORMANCE_SEED={seed}: {error:#}"));
+        mix.counts.into_iter().for_each(|(what, count)| *counts.entry(what).or_default() += count);
+    }
+    for what in ["whole", "short", "failed", "cancelled"] {
+        assert!(counts.get(what).is_some_and(|count| *count > 100), "too few are {what}: {counts:?}");
+    }
+}
