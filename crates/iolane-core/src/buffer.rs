@@ -413,7 +413,7 @@ mod tests {
     #[test]
     fn a_buffer_is_one_word_that_requests_move_around() {
         assert_eq!(size_of::<Option<Buffer>>(), 8);
-        assert_eq!((size_of::<crate::Request>(), size_of::<crate::Completion>()), (40, 24));
+        assert_eq!((size_of::<crate::Request>(), size_of::<crate::Completion>()), (40, 32));
     }
 
     #[test]

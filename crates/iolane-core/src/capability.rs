@@ -25,13 +25,16 @@ impl Operations {
     pub const WRITE_ZEROES: Self = Self(1 << 5);
     /// Write from a buffer, durable when it completes.
     pub const DURABLE_WRITE: Self = Self(1 << 6);
+    /// Read into several buffers, and write from several.
+    pub const VECTORED: Self = Self(1 << 7);
     /// Everything.
-    pub const ALL: Self = Self(0b111_1111);
+    pub const ALL: Self = Self(u8::MAX);
 
-    const NAMES: [(Self, &'static str); 7] = [
+    const NAMES: [(Self, &'static str); 8] = [
         (Self::READ, "read"),
         (Self::WRITE, "write"),
         (Self::DURABLE_WRITE, "durable-write"),
+        (Self::VECTORED, "vectored"),
         (Self::FSYNC, "fsync"),
         (Self::FDATASYNC, "fdatasync"),
         (Self::DISCARD, "discard"),
@@ -63,6 +66,7 @@ impl Operations {
             Operation::Read(_) => Self::READ,
             Operation::Write(_) => Self::WRITE,
             Operation::DurableWrite(_) => Self::DURABLE_WRITE,
+            Operation::ReadVectored(_) | Operation::WriteVectored(_) => Self::VECTORED,
             Operation::Fsync => Self::FSYNC,
             Operation::Fdatasync => Self::FDATASYNC,
             Operation::Discard { .. } => Self::DISCARD,

@@ -168,7 +168,7 @@ impl Chains {
     /// Gives a request that waited its slot, and that as its tag.
     fn pass(&mut self, mut request: Request, rest: VecDeque<Request>) {
         self.held -= 1;
-        let bytes = request.operation.buffer().map_or(0, |buffer| buffer.len());
+        let bytes = request.operation.bytes();
         let slot = self.passed.insert(Passed { tag: request.tag, bytes, rest });
         request.tag = u64::from(slot);
         self.requests.push_back(request);

@@ -23,6 +23,7 @@ pub mod target;
 pub mod targets;
 pub mod tsc;
 pub mod units;
+pub mod vectored;
 
 pub use buffer::{Buffer, Pages, Pool};
 pub use capability::{Capabilities, Operations};
@@ -38,3 +39,4 @@ pub use request::{Completion, IoError, IoErrorKind, Operation, Request};
 pub use slots::Slots;
 pub use target::{Target, TargetKind, TargetOptions};
 pub use targets::{TargetId, Targets};
+pub use vectored::Buffers;

@@ -1,10 +1,11 @@
-//! Requests, completions, and the outcome of a single request. A request owns its buffer while it is in flight; the completion
-//! hands it back.
+//! Requests, completions, and the outcome of a single request. A request owns its buffer or buffers while it is in flight; the
+//! completion hands them back.
 
 use std::fmt;
 
 use crate::buffer::Buffer;
 use crate::targets::TargetId;
+use crate::vectored::Buffers;
 
 /// The operation of a request.
 #[derive(Debug)]
@@ -16,6 +17,10 @@ pub enum Operation {
     /// The same, and durable when it completes, with the metadata needed to read it back (RWF_DSYNC, pwritev2(2); Force Unit Access,
     /// NVM Command Set Specification 1.0, section 3.2.6). It says nothing of other writes.
     DurableWrite(Buffer),
+    /// Read `buffers.bytes()` bytes, into one buffer after the other (preadv2(2)).
+    ReadVectored(Buffers),
+    /// Write `buffers.bytes()` bytes, from one buffer after the other (pwritev2(2)).
+    WriteVectored(Buffers),
     /// Make everything written before and completed durable, metadata included.
     Fsync,
     /// The same for data and only the metadata needed to read it back.
@@ -33,7 +38,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// The buffer, if the operation has one.
+    /// The buffer, if the operation has one, and one only.
     pub fn into_buffer(self) -> Option<Buffer> {
         match self {
             Self::Read(buffer) | Self::Write(buffer) | Self::DurableWrite(buffer) => Some(buffer),
@@ -47,6 +52,16 @@ impl Operation {
         match self {
             Self::Read(buffer) | Self::Write(buffer) | Self::DurableWrite(buffer) => Some(buffer),
             _ => None,
+        }
+    }
+
+    /// Bytes that a read or a write moves if it is not cut short; 0 for operations that move no data.
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Read(buffer) | Self::Write(buffer) | Self::DurableWrite(buffer) => buffer.len(),
+            Self::ReadVectored(buffers) | Self::WriteVectored(buffers) => buffers.bytes(),
+            Self::Fsync | Self::Fdatasync | Self::Discard { .. } | Self::WriteZeroes { .. } => 0,
         }
     }
 }
@@ -94,6 +109,18 @@ impl Request {
         Self::new(tag, offset, Operation::DurableWrite(buffer))
     }
 
+    /// Reads `buffers.bytes()` bytes at `offset` into the buffers, in their order, where a path has it
+    /// ([`VECTORED`](crate::Operations::VECTORED)).
+    pub fn read_vectored(tag: u64, offset: u64, buffers: Buffers) -> Self {
+        Self::new(tag, offset, Operation::ReadVectored(buffers))
+    }
+
+    /// Writes `buffers.bytes()` bytes at `offset` from the buffers, in their order, where a path has it
+    /// ([`VECTORED`](crate::Operations::VECTORED)): adjacent blocks that are scattered in memory, as one request.
+    pub fn write_vectored(tag: u64, offset: u64, buffers: Buffers) -> Self {
+        Self::new(tag, offset, Operation::WriteVectored(buffers))
+    }
+
     /// Makes completed writes durable, metadata included (fsync(2)).
     pub fn fsync(tag: u64) -> Self {
         Self::new(tag, 0, Operation::Fsync)
@@ -114,9 +141,16 @@ impl Request {
         Self::new(tag, offset, Operation::WriteZeroes { bytes })
     }
 
-    /// The completion of this request with the given outcome and the request's buffer.
+    /// The completion of this request with the given outcome and the request's buffer or buffers.
     pub fn complete(self, result: Result<u32, IoError>) -> Completion {
-        Completion { tag: self.tag, result, buffer: self.operation.into_buffer() }
+        let (buffer, buffers) = match self.operation {
+            Operation::Read(buffer) | Operation::Write(buffer) | Operation::DurableWrite(buffer) => {
+                (Some(buffer), None)
+            }
+            Operation::ReadVectored(buffers) | Operation::WriteVectored(buffers) => (None, Some(buffers)),
+            _ => (None, None),
+        };
+        Completion { tag: self.tag, result, buffer, buffers }
     }
 }
 
@@ -127,8 +161,10 @@ pub struct Completion {
     pub tag: u64,
     /// Bytes read or written (fewer than requested is not an error; 0 for operations without a buffer), or why it failed.
     pub result: Result<u32, IoError>,
-    /// The request's buffer.
+    /// The request's buffer, if it has one.
     pub buffer: Option<Buffer>,
+    /// The buffers of a vectored request.
+    pub buffers: Option<Buffers>,
 }
 
 /// Outside the range of the kernel's error numbers, which end at 4095 (`MAX_ERRNO` in linux/err.h), so that no kernel returns them.

@@ -72,14 +72,13 @@ impl<T: Transfer> Blocking<T> {
             return request.complete(Err(error));
         }
         let result = self.transfer.transfer(target, &mut request);
-        debug_assert!(is_possible(&request, result), "a transfer moves its buffer's length at most: {result:?}");
+        debug_assert!(is_possible(&request, result), "a transfer moves the length of its buffers at most: {result:?}");
         request.complete(result)
     }
 }
 
 fn is_possible(request: &Request, result: Result<u32, IoError>) -> bool {
-    let bytes_max = request.operation.buffer().map_or(0, |buffer| buffer.len());
-    result.is_ok_and(|bytes| bytes as usize <= bytes_max) || result.is_err()
+    result.is_ok_and(|bytes| bytes as usize <= request.operation.bytes()) || result.is_err()
 }
 
 impl<T: Transfer> Queue for Blocking<T> {
@@ -183,6 +182,7 @@ pub(crate) fn sync_or_deallocate(
         |flags: FallocateFlags, bytes: u64| rustix::fs::fallocate(fd, flags | FallocateFlags::KEEP_SIZE, offset, bytes);
     match operation {
         Operation::Read(_) | Operation::Write(_) | Operation::DurableWrite(_) => Err(Errno::INVAL),
+        Operation::ReadVectored(_) | Operation::WriteVectored(_) => Err(Errno::INVAL),
         Operation::Fsync => rustix::fs::fsync(fd),
         Operation::Fdatasync => rustix::fs::fdatasync(fd),
         Operation::Discard { bytes } if kind == TargetKind::Block => discard(fd, offset, *bytes),

@@ -155,6 +155,12 @@ impl Encode for Entries {
             // A polled ring takes only requests whose completion is polled for (io_uring_setup(2), IORING_SETUP_IOPOLL). Where a
             // durable write takes a flush as well, that is not.
             let always = Operations::READ.with(Operations::WRITE);
+            // Where the kernel splits no polled request, one of scattered memory would have to be split whatever its size: memory of an
+            // NVMe command has no gaps within a page (PRP entries, NVM Express Base Specification 2.0, section 4.1.1).
+            let always = match Release::current().splits_polled_requests() {
+                true => always.with(Operations::VECTORED),
+                false => always,
+            };
             let is_one_command = target.kind() == TargetKind::Block && target.device_attribute("queue/fua") == Some(1);
             return if is_one_command { always.with(Operations::DURABLE_WRITE) } else { always };
         }
@@ -197,6 +203,19 @@ impl Encode for Entries {
             Operation::DurableWrite(buffer) => {
                 let codes = (opcode::Write::CODE, opcode::WriteFixed::CODE);
                 return transfer(codes, libc::RWF_DSYNC as u32, buffer, offset, file, buffer_index);
+            }
+            // A registered buffer has no vectored form on most kernels (IORING_OP_READV_FIXED is Linux 6.15's), so that they may be of
+            // any pool.
+            Operation::ReadVectored(_) | Operation::WriteVectored(_) if offset == u64::MAX => {
+                return Err(IoError::INVALID);
+            }
+            Operation::ReadVectored(buffers) => {
+                let iovecs = buffers.iovecs();
+                opcode::Readv::new(file.fd, iovecs.as_ptr(), iovecs.len() as u32).offset(offset).build()
+            }
+            Operation::WriteVectored(buffers) => {
+                let iovecs = buffers.iovecs();
+                opcode::Writev::new(file.fd, iovecs.as_ptr(), iovecs.len() as u32).offset(offset).build()
             }
             Operation::Fsync => opcode::Fsync::new(file.fd).build(),
             Operation::Fdatasync => opcode::Fsync::new(file.fd).flags(types::FsyncFlags::DATASYNC).build(),

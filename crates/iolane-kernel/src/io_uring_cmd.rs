@@ -195,7 +195,9 @@ impl Encode for Commands {
             Operation::Write(buffer) | Operation::DurableWrite(buffer) => (WRITE, buffer.len() as u64),
             Operation::WriteZeroes { bytes } => (WRITE_ZEROES, *bytes),
             Operation::Fsync | Operation::Fdatasync => (FLUSH, 0),
-            Operation::Discard { .. } => return Err(IoError::NOT_SUPPORTED),
+            Operation::ReadVectored(_) | Operation::WriteVectored(_) | Operation::Discard { .. } => {
+                return Err(IoError::NOT_SUPPORTED);
+            }
         };
         command.opcode = opcode;
         if opcode != FLUSH {

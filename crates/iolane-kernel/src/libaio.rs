@@ -205,9 +205,15 @@ impl LibaioQueue {
     fn prepare(&mut self, request: Request) {
         const FSYNC: u16 = 2;
         const FDSYNC: u16 = 3;
+        const PREADV: u16 = 7;
+        const PWRITEV: u16 = 8;
+        // Of a vectored request, the address and the number of its vectors.
         let (opcode, address, bytes) = match &request.operation {
             Operation::Read(buffer) => (0u16, buffer.address(), buffer.len()),
             Operation::Write(buffer) | Operation::DurableWrite(buffer) => (1, buffer.address(), buffer.len()),
+            // The kernel copies the vectors during io_submit, like the block.
+            Operation::ReadVectored(buffers) => (PREADV, buffers.iovecs().as_ptr().cast_mut().cast(), buffers.len()),
+            Operation::WriteVectored(buffers) => (PWRITEV, buffers.iovecs().as_ptr().cast_mut().cast(), buffers.len()),
             Operation::Fsync => (FSYNC, std::ptr::null_mut(), 0),
             Operation::Fdatasync => (FDSYNC, std::ptr::null_mut(), 0),
             Operation::Discard { .. } | Operation::WriteZeroes { .. } => {

@@ -47,6 +47,7 @@ impl Interface for PosixAio {
             depth_max: DEPTH_MAX,
             operations: Operations::ALL
                 .without(Operations::DURABLE_WRITE)
+                .without(Operations::VECTORED)
                 .without(Operations::DISCARD)
                 .without(Operations::WRITE_ZEROES),
             request_bytes_max: None,
@@ -189,8 +190,9 @@ impl Start {
             Operation::Write(buffer) => Self::Write { address: buffer.address(), bytes: buffer.len(), offset },
             Operation::Fsync => Self::Sync(libc::O_SYNC),
             Operation::Fdatasync => Self::Sync(libc::O_DSYNC),
-            // aio_write(3) has no flags.
-            Operation::DurableWrite(_) | Operation::Discard { .. } | Operation::WriteZeroes { .. } => return None,
+            // aio_write(3) has neither flags nor vectors.
+            Operation::DurableWrite(_) | Operation::ReadVectored(_) | Operation::WriteVectored(_) => return None,
+            Operation::Discard { .. } | Operation::WriteZeroes { .. } => return None,
         })
     }
 }

@@ -2,14 +2,14 @@
 //! the queue is in `blocking`. `psync+iopoll` adds RWF_HIPRI (preadv2(2)), with which kernels before 5.19 poll the device.
 
 use std::io::{IoSlice, IoSliceMut};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
 
 use iolane_core::capability::check_depth;
 use iolane_core::{
-    Capabilities, CompletionMode, Error, Interface, IoError, IoPath, Operation, Operations, Queue, QueueConfig,
-    Request, Result, Target, TargetKind,
+    Buffers, Capabilities, CompletionMode, Error, Interface, IoError, IoPath, Operation, Operations, Queue,
+    QueueConfig, Request, Result, Target, TargetKind,
 };
 
 use crate::blocking::{Blocking, Transfer, sync_or_deallocate};
@@ -141,12 +141,37 @@ fn rare_call(
     let polled = if hipri { ReadWriteFlags::HIPRI } else { ReadWriteFlags::empty() };
     retry_on_intr(|| match &mut *operation {
         // preadv2(2) reads -1 as the file's own position, which no request asks for.
-        operation if operation.buffer().is_some() && offset == u64::MAX => Err(Errno::INVAL),
+        operation if offset == u64::MAX && moves_data(operation) => Err(Errno::INVAL),
         Operation::Read(buffer) => rustix::io::preadv2(fd, &mut [IoSliceMut::new(buffer)], offset, polled),
         Operation::Write(buffer) => rustix::io::pwritev2(fd, &[IoSlice::new(buffer)], offset, polled),
         Operation::DurableWrite(buffer) => {
             rustix::io::pwritev2(fd, &[IoSlice::new(buffer)], offset, polled | ReadWriteFlags::DSYNC)
         }
+        Operation::ReadVectored(buffers) => vectored(libc::SYS_preadv2, fd, buffers, (offset, polled)),
+        Operation::WriteVectored(buffers) => vectored(libc::SYS_pwritev2, fd, buffers, (offset, polled)),
         operation => sync_or_deallocate(fd, kind, offset, operation).map(|()| 0),
     })
+}
+
+fn moves_data(operation: &Operation) -> bool {
+    use Operation::{DurableWrite, Read, ReadVectored, Write, WriteVectored};
+    matches!(operation, Read(_) | Write(_) | DurableWrite(_) | ReadVectored(_) | WriteVectored(_))
+}
+
+/// preadv2(2) or pwritev2(2), by number: the C library may lack them, and rustix takes slices of another type.
+fn vectored(
+    number: libc::c_long,
+    fd: BorrowedFd<'_>,
+    buffers: &mut Buffers,
+    (offset, flags): (u64, ReadWriteFlags),
+) -> Result<usize, Errno> {
+    let iovecs = buffers.iovecs();
+    // The offset goes in two words, of which the second is ignored where the first holds all of it.
+    let (low, high) = (offset as libc::c_ulong, (offset >> 32) as libc::c_ulong);
+    // SAFETY: during the call the kernel reads the vectors, and reads or writes what they name: the bytes of buffers to which nothing
+    // else has access, for they are borrowed exclusively.
+    let moved = unsafe {
+        libc::syscall(number, fd.as_raw_fd(), iovecs.as_ptr(), iovecs.len(), low, high, flags.bits() as libc::c_int)
+    };
+    usize::try_from(moved).map_err(|_| Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO))
 }

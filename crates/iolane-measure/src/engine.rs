@@ -433,7 +433,7 @@ impl<C: Clock> Engine<C> {
     #[inline(always)]
     fn note_completions(&mut self, now_ns: u64, again: bool, tally: &mut Tally) -> Result<()> {
         self.counters.add(self.completions.len());
-        while let Some(Completion { tag, result, buffer }) = self.completions.pop() {
+        while let Some(Completion { tag, result, buffer, .. }) = self.completions.pop() {
             let tag = tag as u32;
             let Some(buffer) = buffer else {
                 self.note_sync(now_ns, result, tally);

@@ -379,7 +379,7 @@ impl Drill {
     }
 
     fn take_answer(&mut self, queue: usize, completion: Completion) {
-        let Completion { tag, result, buffer } = completion;
+        let Completion { tag, result, buffer, .. } = completion;
         let Asked { region, offset, bytes, what } = self.asked[queue].remove(&tag).expect("answered once");
         self.regions.push(region);
         assert_eq!(buffer.is_some(), matches!(what, What::Read | What::Write | What::Nonsense), "the buffer is back");

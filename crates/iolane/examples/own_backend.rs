@@ -70,7 +70,7 @@ impl Interface for Ram {
         }
         Ok(Capabilities {
             depth_max: DEPTH_MAX,
-            operations: Operations::ALL,
+            operations: Operations::ALL.without(Operations::VECTORED),
             request_bytes_max: None,
             event_fd: false,
             unregistered_memory: None,
@@ -121,6 +121,7 @@ fn transfer(memory: &mut [u8], request: &mut Request, writable: bool) -> Result<
             Ok(range.len() as u32)
         }
         Operation::Fsync | Operation::Fdatasync => Ok(0),
+        Operation::ReadVectored(_) | Operation::WriteVectored(_) => Err(IoError::NOT_SUPPORTED),
         _ if !writable => Err(IoError::READ_ONLY),
         Operation::Write(buffer) | Operation::DurableWrite(buffer) => {
             let range = range(buffer.len() as u64)?;

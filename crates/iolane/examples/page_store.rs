@@ -105,7 +105,7 @@ impl<'a> Store<'a> {
             }
             self.queue.submit(&mut self.waiting);
             self.queue.reap(1, &mut self.completions).map_err(|error| Trouble::Device(error.to_string()))?;
-            for Completion { tag: page, result, buffer } in self.completions.drain(..) {
+            for Completion { tag: page, result, buffer, .. } in self.completions.drain(..) {
                 let buffer = buffer.ok_or_else(|| Trouble::Device("a transfer without a buffer".into()))?;
                 match result {
                     Ok(bytes) if bytes as usize == PAGE_BYTES => {

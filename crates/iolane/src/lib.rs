@@ -101,7 +101,8 @@
 //! ```
 //!
 //! A request owns its buffer until its completion hands it back, and dropping a queue waits for the kernel, so no safe
-//! program can race with the device. [`Pool::from_region`] makes a pool of memory that you own; an event loop waits on
+//! program can race with the device. A [`Buffers`] makes one request of buffers that are scattered in memory.
+//! [`Pool::from_region`] makes a pool of memory that you own; an event loop waits on
 //! [`Queue::event_fd`]; [`probe`] returns what a path can do on a target, or why it is unavailable and how to fix that.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -111,9 +112,9 @@ pub mod guard;
 pub mod nvme;
 
 pub use iolane_core::{
-    Buffer, Capabilities, Chains, Change, Choices, Completion, CompletionMode, Deadlines, Error, ErrorKind, Goal,
-    Interface, IoError, IoErrorKind, IoPath, OTHER_INTERFACES, Operation, Operations, Pages, PathOptions, Pool, Queue,
-    QueueConfig, Request, Result, SubmissionMode, SyscallUse, Target, TargetId, TargetKind, TargetOptions,
+    Buffer, Buffers, Capabilities, Chains, Change, Choices, Completion, CompletionMode, Deadlines, Error, ErrorKind,
+    Goal, Interface, IoError, IoErrorKind, IoPath, OTHER_INTERFACES, Operation, Operations, Pages, PathOptions, Pool,
+    Queue, QueueConfig, Request, Result, SubmissionMode, SyscallUse, Target, TargetId, TargetKind, TargetOptions,
     did_you_mean,
 };
 pub use iolane_core::{capability, error, path, scheme, tsc, units};

@@ -8,7 +8,7 @@ use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::*;
-use crate::{IoErrorKind, Pages, Pool};
+use crate::{Buffers, IoErrorKind, Pages, Pool};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Event {
@@ -51,7 +51,7 @@ impl Queue for Device {
         for _ in 0..count {
             let number = below(&mut self.random, self.in_flight.len());
             let request = self.in_flight.swap_remove(number);
-            let (id, bytes) = (request.offset, request.operation.buffer().map_or(0, |buffer| buffer.len() as u32));
+            let (id, bytes) = (request.offset, request.operation.bytes() as u32);
             let result = match below(&mut self.random, 10) {
                 0 => Err(IoError::from_errno(libc::EIO)),
                 1 if bytes > 0 => Ok(bytes / 2),
@@ -129,7 +129,8 @@ impl Trial {
         let id = self.next;
         self.next += 1;
         let request = match id.is_multiple_of(2).then(|| self.pool.take()).flatten() {
-            Some(buffer) => Request::write(tag_of(id), 0, buffer),
+            Some(buffer) if id.is_multiple_of(4) => Request::write(tag_of(id), 0, buffer),
+            Some(buffer) => Request::write_vectored(tag_of(id), 0, Buffers::new(vec![buffer]).unwrap()),
             None => Request::fdatasync(tag_of(id)),
         };
         Request { offset: id, ..request }

@@ -56,7 +56,7 @@ impl<C: Clock> Engine<C> {
                 break;
             }
             self.queue.turn(&mut self.requests, 1, &mut self.completions)?;
-            while let Some(Completion { tag, result, buffer }) = self.completions.pop() {
+            while let Some(Completion { tag, result, buffer, .. }) = self.completions.pop() {
                 let buffer = buffer.expect("the completion of a read returns its buffer");
                 let block = self.in_flight[tag as usize].request;
                 if verifier.end(block, result, &buffer)? {

@@ -67,6 +67,8 @@ impl Limits {
     pub(super) fn allow(&self, operation: &Operation) -> bool {
         let is_registered = |buffer| self.pools.as_ref().is_none_or(|pools| pools.iter().any(|pool| pool.owns(buffer)));
         self.operations.contains(Operations::of(operation))
+            && operation.bytes() <= self.request_bytes_max
+            // A vectored request uses no registered memory.
             && operation.buffer().is_none_or(|buffer| self.allow_length(buffer) && is_registered(buffer))
     }
 
@@ -86,7 +88,7 @@ impl Limits {
 
 #[cfg(test)]
 mod tests {
-    use iolane_core::{Pages, Request};
+    use iolane_core::{Buffers, Pages, Request};
 
     use super::*;
 
@@ -128,5 +130,19 @@ mod tests {
             assert_eq!((some.allow(&operation), some.allow_plain(&operation)), (allowed, allowed), "{bytes}");
         }
         assert!(!some.allow(&Operation::Fsync) && !some.allow_plain(&Operation::Fsync));
+    }
+
+    #[test]
+    fn a_vectored_request_may_be_of_any_memory_and_is_bounded_by_its_total() {
+        let (pool, other) = (Pool::new(1, 4096, Pages::Base).unwrap(), Pool::new(3, 4096, Pages::Base).unwrap());
+        let mut some = limits(Operations::READ.with(Operations::VECTORED), 8192);
+        (some.block_mask, some.pools) = (511, Some(vec![pool]));
+        let read = |count| {
+            let buffers = Buffers::new((0..count).map(|_| other.take().unwrap()).collect()).unwrap();
+            Request::read_vectored(0, 0, buffers).operation
+        };
+        assert!(some.allow(&read(2)) && !some.allow(&read(3)) && !some.allow_plain(&read(2)));
+        some.operations = Operations::READ;
+        assert!(!some.allow(&read(2)));
     }
 }

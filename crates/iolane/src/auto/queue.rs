@@ -377,7 +377,7 @@ impl AutoQueue {
 /// Bytes that a request moves.
 #[inline(always)]
 fn bytes_of(operation: &Operation) -> usize {
-    operation.buffer().map_or(0, |buffer| buffer.len())
+    operation.bytes()
 }
 
 impl Queue for AutoQueue {

@@ -86,13 +86,13 @@ fn not_supported(pair: &Pair<'_>, request: Request) -> Result<()> {
 }
 
 fn copy(request: &Request) -> iolane::Operation {
-    use iolane::Operation::{Discard, DurableWrite, Fdatasync, Fsync, Read, Write, WriteZeroes};
+    use iolane::Operation::{Discard, Fdatasync, Fsync, WriteZeroes};
     match &request.operation {
         Fsync => Fsync,
         Fdatasync => Fdatasync,
         Discard { bytes } => Discard { bytes: *bytes },
         WriteZeroes { bytes } => WriteZeroes { bytes: *bytes },
-        Read(_) | Write(_) | DurableWrite(_) => unreachable!("only operations without a buffer"),
+        _ => unreachable!("only operations without a buffer"),
     }
 }
 
