@@ -46,4 +46,5 @@ mod signals;
 mod syscall_counter;
 mod threads;
 mod timeouts;
+mod vectored;
 mod waiting;
