@@ -65,7 +65,7 @@ impl Files {
         while self.unfinished[file] > 0 {
             self.queue.submit(&mut self.waiting);
             self.queue.reap(1, &mut completions)?;
-            for Completion { tag, result, buffer } in completions.drain(..) {
+            for Completion { tag, result, buffer, .. } in completions.drain(..) {
                 let (of, bytes) = (tag as usize % 2, buffer.as_ref().map_or(0, |buffer| buffer.len()));
                 self.unfinished[of] -= 1;
                 // A short transfer is an error, too: the files have their length, so that only a disk which is full or broken moves a part

@@ -6,7 +6,10 @@ use std::ops::Range;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use iolane::{Capabilities, Completion, IoErrorKind, Operations, Pages, Pool, Queue, QueueConfig, Request, Target};
+use iolane::{
+    Buffer, Buffers, Capabilities, Completion, IoErrorKind, Operations, Pages, Pool, Queue, QueueConfig, Request,
+    Target,
+};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -18,12 +21,16 @@ const BLOCK: usize = 4096;
 const BLOCKS: usize = 64;
 /// Most blocks of one request.
 const SPAN: usize = 4;
+/// Fills buffers before they are read into.
+const UNREAD: u8 = 0xa5;
 
 /// A request in flight: what it is, which blocks are its own until it completes, and what a write stores.
 struct Begun {
     kind: Operations,
     blocks: Range<usize>,
-    address: Option<usize>,
+    /// Of its buffers, in order.
+    addresses: Vec<usize>,
+    reads: bool,
     content: Vec<u8>,
     asked_to_cancel: bool,
 }
@@ -50,6 +57,7 @@ impl Mix {
             (Operations::READ, 5),
             (Operations::WRITE, 5),
             (Operations::DURABLE_WRITE, 2),
+            (Operations::VECTORED, 4),
             (Operations::FSYNC, 1),
             (Operations::FDATASYNC, 1),
             (Operations::DISCARD, 1),
@@ -125,7 +133,8 @@ impl Mix {
             return Ok(());
         }
         let (tag, offset, bytes) = (self.next_tag, (blocks.start * BLOCK) as u64, blocks.len() * BLOCK);
-        let mut begun = Begun { kind, blocks, address: None, content: Vec::new(), asked_to_cancel: false };
+        let (addresses, content) = (Vec::new(), Vec::new());
+        let mut begun = Begun { kind, blocks, addresses, reads: false, content, asked_to_cancel: false };
         let request = if is_sync {
             begun.blocks = 0..0;
             if kind == Operations::FSYNC { Request::fsync(tag) } else { Request::fdatasync(tag) }
@@ -134,18 +143,12 @@ impl Mix {
         } else if kind == Operations::WRITE_ZEROES {
             Request::write_zeroes(tag, offset, bytes as u64)
         } else {
-            let Some(mut buffer) = self.pool.take() else { return Ok(()) };
-            buffer.set_len(bytes)?;
-            begun.address = Some(buffer.address().addr());
-            if kind == Operations::READ {
-                buffer.fill(0xa5);
-                Request::read(tag, offset, buffer)
-            } else {
-                self.random.fill_bytes(&mut buffer);
-                begun.content = buffer.to_vec();
-                let durable = kind == Operations::DURABLE_WRITE;
-                if durable { Request::durable_write(tag, offset, buffer) } else { Request::write(tag, offset, buffer) }
-            }
+            begun.reads = kind == Operations::READ || (kind == Operations::VECTORED && self.below(2) == 0);
+            let lengths = if kind == Operations::VECTORED { self.parts(bytes) } else { vec![bytes] };
+            let Some(buffers) = self.buffers(&lengths, begun.reads)? else { return Ok(()) };
+            begun.addresses = buffers.iter().map(|buffer| buffer.address().addr()).collect();
+            begun.content = buffers.iter().flat_map(|buffer| buffer.iter().copied()).collect();
+            transfer(kind, begun.reads, tag, offset, buffers)?
         };
         self.next_tag += 1;
         self.begun.insert(tag, begun);
@@ -154,6 +157,31 @@ impl Mix {
         let taken = self.queue.submit(&mut self.waiting);
         ensure!(taken == waiting.min(room), "{taken} of {waiting} taken where {room} fit");
         Ok(())
+    }
+
+    /// Divides bytes into the lengths of buffers, each a number of blocks.
+    fn parts(&mut self, bytes: usize) -> Vec<usize> {
+        let mut blocks = bytes / BLOCK;
+        let mut parts = Vec::new();
+        while blocks > 0 {
+            let part = 1 + self.below(blocks);
+            parts.push(part * BLOCK);
+            blocks -= part;
+        }
+        parts
+    }
+
+    /// Buffers of these lengths: with a mark to be read over, or with content to be written. `None` if the pool has too few.
+    fn buffers(&mut self, lengths: &[usize], reads: bool) -> Result<Option<Vec<Buffer>>> {
+        let mut buffers: Vec<Buffer> = std::iter::from_fn(|| self.pool.take()).take(lengths.len()).collect();
+        if buffers.len() < lengths.len() {
+            return Ok(None);
+        }
+        for (buffer, bytes) in buffers.iter_mut().zip(lengths) {
+            buffer.set_len(*bytes)?;
+            if reads { buffer.fill(UNREAD) } else { self.random.fill_bytes(buffer) }
+        }
+        Ok(Some(buffers))
     }
 
     fn cancel(&mut self) -> Result<()> {
@@ -181,29 +209,31 @@ impl Mix {
     }
 
     fn check(&mut self, begun: &Begun, completion: &Completion) -> Result<()> {
-        let address = completion.buffer.as_ref().map(|buffer| buffer.address().addr());
-        ensure!(address == begun.address, "another buffer, or none");
+        let buffers = completion.buffer.iter().chain(completion.buffers.iter().flatten());
+        let addresses: Vec<usize> = buffers.clone().map(|buffer| buffer.address().addr()).collect();
+        ensure!(addresses == begun.addresses, "other buffers, or none");
+        let bytes: Vec<u8> = buffers.flat_map(|buffer| buffer.iter().copied()).collect();
         let range = begun.blocks.start * BLOCK..begun.blocks.end * BLOCK;
         match completion.result {
             Ok(moved) => {
                 let moved = moved as usize;
-                let Some(buffer) = &completion.buffer else {
+                if bytes.is_empty() {
                     ensure!(moved == 0, "bytes without a buffer");
                     if begun.kind == Operations::DISCARD || begun.kind == Operations::WRITE_ZEROES {
                         self.stored[range].fill(0);
                     }
                     *self.counts.entry("whole").or_default() += 1;
                     return Ok(());
-                };
+                }
                 let is_whole = moved == range.len();
                 ensure!(is_whole || (self.has_faults && moved > 0 && moved < range.len()), "{moved} bytes");
                 *self.counts.entry(if is_whole { "whole" } else { "short" }).or_default() += 1;
                 let part = range.start..range.start + moved;
-                if begun.kind == Operations::READ {
-                    ensure!(buffer[..moved] == self.stored[part], "other data than was stored");
-                    ensure!(buffer[moved..].iter().all(|byte| *byte == 0xa5), "bytes beyond those it counts");
+                if begun.reads {
+                    ensure!(bytes[..moved] == self.stored[part], "other data than was stored");
+                    ensure!(bytes[moved..].iter().all(|byte| *byte == UNREAD), "bytes beyond those it counts");
                 } else {
-                    ensure!(buffer[..] == begun.content[..], "a write changed its buffer");
+                    ensure!(bytes == begun.content, "a write changed its buffer");
                     self.stored[part].copy_from_slice(&begun.content[..moved]);
                 }
             }
@@ -215,6 +245,21 @@ impl Mix {
         }
         Ok(())
     }
+}
+
+fn transfer(kind: Operations, reads: bool, tag: u64, offset: u64, mut buffers: Vec<Buffer>) -> Result<Request> {
+    if kind == Operations::VECTORED {
+        let buffers = Buffers::new(buffers)?;
+        let request = if reads { Request::read_vectored } else { Request::write_vectored };
+        return Ok(request(tag, offset, buffers));
+    }
+    let buffer = buffers.pop().context("it has one buffer")?;
+    let request = match kind {
+        Operations::READ => Request::read,
+        Operations::WRITE => Request::write,
+        _ => Request::durable_write,
+    };
+    Ok(request(tag, offset, buffer))
 }
 
 fn pool_of_spans(depth: usize) -> Result<Pool> {
@@ -230,7 +275,7 @@ fn a_random_mix_leaves_the_data_that_its_completions_tell() {
             if pair.request_bytes(SPAN * BLOCK) < SPAN * BLOCK {
                 return Ok(());
             }
-            let pool = pool(depth as usize + 2, SPAN * BLOCK)?;
+            let pool = pool(depth as usize + SPAN, SPAN * BLOCK)?;
             pair.put(0, &vec![0; BLOCKS * BLOCK])?;
             let queue = pair.queue(depth, &pool)?;
             let mix_seed = seed().wrapping_add(number);
@@ -256,7 +301,7 @@ fn ten_thousand_mixes_with_faults_on_the_simulated_device_go_by_the_copy_of_its_
         let settings = settings[seed as usize % settings.len()];
         let depth = [1, 2, 7, 32][seed as usize / 5 % 4];
         let target = Target::options().write(true).open(format!("sim:1m,seed={seed},{settings}")).unwrap();
-        let pool = pool_of_spans(depth + 2).unwrap();
+        let pool = pool_of_spans(depth + SPAN).unwrap();
         let config = QueueConfig::new(depth as u32).pool(&pool);
         let queue = iolane::open_queue(&path, &target, &config).unwrap();
         let capabilities = iolane::probe(&path, &target).unwrap();
