@@ -46,7 +46,16 @@ impl Operation {
         }
     }
 
-    /// The same, where it is.
+    /// The buffers of a vectored operation.
+    #[cold]
+    pub fn into_buffers(self) -> Option<Buffers> {
+        match self {
+            Self::ReadVectored(buffers) | Self::WriteVectored(buffers) => Some(buffers),
+            _ => None,
+        }
+    }
+
+    /// The buffer, where it is.
     #[inline]
     pub fn buffer(&self) -> Option<&Buffer> {
         match self {
@@ -142,15 +151,15 @@ impl Request {
     }
 
     /// The completion of this request with the given outcome and the request's buffer or buffers.
+    #[inline]
     pub fn complete(self, result: Result<u32, IoError>) -> Completion {
-        let (buffer, buffers) = match self.operation {
+        let tag = self.tag;
+        match self.operation {
             Operation::Read(buffer) | Operation::Write(buffer) | Operation::DurableWrite(buffer) => {
-                (Some(buffer), None)
+                Completion { tag, result, buffer: Some(buffer), buffers: None }
             }
-            Operation::ReadVectored(buffers) | Operation::WriteVectored(buffers) => (None, Some(buffers)),
-            _ => (None, None),
-        };
-        Completion { tag: self.tag, result, buffer, buffers }
+            operation => Completion { tag, result, buffer: None, buffers: operation.into_buffers() },
+        }
     }
 }
 

@@ -6,8 +6,8 @@ use std::io;
 use ::io_uring::{IoUring, cqueue, opcode, squeue, types};
 
 use iolane_core::{
-    Buffer, Capabilities, Interface, IoError, IoPath, Operation, Operations, PathOptions, Queue, QueueConfig, Request,
-    Result, Target, TargetKind,
+    Buffer, Buffers, Capabilities, Interface, IoError, IoPath, Operation, Operations, PathOptions, Queue, QueueConfig,
+    Request, Result, Target, TargetKind,
 };
 
 use crate::checks;
@@ -100,7 +100,8 @@ struct Transfer {
     head: u64,
     offset: u64,
     address: u64,
-    bytes: u32,
+    /// Bytes, or vectors.
+    length: u32,
     rw_flags: u32,
     user_data: u64,
     buffer_index: u16,
@@ -117,16 +118,30 @@ fn transfer(
     file: RingFile,
     buffer_index: Option<u16>,
 ) -> Result<squeue::Entry, IoError> {
+    let opcode = if buffer_index.is_some() { opcodes.1 } else { opcodes.0 };
+    let memory = (buffer.address().expose_provenance() as u64, buffer.len() as u32);
+    entry(opcode, rw_flags, memory, offset, file, buffer_index)
+}
+
+/// The entry that moves memory: its address with its length in bytes, or the address and the number of its vectors.
+#[inline(always)]
+fn entry(
+    opcode: u8,
+    rw_flags: u32,
+    (address, length): (u64, u32),
+    offset: u64,
+    file: RingFile,
+    buffer_index: Option<u16>,
+) -> Result<squeue::Entry, IoError> {
     // The kernel reads -1 as the file's own position (io_uring_enter(2)), which no request asks for.
     if offset == u64::MAX {
         return Err(IoError::INVALID);
     }
-    let opcode = if buffer_index.is_some() { opcodes.1 } else { opcodes.0 };
     let transfer = Transfer {
         head: file.head | u64::from_ne_bytes([opcode, 0, 0, 0, 0, 0, 0, 0]),
         offset,
-        address: buffer.address().expose_provenance() as u64,
-        bytes: buffer.len() as u32,
+        address,
+        length,
         rw_flags,
         user_data: 0,
         buffer_index: buffer_index.unwrap_or(0),
@@ -135,6 +150,36 @@ fn transfer(
     // SAFETY: both types are the kernel's `struct io_uring_sqe`, and all bytes are initialised.
     Ok(unsafe { std::mem::transmute::<Transfer, squeue::Entry>(transfer) })
 }
+
+/// Entries for everything but transfers of one buffer. It is apart from `encode`, which is compiled into the loop over requests.
+#[cold]
+fn rare(operation: &Operation, offset: u64, file: RingFile) -> Result<squeue::Entry, IoError> {
+    // Vectors of registered memory are Linux 6.15's (IORING_OP_READV_FIXED), so that the memory may be any.
+    let vectored = |opcode, buffers: &Buffers| {
+        let iovecs = buffers.iovecs();
+        entry(opcode, 0, (iovecs.as_ptr().expose_provenance() as u64, iovecs.len() as u32), offset, file, None)
+    };
+    let entry = match operation {
+        // Transfers of one buffer are `encode`'s.
+        Operation::Read(_) | Operation::Write(_) | Operation::DurableWrite(_) => return Err(IoError::NOT_SUPPORTED),
+        Operation::ReadVectored(buffers) => return vectored(opcode::Readv::CODE, buffers),
+        Operation::WriteVectored(buffers) => return vectored(opcode::Writev::CODE, buffers),
+        Operation::Fsync => opcode::Fsync::new(file.fd).build(),
+        Operation::Fdatasync => opcode::Fsync::new(file.fd).flags(types::FsyncFlags::DATASYNC).build(),
+        Operation::Discard { bytes } => {
+            let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+            opcode::Fallocate::new(file.fd, *bytes).offset(offset).mode(mode).build()
+        }
+        Operation::WriteZeroes { bytes } => {
+            let mode = libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE;
+            opcode::Fallocate::new(file.fd, *bytes).offset(offset).mode(mode).build()
+        }
+    };
+    Ok(entry.flags(file.flags))
+}
+
+/// Without and with a registered buffer.
+const WRITE_CODES: (u8, u8) = (opcode::Write::CODE, opcode::WriteFixed::CODE);
 
 impl Encode for Entries {
     type Submission = squeue::Entry;
@@ -178,57 +223,20 @@ impl Encode for Entries {
         self.unsplit.as_ref().map(|limits| limits.bytes_max)
     }
 
-    #[inline]
+    #[inline(always)]
     fn encode(&self, request: &Request, file: RingFile, buffer_index: Option<u16>) -> Result<squeue::Entry, IoError> {
-        let offset = request.offset;
-        if let (Some(limits), Some(buffer)) = (&self.unsplit, request.operation.buffer())
-            && !limits.holds(offset, buffer.len() as u64)
+        let (buffer, opcodes, rw_flags) = match &request.operation {
+            Operation::Read(buffer) => (buffer, (opcode::Read::CODE, opcode::ReadFixed::CODE), 0),
+            Operation::Write(buffer) => (buffer, WRITE_CODES, 0),
+            Operation::DurableWrite(buffer) => (buffer, WRITE_CODES, libc::RWF_DSYNC as u32),
+            operation => return rare(operation, request.offset, file),
+        };
+        if let Some(limits) = &self.unsplit
+            && !limits.holds(request.offset, buffer.len() as u64)
         {
             return Err(IoError::TOO_LARGE);
         }
-        let entry = match &request.operation {
-            Operation::Read(buffer) => {
-                return transfer((opcode::Read::CODE, opcode::ReadFixed::CODE), 0, buffer, offset, file, buffer_index);
-            }
-            Operation::Write(buffer) => {
-                return transfer(
-                    (opcode::Write::CODE, opcode::WriteFixed::CODE),
-                    0,
-                    buffer,
-                    offset,
-                    file,
-                    buffer_index,
-                );
-            }
-            Operation::DurableWrite(buffer) => {
-                let codes = (opcode::Write::CODE, opcode::WriteFixed::CODE);
-                return transfer(codes, libc::RWF_DSYNC as u32, buffer, offset, file, buffer_index);
-            }
-            // A registered buffer has no vectored form on most kernels (IORING_OP_READV_FIXED is Linux 6.15's), so that they may be of
-            // any pool.
-            Operation::ReadVectored(_) | Operation::WriteVectored(_) if offset == u64::MAX => {
-                return Err(IoError::INVALID);
-            }
-            Operation::ReadVectored(buffers) => {
-                let iovecs = buffers.iovecs();
-                opcode::Readv::new(file.fd, iovecs.as_ptr(), iovecs.len() as u32).offset(offset).build()
-            }
-            Operation::WriteVectored(buffers) => {
-                let iovecs = buffers.iovecs();
-                opcode::Writev::new(file.fd, iovecs.as_ptr(), iovecs.len() as u32).offset(offset).build()
-            }
-            Operation::Fsync => opcode::Fsync::new(file.fd).build(),
-            Operation::Fdatasync => opcode::Fsync::new(file.fd).flags(types::FsyncFlags::DATASYNC).build(),
-            Operation::Discard { bytes } => {
-                let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-                opcode::Fallocate::new(file.fd, *bytes).offset(offset).mode(mode).build()
-            }
-            Operation::WriteZeroes { bytes } => {
-                let mode = libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE;
-                opcode::Fallocate::new(file.fd, *bytes).offset(offset).mode(mode).build()
-            }
-        };
-        Ok(entry.flags(file.flags))
+        transfer(opcodes, rw_flags, buffer, request.offset, file, buffer_index)
     }
 
     #[inline]
