@@ -2,6 +2,7 @@
 //! thread takes the submissions and no call is needed. The entries for requests are here, the queue is in `ring`.
 
 use std::io;
+use std::sync::LazyLock;
 
 use ::io_uring::{IoUring, cqueue, opcode, squeue, types};
 
@@ -151,13 +152,26 @@ fn entry(
     Ok(unsafe { std::mem::transmute::<Transfer, squeue::Entry>(transfer) })
 }
 
+/// Most separate pages of one `struct bio` (include/linux/bio.h, BIO_MAX_PAGES).
+const BIO_PAGES_MAX: usize = 256;
+
+/// Whether a request of several bios may end with EAGAIN: Linux 5.10 submits it without waiting for tags of the device, and does not
+/// begin it again. A worker waits. Guests with 6.1 and later show no such error.
+static GIVES_UP_LARGE: LazyLock<bool> = LazyLock::new(|| !Release::current().at_least(6, 1));
+
 /// Entries for everything but transfers of one buffer. It is apart from `encode`, which is compiled into the loop over requests.
 #[cold]
 fn rare(operation: &Operation, offset: u64, file: RingFile) -> Result<squeue::Entry, IoError> {
     // Vectors of registered memory are Linux 6.15's (IORING_OP_READV_FIXED), so that the memory may be any.
     let vectored = |opcode, buffers: &Buffers| {
         let iovecs = buffers.iovecs();
-        entry(opcode, 0, (iovecs.as_ptr().expose_provenance() as u64, iovecs.len() as u32), offset, file, None)
+        let made =
+            entry(opcode, 0, (iovecs.as_ptr().expose_provenance() as u64, iovecs.len() as u32), offset, file, None)?;
+        Ok(if iovecs.len() > BIO_PAGES_MAX && *GIVES_UP_LARGE {
+            made.flags(file.flags | squeue::Flags::ASYNC)
+        } else {
+            made
+        })
     };
     let entry = match operation {
         // Transfers of one buffer are `encode`'s.
