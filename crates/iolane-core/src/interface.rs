@@ -109,11 +109,8 @@ pub trait Interface: Sync {
 }
 
 /// Interfaces that other crates add: the library lists them after its own, and nothing else has to name them.
-///
-/// ```ignore
-/// #[linkme::distributed_slice(iolane::OTHER_INTERFACES)]
-/// static MINE: &dyn iolane::Interface = &Mine;
-/// ```
+/// The element is a `&dyn Interface` in a static with the attribute `#[linkme::distributed_slice(OTHER_INTERFACES)]`; the example
+/// `own_backend` has one.
 #[linkme::distributed_slice]
 pub static OTHER_INTERFACES: [&'static dyn Interface];
 
