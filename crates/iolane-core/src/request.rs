@@ -17,10 +17,6 @@ pub enum Operation {
     /// The same, and durable when it completes, with the metadata needed to read it back (RWF_DSYNC, pwritev2(2); Force Unit Access,
     /// NVM Command Set Specification 1.0, section 3.2.6). It says nothing of other writes.
     DurableWrite(Buffer),
-    /// Read `buffers.bytes()` bytes, into one buffer after the other (preadv2(2)).
-    ReadVectored(Buffers),
-    /// Write `buffers.bytes()` bytes, from one buffer after the other (pwritev2(2)).
-    WriteVectored(Buffers),
     /// Make everything written before and completed durable, metadata included.
     Fsync,
     /// The same for data and only the metadata needed to read it back.
@@ -35,6 +31,10 @@ pub enum Operation {
         /// Length of the range in bytes.
         bytes: u64,
     },
+    /// Read `buffers.bytes()` bytes, into one buffer after the other (preadv2(2)).
+    ReadVectored(Buffers),
+    /// Write `buffers.bytes()` bytes, from one buffer after the other (pwritev2(2)).
+    WriteVectored(Buffers),
 }
 
 impl Operation {
