@@ -17,7 +17,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::child::{cargo, root, succeeds};
+use crate::child::{cargo, cargo_metadata, root, succeeds};
 use crate::packages;
 use crate::table::{Style, grouped};
 use arms::{ARMS, Arm, NULL_DEPTH};
@@ -129,9 +129,7 @@ fn parse_pairs(text: &str) -> Result<usize> {
 
 /// Where cargo puts what it builds.
 fn target_folder() -> Result<PathBuf> {
-    let output =
-        cargo(&["metadata", "--no-deps", "--format-version", "1"]).output().context("running cargo metadata")?;
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).context("reading cargo metadata")?;
+    let metadata: serde_json::Value = cargo_metadata()?;
     let folder = metadata["target_directory"].as_str().context("cargo metadata names no target folder")?;
     Ok(folder.into())
 }

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
+use serde::de::DeserializeOwned;
 
 /// The folder that holds the workspace.
 pub(crate) fn root() -> PathBuf {
@@ -52,6 +53,21 @@ pub(crate) fn succeeds(command: &mut Command) -> Result<bool> {
     let name = shown(command);
     eprintln!("$ {name}");
     Ok(command.status().with_context(|| cannot_start(&name))?.success())
+}
+
+/// What `cargo metadata` says of this workspace and every package that it depends on.
+pub(crate) fn cargo_metadata<T: DeserializeOwned>() -> Result<T> {
+    let output = cargo(&["metadata", "--format-version", "1", "--locked", "--offline"])
+        .output()
+        .context("running cargo metadata")?;
+    // Offline it fails where a package for another platform was never fetched.
+    let output = if output.status.success() {
+        output
+    } else {
+        cargo(&["metadata", "--format-version", "1"]).output().context("running cargo metadata")?
+    };
+    ensure!(output.status.success(), "cargo metadata failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+    serde_json::from_slice(&output.stdout).context("reading what cargo metadata printed")
 }
 
 /// Installs a cargo subcommand from crates.io unless it is there.

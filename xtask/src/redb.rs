@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::child::{cargo, root, succeeds};
+use crate::child::{cargo, cargo_metadata, root, succeeds};
 
 const PATHS_DEFAULT: [&str; 3] = ["psync", "io_uring,fixedbufs,fixedfiles", "auto"];
 
@@ -78,9 +78,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
 
 /// Copies the redb that the example is built with, and makes its file backend call the example.
 fn copy_of_redb(folder: &Path) -> Result<PathBuf> {
-    let output = cargo(&["metadata", "--format-version", "1"]).output().context("starting cargo metadata")?;
-    ensure!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
-    let metadata: Value = serde_json::from_slice(&output.stdout).context("the output of cargo metadata")?;
+    let metadata: Value = cargo_metadata()?;
     let packages = metadata["packages"].as_array().map(Vec::as_slice).unwrap_or_default();
     let redb = packages.iter().find(|package| package["name"] == "redb").context("redb is no dependency")?;
     let manifest = redb["manifest_path"].as_str().context("redb without a manifest")?;

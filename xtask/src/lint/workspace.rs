@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 use serde::Deserialize;
 
 use super::arrows::Arrows;
-use crate::child::cargo;
+use crate::child::cargo_metadata;
 
 /// The workspace, with every package that it depends on.
 #[derive(Debug, Deserialize)]
@@ -57,17 +57,7 @@ struct DependencyKind {
 impl Workspace {
     /// Asks cargo.
     pub(super) fn read() -> Result<Self> {
-        let output = cargo(&["metadata", "--format-version", "1", "--locked", "--offline"])
-            .output()
-            .context("running cargo metadata")?;
-        // Offline it fails where a package for another platform was never fetched.
-        let output = if output.status.success() {
-            output
-        } else {
-            cargo(&["metadata", "--format-version", "1"]).output().context("running cargo metadata")?
-        };
-        ensure!(output.status.success(), "cargo metadata failed: {}", String::from_utf8_lossy(&output.stderr).trim());
-        serde_json::from_slice(&output.stdout).context("reading what cargo metadata printed")
+        cargo_metadata()
     }
 
     /// The workspace's own packages.
