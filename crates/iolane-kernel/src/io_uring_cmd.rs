@@ -217,7 +217,7 @@ impl Encode for Commands {
     #[inline]
     fn result(entry: &cqueue::Entry32, request: &Request) -> Result<u32, IoError> {
         match entry.result() {
-            0 => Ok(request.operation.buffer().map_or(0, |buffer| buffer.len() as u32)),
+            0 => Ok(request.operation.bytes() as u32),
             // The driver cancelled the command because its drive did not answer or was reset (drivers/nvme/host/ioctl.c,
             // NVME_REQ_CANCELLED); there was no signal.
             errno if errno == -libc::EINTR => Err(IoError::from_errno(libc::ECANCELED)),

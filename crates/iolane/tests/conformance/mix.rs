@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use iolane::{
-    Buffer, Buffers, Capabilities, Completion, IoErrorKind, Operations, Pages, Pool, Queue, QueueConfig, Request,
-    Target,
+    Buffer, Buffers, Capabilities, Completion, IoErrorKind, Operations, Pool, Queue, QueueConfig, Request, Target,
 };
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -262,10 +261,6 @@ fn transfer(kind: Operations, reads: bool, tag: u64, offset: u64, mut buffers: V
     Ok(request(tag, offset, buffer))
 }
 
-fn pool_of_spans(depth: usize) -> Result<Pool> {
-    Ok(Pool::new(depth, SPAN * BLOCK, Pages::Base)?)
-}
-
 #[test]
 fn a_random_mix_leaves_the_data_that_its_completions_tell() {
     let bench = Bench::everywhere();
@@ -301,7 +296,7 @@ fn ten_thousand_mixes_with_faults_on_the_simulated_device_go_by_the_copy_of_its_
         let settings = settings[seed as usize % settings.len()];
         let depth = [1, 2, 7, 32][seed as usize / 5 % 4];
         let target = Target::options().write(true).open(format!("sim:1m,seed={seed},{settings}")).unwrap();
-        let pool = pool_of_spans(depth + SPAN).unwrap();
+        let pool = pool(depth + SPAN, SPAN * BLOCK).unwrap();
         let config = QueueConfig::new(depth as u32).pool(&pool);
         let queue = iolane::open_queue(&path, &target, &config).unwrap();
         let capabilities = iolane::probe(&path, &target).unwrap();
