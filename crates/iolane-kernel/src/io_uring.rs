@@ -167,11 +167,10 @@ fn rare(operation: &Operation, offset: u64, file: RingFile) -> Result<squeue::En
         let iovecs = buffers.iovecs();
         let made =
             entry(opcode, 0, (iovecs.as_ptr().expose_provenance() as u64, iovecs.len() as u32), offset, file, None)?;
-        Ok(if iovecs.len() > BIO_PAGES_MAX && *GIVES_UP_LARGE {
-            made.flags(file.flags | squeue::Flags::ASYNC)
-        } else {
-            made
-        })
+        // Each vector begins a page, and so may each 4 KiB of it.
+        let pages = iovecs.len() + buffers.bytes() / 4096;
+        let waits = pages > BIO_PAGES_MAX && *GIVES_UP_LARGE;
+        Ok(if waits { made.flags(file.flags | squeue::Flags::ASYNC) } else { made })
     };
     let entry = match operation {
         // Transfers of one buffer are `encode`'s.
