@@ -16,10 +16,12 @@ const DEPTH: u32 = 16;
 
 /// A database's file, and how to reach it.
 #[derive(Debug)]
-pub struct IolaneBackend {
+pub(crate) struct IolaneBackend {
     file: File,
     target: Target,
     path: IoPath,
+    /// Most requests that a thread has in flight.
+    depth: u32,
     /// A write that covers a block in part reads it first, and no other write comes between. Threads know the backend by it.
     part_of_a_block: Arc<Mutex<()>>,
 }
@@ -37,10 +39,10 @@ thread_local! {
 }
 
 impl IolaneBackend {
-    pub fn new(file: File, path: IoPath) -> io::Result<Self> {
+    pub(crate) fn new(file: File, path: IoPath) -> io::Result<Self> {
         let target = Target::from_file(file.try_clone()?, "the database")?;
-        probe(&path, &target)?;
-        Ok(Self { file, target, path, part_of_a_block: Arc::default() })
+        let depth = probe(&path, &target)?.depth_max.min(DEPTH);
+        Ok(Self { file, target, path, depth, part_of_a_block: Arc::default() })
     }
 
     /// Moves the blocks that hold `range`, in as many requests as it takes; `done` gets what each of them moved, and where.
@@ -85,9 +87,8 @@ impl IolaneBackend {
 
 impl Lane {
     fn open(backend: &IolaneBackend) -> io::Result<Self> {
-        let depth = probe(&backend.path, &backend.target)?.depth_max.min(DEPTH);
-        let pool = Pool::new(depth as usize, FRAME_BYTES as usize, Pages::Base)?;
-        let queue = open_queue(&backend.path, &backend.target, &QueueConfig::new(depth).pool(&pool))?;
+        let pool = Pool::new(backend.depth as usize, FRAME_BYTES as usize, Pages::Base)?;
+        let queue = open_queue(&backend.path, &backend.target, &QueueConfig::new(backend.depth).pool(&pool))?;
         let backend = Arc::downgrade(&backend.part_of_a_block);
         Ok(Self { backend, queue, pool, completions: Vec::new() })
     }

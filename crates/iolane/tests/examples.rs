@@ -10,9 +10,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::rc::Rc;
 
-use iolane::{Completion, IoPath, Operation, Pages, Pool, Queue, QueueConfig, Request, Target, open_queue, probe};
+use iolane::{Completion, IoPath, Operation, Pages, Pool, Queue, QueueConfig, Request, Target, open_queue};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+
+mod example_programs;
+use example_programs::{Folder, example, skip};
 
 #[allow(dead_code, reason = "its main and what that alone uses")]
 #[path = "../examples/checksums.rs"]
@@ -29,61 +32,6 @@ mod page_store;
 #[allow(dead_code, reason = "its main and what that alone uses")]
 #[path = "../examples/verify_log.rs"]
 mod verify_log;
-
-const PATHS: [&str; 4] = ["psync", "libaio", "io_uring", "posix_aio"];
-
-/// Where cargo puts example programs: `examples`, next to the `deps` that this test is in.
-fn example(name: &str) -> Command {
-    let this = std::env::current_exe().unwrap();
-    let program = this.parent().unwrap().with_file_name("examples").join(name);
-    assert!(program.exists(), "{} is missing; build it: cargo build -p iolane --examples", program.display());
-    Command::new(program)
-}
-
-fn skip(test: &str, reason: &dyn std::fmt::Display) {
-    // Past the test harness, which swallows what a passing test prints.
-    let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {reason}");
-}
-
-/// A folder for one test, removed with all that is in it.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(test: &str) -> Self {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("examples-{test}-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        Self(folder)
-    }
-
-    fn file(&self, name: &str, content: &[u8]) -> PathBuf {
-        let file = self.0.join(name);
-        fs::write(&file, content).unwrap();
-        file
-    }
-
-    /// The paths available on a file in this folder; the others print SKIPPED.
-    fn paths(&self, test: &str) -> Vec<&'static str> {
-        let file = self.file("probed", &[0; 4096]);
-        let target = Target::options().direct(false).open(file).unwrap();
-        let can_be_had = |path: &&str| {
-            let probed = probe(&path.parse().unwrap(), &target);
-            probed.inspect_err(|error| skip(test, error)).is_ok()
-        };
-        PATHS.into_iter().filter(can_be_had).collect()
-    }
-
-    /// Whether files in this folder can be opened with O_DIRECT.
-    fn direct(&self, test: &str) -> bool {
-        let opened = Target::open(self.file("probed", &[0; 4096]));
-        opened.inspect_err(|error| skip(test, error)).is_ok()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 fn random(bytes: usize) -> Vec<u8> {
     let mut content = vec![0; bytes];

@@ -5,44 +5,34 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::rc::Rc;
 
-use iolane::{Completion, IoError, Operation, Pages, Pool, Queue, Request, Target, TargetId, probe};
+use iolane::{Completion, IoError, Operation, Pages, Pool, Queue, Request, TargetId};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use write_ahead::files::{BLOCK_BYTES, BLOCKS, Files, LOG, NAMES};
 use write_ahead::{FIRST_RECORD, GROUP_MAX, Group, HEADER_BYTES, Store};
 
+mod example_programs;
+use example_programs::{Folder, example};
+
 #[allow(dead_code, reason = "its main and what that alone uses")]
 #[path = "../examples/write_ahead.rs"]
 mod write_ahead;
 
-const PATHS: [&str; 4] = ["psync", "libaio", "io_uring", "posix_aio"];
 const FILE_BYTES: usize = BLOCKS as usize * BLOCK_BYTES;
 const VALUE_BYTES_MAX: usize = BLOCK_BYTES - HEADER_BYTES;
 
 fn program(folder: &Path, path: &str) -> Command {
-    let this = std::env::current_exe().unwrap();
-    let program = this.parent().unwrap().with_file_name("examples").join("write_ahead");
-    assert!(program.exists(), "{} is missing; build it: cargo build -p iolane --examples", program.display());
-    let mut command = Command::new(program);
+    let mut command = example("write_ahead");
     command.arg(folder).arg(path);
     command
 }
 
-/// A folder for one store, removed with all that is in it.
-struct Folder(PathBuf);
-
 impl Folder {
-    fn new(test: &str) -> Self {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("write-ahead-{test}-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        Self(folder)
-    }
-
     fn put(&self, files: &[Vec<u8>; 2]) {
         for (name, content) in NAMES.iter().zip(files) {
             fs::write(self.0.join(name), content).unwrap();
@@ -54,24 +44,9 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 /// The paths that work here; the others print SKIPPED.
 fn paths(test: &str) -> Vec<&'static str> {
-    let folder = Folder::new(&format!("probe-{}", test.replace(' ', "-")));
-    let file = folder.0.join("probed");
-    fs::write(&file, [0; BLOCK_BYTES]).unwrap();
-    let target = Target::options().direct(false).write(true).open(file).unwrap();
-    let works = |path: &&str| {
-        let probed = probe(&path.parse().unwrap(), &target);
-        // Past the test harness, which swallows what a passing test prints.
-        probed.inspect_err(|error| _ = writeln!(std::io::stderr(), "SKIPPED {test}: {error}")).is_ok()
-    };
-    PATHS.into_iter().filter(works).collect()
+    Folder::new(&format!("probe-{}", test.replace(' ', "-"))).paths(test)
 }
 
 fn below(random: &mut Xoshiro256PlusPlus, most: usize) -> usize {
