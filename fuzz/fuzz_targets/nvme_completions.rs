@@ -48,7 +48,7 @@ fuzz_target!(|input: Input| {
     // A step is long, so that what is never answered is soon too old.
     let model = Model::new(ModelConfig { faults, step_ns: 50_000_000, ..ModelConfig::default() });
     let controller =
-        Controller::start(model.clone(), ControllerOptions::default()).expect("admin commands are answered");
+        Controller::start(model.port(), ControllerOptions::default()).expect("admin commands are answered");
     let namespace = controller.namespace(1).expect("it has one");
     let pool = Pool::new(32, PAGE_BYTES as usize, Pages::Base).expect("memory");
     let pools = std::slice::from_ref(&pool);

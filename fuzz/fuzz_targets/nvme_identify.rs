@@ -51,7 +51,7 @@ fuzz_target!(|input: Input| {
 });
 
 fn use_it(model: &std::sync::Arc<Model>, input: &Input) {
-    let Ok(controller) = Controller::start(model.clone(), ControllerOptions::default()) else { return };
+    let Ok(controller) = Controller::start(model.port(), ControllerOptions::default()) else { return };
     assert!(controller.identity().transfer_bytes_max.is_none_or(|bytes| bytes >= 4096));
     let Ok(namespace) = controller.namespace(1) else { return };
     assert!(namespace.block_bytes.is_power_of_two() && (512..=65536).contains(&namespace.block_bytes));

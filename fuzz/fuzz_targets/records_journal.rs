@@ -21,10 +21,10 @@ struct Input<'a> {
 type Patches<'a> = Vec<(u16, &'a str)>;
 
 fn heading() -> String {
-    format!("{{\"schema\":\"{}\",\"setup\":\"as it was\"}}\n", journal::SCHEMA)
+    journal::line_of(&format!("{{\"schema\":\"{}\",\"setup\":\"as it was\"}}", journal::SCHEMA))
 }
 
-/// A line of a run as the journal writes it.
+/// A run as the journal writes it, without its checksum.
 fn row() -> String {
     let arm: Arm = serde_json::from_str(concat!(
         r#"{"name":"iou+k","path":"io_uring+sqpoll,fixedbufs","peer":null,"rw":"randread","bs":"4k","depth":16,"#,
@@ -69,8 +69,7 @@ fn patched(patches: &Patches<'_>) -> String {
 fuzz_target!(|input: Input<'_>| {
     let mut bytes = heading().into_bytes();
     for patches in input.rows.iter().take(8) {
-        bytes.extend(patched(patches).into_bytes());
-        bytes.push(b'\n');
+        bytes.extend(journal::line_of(&patched(patches)).into_bytes());
     }
     bytes.extend(input.rest);
     let _ = journal::parse::<String>(input.rest, Path::new("journal.jsonl"));
@@ -80,7 +79,7 @@ fuzz_target!(|input: Input<'_>| {
             let begun = begun.expect("its first line is whole");
             let whole = &bytes[..whole_bytes as usize];
             assert!(whole.ends_with(b"\n") && !bytes[whole.len()..].contains(&b'\n'));
-            assert_eq!(begun.rows.len() + 1, whole.iter().filter(|byte| **byte == b'\n').count());
+            assert!(begun.rows.len() + begun.damaged.len() < whole.iter().filter(|byte| **byte == b'\n').count());
             assert!(parquet::write(&begun.rows).is_ok());
             for results in Results::new(&begun.rows, Vec::new()).arms {
                 let _ = METRICS.map(|metric| results.values(metric));

@@ -26,7 +26,7 @@ const LICENCES: [(&str, &str); 3] = [
 /// Bundles the chart library anew.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     ensure!(arguments.is_empty(), "it takes no options");
-    ensure!(packages::install(&[NPM]).is_empty(), "npm is needed; apt-get install npm");
+    ensure!(packages::install(&[NPM])?.is_empty(), "npm is needed; apt-get install npm");
     let modules = install("assets", &[LIBRARY, BUNDLER])?;
     let folder = root().join(FOLDER);
     let bundle = modules.join("echarts.min.js");
@@ -64,7 +64,7 @@ pub(crate) fn fetch_checker() -> Result<()> {
     if root().join("target/npm/checker/node_modules/axe-core/axe.min.js").exists() {
         return Ok(());
     }
-    ensure!(packages::install(&[NPM]).is_empty(), "npm is not installed; apt-get install npm");
+    ensure!(packages::install(&[NPM])?.is_empty(), "npm is not installed; apt-get install npm");
     install("checker", &[CHECKER]).map(|_| ())
 }
 

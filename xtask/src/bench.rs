@@ -77,7 +77,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
         None => {}
     }
     ensure!(
-        packages::install(&[packages::FIO]).is_empty(),
+        packages::install(&[packages::FIO])?.is_empty(),
         "fio is missing and could not be installed, see above; run `apt-get install fio` as root"
     );
     let report = Bench::new(binary, &target_folder, options.pairs)?.measure()?;

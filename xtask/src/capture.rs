@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 /// Files that show captured output.
-const FILES: [&str; 2] = ["README.md", "docs/lab.md"];
+const FILES: [&str; 5] = ["README.md", "docs/lab.md", "docs/model.md", "docs/predicting.md", "docs/reliability.md"];
 
 /// What stands in the line above a block: `<!-- capture: COMMAND -->`.
 const MARK: (&str, &str) = ("<!-- capture: ", " -->");

@@ -40,7 +40,12 @@ fn search_path() -> OsString {
 
 /// Whether a program is installed.
 pub(crate) fn is_installed(name: &str) -> bool {
-    std::env::split_paths(&search_path()).any(|folder| folder.join(name).is_file())
+    find_program(name).is_some()
+}
+
+/// Where a program is installed.
+pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
+    std::env::split_paths(&search_path()).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
 /// Runs a program for its exit status alone; one that cannot be started has failed.

@@ -1,5 +1,5 @@
-//! `cargo xtask fuzz`: runs every target of `fuzz/fuzz_targets` for some seconds each.
-//! What it finds stays in `fuzz/artifacts`, with the command that runs it again.
+//! `cargo xtask fuzz`: runs every target of `fuzz/fuzz_targets` for some seconds each, from its corpus and from what earlier runs here
+//! reached. What fails stays in `fuzz/artifacts`, with the command that runs it again.
 
 use anyhow::{Context, Result, bail};
 
@@ -7,9 +7,9 @@ use crate::child::{cargo, ensure_cargo_subcommand, program, root, succeeds, succ
 
 const SECONDS_DEFAULT: u32 = 30;
 
-/// Runs every target; `Ok(false)` if one crashed, was too slow or did not build.
+/// Runs every target; `Ok(false)` if one failed.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
-    let seconds = parse_seconds(arguments)?;
+    let Asked { seconds, keeps } = parse(arguments)?;
     let targets = targets()?;
     // cargo-fuzz needs the compiler's sanitizers, which only nightly offers.
     if !succeeds_quietly(program("cargo").args(["+nightly", "--version"])) {
@@ -20,10 +20,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let mut failed = Vec::new();
     for target in &targets {
         println!("\n== {target}, {seconds} s");
-        let limit = format!("-max_total_time={seconds}");
-        // Without these two it prints a line for every input it finds interesting, thousands of them.
-        let quiet = ["-verbosity=0", "-print_final_stats=1"];
-        if !succeeds(cargo(&["+nightly", "fuzz", "run", target, "--", &limit]).args(quiet))? {
+        if !run_one(target, seconds, keeps)? {
             failed.push(target.as_str());
         }
     }
@@ -31,15 +28,46 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     Ok(failed.is_empty())
 }
 
-fn parse_seconds(arguments: &[String]) -> Result<u32> {
-    match arguments {
-        [] => Ok(SECONDS_DEFAULT),
+/// Runs a target; `Ok(false)` if it crashed, was too slow or did not build.
+fn run_one(target: &str, seconds: u32, keeps: bool) -> Result<bool> {
+    let corpus = format!("fuzz/corpus/{target}");
+    let found = format!("fuzz/found/{target}");
+    for folder in [&corpus, &found] {
+        let folder = root().join(folder);
+        std::fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
+    }
+    let limit = format!("-max_total_time={seconds}");
+    // Without the first two it prints a line for every input it finds interesting, thousands of them.
+    let options = ["-verbosity=0", "-print_final_stats=1", "-max_len=4096"];
+    // New inputs go to the first folder.
+    if !succeeds(cargo(&["+nightly", "fuzz", "run", target, &found, &corpus, "--", &limit]).args(options))? {
+        return Ok(false);
+    }
+    // The fewest files that reach all the code, however often each of it runs.
+    let merge = ["+nightly", "fuzz", "run", target, &corpus, &found, "--", "-set_cover_merge=1", "-use_counters=0"];
+    Ok(!keeps || succeeds(cargo(&merge).args(options))?)
+}
+
+/// What the arguments ask for.
+#[derive(Debug, PartialEq)]
+struct Asked {
+    /// For each target.
+    seconds: u32,
+    /// Whether inputs that reach code which no file of the corpus reaches join it.
+    keeps: bool,
+}
+
+fn parse(arguments: &[String]) -> Result<Asked> {
+    let (keep, rest): (Vec<&String>, Vec<&String>) = arguments.iter().partition(|argument| *argument == "--keep");
+    let seconds = match rest[..] {
+        [] => SECONDS_DEFAULT,
         // To libFuzzer 0 means forever.
         [text] if text != "0" => {
-            text.parse().with_context(|| format!("`fuzz {text}`: not a whole number of seconds for each target"))
+            text.parse().with_context(|| format!("`fuzz {text}`: not a whole number of seconds for each target"))?
         }
-        _ => bail!("`fuzz` takes one argument, the seconds for each target, 1 or more"),
-    }
+        _ => bail!("`fuzz` takes the seconds for each target, 1 or more, and --keep"),
+    };
+    Ok(Asked { seconds, keeps: !keep.is_empty() })
 }
 
 /// One file, one target; cargo-fuzz runs it by the file's name.
@@ -62,16 +90,16 @@ fn list(failed: &[&str]) -> String {
 mod tests {
     use super::*;
 
-    fn seconds(words: &[&str]) -> Result<u32> {
-        parse_seconds(&words.iter().map(ToString::to_string).collect::<Vec<_>>())
+    fn asked(words: &[&str]) -> Result<Asked> {
+        parse(&words.iter().map(ToString::to_string).collect::<Vec<_>>())
     }
 
     #[test]
     fn seconds_are_a_whole_number_above_zero() {
-        assert_eq!(seconds(&[]).unwrap(), SECONDS_DEFAULT);
-        assert_eq!(seconds(&["5"]).unwrap(), 5);
+        assert_eq!(asked(&[]).unwrap(), Asked { seconds: SECONDS_DEFAULT, keeps: false });
+        assert_eq!(asked(&["5", "--keep"]).unwrap(), Asked { seconds: 5, keeps: true });
         for words in [&["0"][..], &["x"], &["-1"], &["1", "2"]] {
-            assert!(seconds(words).is_err(), "{words:?}");
+            assert!(asked(words).is_err(), "{words:?}");
         }
     }
 

@@ -23,7 +23,7 @@ const COMPARED: (&str, &str) = ("systor22", "7.2");
 const PEERS: &str = "peers";
 const PEERS_COMMAND: &str = "lab run --kernel 6.1 --nvme 2 --cpus 2 -- study --target nvme0 --target pci:0000:00:05.0 \
      --path psync,libaio,io_uring,nvme --depth 1,16,128 --batch-submit 1 --batch-complete 1 \
-     --peer fio,spdk_nvme_perf,bdevperf --time 12m --out results/peers";
+     --allow-writes nvme0 --peer fio,spdk_nvme_perf,bdevperf --time 12m --out results/peers";
 
 /// The programs that this study needs and Debian does not have.
 const SPDK: [&str; 2] = ["spdk_nvme_perf", "bdevperf"];
@@ -48,7 +48,7 @@ pub(crate) fn run(names: &[String]) -> Result<bool> {
         _ => bail!("gallery takes no argument, or `{PAGES}`, or `{PEERS}`"),
     };
     let packages = [CHROMIUM, FIO, QEMU];
-    if let Some(missing) = packages::install(&packages).first() {
+    if let Some(missing) = packages::install(&packages)?.first() {
         bail!("the gallery needs the Debian package {}", missing.name);
     }
     ensure!(succeeds(&mut cargo(&["build", "--release", "-q"]))?, "the program could not be built: see above");

@@ -3,6 +3,7 @@
 
 mod assets;
 mod bench;
+mod campaign;
 mod capture;
 mod child;
 mod dist;
@@ -27,7 +28,8 @@ Usage: cargo xtask COMMAND
 
   test [FILTER...]  Build everything, run every test on this machine and in virtual machines (or the tests on this machine
                     whose names contain a FILTER), and print skips, failures, times and counts.
-                    Installs missing Debian packages where it may (as root, or by sudo without a password).
+                    Installs missing Debian packages where it may (as root, or by sudo without a password), and asks before.
+      --yes            Install them without a question, as where CI is set in the environment; of every command
       --quick          Daily use: only the quick tests on this machine, with fewer random cases; lists what it leaves out
       --ci             Fail if a skip is not listed in xtask/skips.toml; the default if CI is set in the environment
       --verbose        Print every skip, and the entries of xtask/skips.toml that matched none
@@ -39,6 +41,7 @@ Usage: cargo xtask COMMAND
                     crates), circles (between files), length, phrases, clippy, documentation, dependencies, advisories. Runs every check even if one fails
   fmt               Format the code, the fuzz targets included
   fuzz [SECONDS]    Run each fuzz target for SECONDS (default 30); needs a nightly toolchain
+      --keep           Add to the corpora in the tree (fuzz/corpus) what reaches code that they do not
   bench [OPTIONS]   Compare iolane with fio on a file in the page cache, and with its own goals; takes 2 minutes
       --pairs N        Runs of each program per path, at least 5 (default 5)
       --markdown       Print the tables for the README
@@ -58,6 +61,14 @@ Usage: cargo xtask COMMAND
                     stay in target/gallery
   redb [PATH...]    Run redb's own tests on a copy of redb that reads and writes by iolane, on each PATH (default: psync,
                     io_uring,fixedbufs,fixedfiles and auto), with O_DIRECT and through the page cache
+  campaign guard [ATTEMPTS [SEED]]
+                    Try at random to write to what is in use, as root (default: 10000 attempts; a minute)
+  campaign kernel [SEEDS [FIRST SEED]]
+                    Use io_uring and libaio above fake kernels at random (default: 100000 seeds from 1 on; a minute)
+  campaign cuts [CUTS [SEED]]
+                    Cut the power of the examples and of a study, CUTS times (default 150) for each path, in guests of four
+                    kernels; mounts file systems as root; takes 6 minutes
+      --table          Print only the table of results, for the documentation
   dist              Build a static binary that runs on any Linux of this architecture, in target/dist
   assets            Bundle the chart library of report.html from npm, with its licences; for a new version of it
   help              Print this text
@@ -66,7 +77,10 @@ Before you send a change: cargo xtask fmt && cargo xtask test && cargo xtask lin
 ";
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (consents, arguments): (Vec<String>, Vec<String>) = std::env::args().skip(1).partition(|word| word == "--yes");
+    if !consents.is_empty() {
+        packages::allow();
+    }
     let (command, rest) = match arguments.split_first() {
         Some((command, rest)) => (command.as_str(), rest),
         None => ("help", &[][..]),
@@ -85,6 +99,7 @@ fn main() -> ExitCode {
         "gallery" => gallery::run(rest),
         "dist" => dist::run(rest),
         "redb" => redb::run(rest),
+        "campaign" => campaign::run(rest),
         "help" => {
             print!("{HELP}");
             return ExitCode::SUCCESS;

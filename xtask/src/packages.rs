@@ -1,10 +1,16 @@
-//! Debian packages that tests and benchmarks call programs of: looked for, installed where that is allowed.
+//! Debian packages that tests and benchmarks call programs of: looked for, installed where that is allowed and the user agrees.
 //! Never a reason to fail by itself: who needs a package says what is skipped without it.
 
+use std::io::IsTerminal;
 use std::os::unix::fs::MetadataExt;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Result, bail};
 
 use crate::child::{is_installed, program, succeeds, succeeds_quietly};
 use crate::skips::Skip;
+use crate::verdict::is_ci;
 
 /// A package, the program that shows it is there, and who asks for it.
 #[derive(Clone, Copy)]
@@ -75,47 +81,109 @@ enum Installer {
     Sudo,
 }
 
-/// Installs those packages that are missing, and returns those that still are.
-pub(crate) fn install(packages: &[Package]) -> Vec<&Package> {
+/// Whether `--yes` was given.
+static YES: AtomicBool = AtomicBool::new(false);
+
+/// From now on packages are installed without a question.
+pub(crate) fn allow() {
+    YES.store(true, Ordering::Relaxed);
+}
+
+/// Installs those packages that are missing, if the user agrees, and returns those that still are.
+///
+/// # Errors
+/// If there is nobody to ask, and neither `--yes` nor continuous integration stands for a consent.
+pub(crate) fn install(packages: &[Package]) -> Result<Vec<&Package>> {
     let missing = still_missing(packages);
     if missing.is_empty() {
-        return missing;
+        return Ok(missing);
     }
     let names: Vec<&str> = missing.iter().map(|package| package.name).collect();
     eprintln!("Missing Debian packages: {}", names.join(" "));
-    if let Err(cause) = apt_install(&names) {
+    let installer = match installer(&names) {
+        Ok(installer) => installer,
+        Err(cause) => {
+            eprintln!("They could not be installed: {cause}");
+            return Ok(missing);
+        }
+    };
+    let can_ask = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    match Consent::of(YES.load(Ordering::Relaxed) || is_ci(), can_ask) {
+        Consent::Given => {}
+        Consent::Asked if is_agreed()? => {}
+        Consent::Asked => return Ok(missing),
+        Consent::Missing => bail!("installing packages as root needs a consent: give --yes, or set CI=true"),
+    }
+    if let Err(cause) = apt_install(&installer, &names) {
         eprintln!("They could not be installed: {cause}");
     }
-    still_missing(packages)
+    Ok(still_missing(packages))
+}
+
+/// Whether packages may be installed as root.
+#[derive(Debug, PartialEq)]
+enum Consent {
+    Given,
+    /// At the terminal.
+    Asked,
+    Missing,
+}
+
+impl Consent {
+    fn of(is_given: bool, can_ask: bool) -> Self {
+        match (is_given, can_ask) {
+            (true, _) => Self::Given,
+            (false, true) => Self::Asked,
+            (false, false) => Self::Missing,
+        }
+    }
+}
+
+/// Asks once; the answer holds for all that is missing later.
+fn is_agreed() -> Result<bool> {
+    static ANSWER: OnceLock<bool> = OnceLock::new();
+    if let Some(answer) = ANSWER.get() {
+        return Ok(*answer);
+    }
+    eprint!("Install them as root by apt-get? Without them some tests are skipped. [y/N] ");
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    Ok(*ANSWER.get_or_init(|| matches!(answer.trim(), "y" | "Y" | "yes")))
 }
 
 fn still_missing(packages: &[Package]) -> Vec<&Package> {
     packages.iter().filter(|package| !is_installed(package.program)).collect()
 }
 
-fn apt_install(names: &[&str]) -> Result<(), String> {
+/// How this user may install them, or why not.
+fn installer(names: &[&str]) -> Result<Installer, String> {
     if !is_installed("apt-get") {
         return Err("there is no apt-get here; install them by your system's own means".into());
     }
-    let remedy = format!("apt-get install {}", names.join(" "));
-    let installer = installer().ok_or_else(|| format!("neither root nor sudo without a password; run `{remedy}`"))?;
+    // A process owns its folder in /proc by its effective user.
+    if std::fs::metadata("/proc/self").is_ok_and(|folder| folder.uid() == 0) {
+        return Ok(Installer::Root);
+    }
+    let has_sudo = succeeds_quietly(program("sudo").args(["-n", "true"]));
+    let remedy = || format!("neither root nor sudo without a password; run `{}`", remedy(names));
+    has_sudo.then_some(Installer::Sudo).ok_or_else(remedy)
+}
+
+fn remedy(names: &[&str]) -> String {
+    format!("apt-get install {}", names.join(" "))
+}
+
+fn apt_install(installer: &Installer, names: &[&str]) -> Result<(), String> {
+    let remedy = remedy(names);
     // Without fresh lists an image that was built long ago asks for versions the mirror no longer has; if the lists
     // cannot be fetched, the old ones may still do.
-    let updated = apt_get(&installer, &["update", "-q"])?;
+    let updated = apt_get(installer, &["update", "-q"])?;
     let arguments = [&["install", "-q", "-y", "--no-install-recommends"], names].concat();
-    match (apt_get(&installer, &arguments)?, updated) {
+    match (apt_get(installer, &arguments)?, updated) {
         (true, _) => Ok(()),
         (false, true) => Err(format!("apt-get failed, see above; run `{remedy}`")),
         (false, false) => Err(format!("the package lists could not be fetched, see above; when online `{remedy}`")),
     }
-}
-
-fn installer() -> Option<Installer> {
-    // A process owns its folder in /proc by its effective user.
-    if std::fs::metadata("/proc/self").is_ok_and(|folder| folder.uid() == 0) {
-        return Some(Installer::Root);
-    }
-    succeeds_quietly(program("sudo").args(["-n", "true"])).then_some(Installer::Sudo)
 }
 
 fn apt_get(installer: &Installer, arguments: &[&str]) -> Result<bool, String> {
@@ -136,6 +204,13 @@ fn apt_get(installer: &Installer, arguments: &[&str]) -> Result<bool, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_is_installed_as_root_without_a_consent() {
+        assert_eq!(Consent::of(true, false), Consent::Given);
+        assert_eq!(Consent::of(false, true), Consent::Asked);
+        assert_eq!(Consent::of(false, false), Consent::Missing);
+    }
 
     #[test]
     fn what_is_installed_is_not_missing() {

@@ -62,7 +62,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let accepted = Accepted::read()?;
     let mut tally = Tally::default();
     let mut times = Times::default();
-    tally.skipped = times.measure("packages", || install(options.quick));
+    tally.skipped = times.measure("packages", || install(options.quick))?;
     require_accepted(&tally.skipped, &accepted, options.ci)?;
     // Built first, so that a build that fails is not taken for a test that fails.
     let Some(programs) = times.measure("build", build)? else {
@@ -81,17 +81,17 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
 }
 
 /// Installs what the tests need; what is still missing is a skip.
-fn install(quick: bool) -> Vec<Skip> {
+fn install(quick: bool) -> Result<Vec<Skip>> {
     if quick {
-        return Vec::new();
+        return Ok(Vec::new());
     }
     let mut skipped: Vec<Skip> =
-        packages::install(&packages::FOR_TESTS).into_iter().map(packages::Package::skip).collect();
+        packages::install(&packages::FOR_TESTS)?.into_iter().map(packages::Package::skip).collect();
     if let Err(error) = assets::fetch_checker() {
         skipped.push(Skip::parse("host", &format!("pages are not checked for accessibility: {error:#}")));
     }
     skipped.iter().for_each(|skip| println!("SKIPPED {skip}"));
-    skipped
+    Ok(skipped)
 }
 
 /// Everything that can be built, and of that the programs with tests.

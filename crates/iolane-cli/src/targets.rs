@@ -4,7 +4,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use iolane::guard::{self, WritePermit};
+use iolane::guard::{self, Reason, Refused, WritePermit};
 use iolane::units::Bytes;
 use iolane::{Error, IoPath, Target, TargetKind, TargetOptions};
 use iolane_measure::scratch::Scratch;
@@ -94,33 +94,46 @@ impl Opener {
     }
 
     /// Opens a target that exists; one that is written needs a permit first.
-    pub(crate) fn open(&mut self, name: &OsStr, options: &TargetOptions) -> iolane::Result<Target> {
-        let writes = options.writes();
-        let known = self.permits.iter().any(|(permitted, _)| permitted == name);
-        // Before opening: opening for writing already changes a device's claim, or a tape's position.
-        if writes && !known {
-            self.permits.push((name.into(), guard::permit_writes(name, &self.allow_writes, self.erase)?));
+    pub(crate) fn open(&mut self, name: &OsStr, options: &TargetOptions, writes: bool) -> iolane::Result<Target> {
+        match writes {
+            true => options.clone().write(self.permit(name)?).open(name),
+            false => options.open(name),
         }
-        let target = options.open(name)?;
-        if let Some((_, permit)) = self.permits.iter().find(|(permitted, _)| writes && permitted == name) {
-            permit.covers(&target)?;
+    }
+
+    fn permit(&mut self, name: &OsStr) -> iolane::Result<WritePermit> {
+        if let Some((_, permit)) = self.permits.iter().find(|(permitted, _)| guard::is_same_target(permitted, name)) {
+            return Ok(permit.clone());
         }
-        Ok(target)
+        let options = WritePermit::options().among(&self.allow_writes).erase(self.erase);
+        let permit = options.request(name).map_err(|refused| in_words_of_the_command_line(refused, name))?;
+        self.permits.push((name.into(), permit.clone()));
+        Ok(permit)
+    }
+}
+
+fn in_words_of_the_command_line(refused: Refused, name: &OsStr) -> Error {
+    let reason = refused.reason();
+    let error = Error::from(refused);
+    match reason {
+        Reason::NotNamed => error.remedy(format!("to permit it add --allow-writes {}", printable(Path::new(name)))),
+        Reason::HoldsData => error.remedy("if all that is on it may be lost add --erase"),
+        _ => error,
     }
 }
 
 /// Makes a scratch file in the current folder, with a progress bar, and opens it.
-pub(crate) fn open_scratch(bytes: u64, seed: u64, options: TargetOptions) -> anyhow::Result<Target> {
+pub(crate) fn open_scratch(bytes: u64, seed: u64, options: TargetOptions, writes: bool) -> anyhow::Result<Target> {
     check_scratch(bytes)?;
     let bar = Bar::bytes(bytes, "writing the scratch file");
     let scratch = Scratch::create(Path::new("."), bytes, seed, &STOP, |written| bar.at(written))?;
-    Ok(scratch.open(options)?)
+    Ok(scratch.open(options, writes)?)
 }
 
 /// Opens a scratch file without content, for a command that measures nothing.
-pub(crate) fn open_sparse_scratch(bytes: u64, options: TargetOptions) -> anyhow::Result<Target> {
+pub(crate) fn open_sparse_scratch(bytes: u64, options: TargetOptions, writes: bool) -> anyhow::Result<Target> {
     check_scratch(bytes)?;
-    Ok(Scratch::sparse(Path::new("."), bytes)?.open(options)?)
+    Ok(Scratch::sparse(Path::new("."), bytes)?.open(options, writes)?)
 }
 
 fn check_scratch(bytes: u64) -> anyhow::Result<()> {
@@ -165,7 +178,6 @@ pub(crate) fn describe(target: &Target) -> String {
         (_, true) => "O_DIRECT",
         (_, false) => "page cache",
     };
-    let name: String =
-        target.name().chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect();
+    let name = printable(Path::new(target.name()));
     format!("{name} ({} {}, {access})", format::bytes(target.bytes()), target.kind().name())
 }

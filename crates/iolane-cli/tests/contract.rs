@@ -464,7 +464,7 @@ fn the_schema_of_several_jobs_holds_that_of_one() {
 
 #[test]
 fn the_schemas_are_themselves_valid_and_refuse_what_is_not_so() {
-    for name in ["run", "runs", "probe", "study", "plan", "nvme"] {
+    for name in ["run", "runs", "probe", "study", "plan", "nvme", "calibrate", "predict"] {
         jsonschema::draft202012::meta::validate(&schema(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
     }
     let folder = Folder::new();

@@ -15,6 +15,8 @@ fn every_help_text_is_as_it_was_and_fits_100_columns() {
         ("study", &["study", "--help"]),
         ("energy", &["energy", "--help"]),
         ("advise", &["advise", "--help"]),
+        ("calibrate", &["calibrate", "--help"]),
+        ("predict", &["predict", "--help"]),
         ("report", &["report", "--help"]),
         ("compare", &["compare", "--help"]),
         ("lab_run", &["lab", "run", "--help"]),
@@ -80,7 +82,9 @@ fn the_manual_page_and_the_completions_name_every_command() {
         texts.push(iolane(&folder, ["completions", shell]).done().stdout);
     }
     for text in texts {
-        for command in ["probe", "run", "study", "energy", "compare", "nvme", "lab", "fio", "completions"] {
+        for command in
+            ["probe", "run", "study", "energy", "compare", "calibrate", "predict", "nvme", "lab", "fio", "completions"]
+        {
             assert!(text.contains(command), "{command}: {text}");
         }
     }

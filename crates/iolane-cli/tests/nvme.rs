@@ -126,7 +126,7 @@ fn a_drive_in_use_is_not_taken_and_one_that_is_not_is_refused_with_it() {
     );
     assert_eq!(heard.ends, [3, 0, 3, 0].map(Ended::Code), "{heard:#?}");
     assert!(heard.stdout(0).contains("has it open"), "{heard:#?}");
-    assert!(heard.stderr(0).starts_with("iolane: taking 0000:00:04.0 (nvme0n1): sh (pid "), "{heard:#?}");
+    assert!(heard.stderr(0).starts_with("iolane: taking 0000:00:04.0 (/dev/ng0n1): sh (pid "), "{heard:#?}");
     let refusal =
         "iolane: taking 0000:00:05.0 (nvme1n1): it is in use as swap; turn that off first (swapoff /dev/nvme1n1)\n";
     assert_eq!((heard.stdout(2), heard.stderr(2)), ("", refusal));
@@ -301,6 +301,43 @@ fn what_cannot_be_had_of_a_drive_is_said_in_a_line_with_the_remedy_and_a_user_ma
         assert_eq!(stderr.lines().count(), usize::from(!says.is_empty()), "step {step}: {stderr}");
     }
     assert!(heard.stdout(13).contains("\nnvme ") && heard.stdout(13).contains("\nnvme+int "), "{heard:#?}");
+}
+
+#[test]
+fn a_namespace_with_metadata_or_protection_information_gets_no_command_by_passthrough_nor_without_a_kernel_driver() {
+    guest_or_skip!("namespaces with metadata");
+    let drive = Drive { metadata_bytes: 8, ..Drive::default() };
+    let formats = [
+        (Drive::default(), ""),
+        (drive.clone(), "its format has 8 bytes of metadata with each block, which is not supported"),
+        (Drive { protection: true, ..drive.clone() }, "8 bytes of metadata with each block"),
+        (Drive { protection: true, extended_blocks: true, ..drive.clone() }, "8 bytes of metadata in each block"),
+        // The kernel gives this one no capacity, so that passthrough does not come to ask for its format.
+        (Drive { extended_blocks: true, ..drive }, "as for a format with metadata in each block (extended LBAs)"),
+    ];
+    let addresses: Vec<String> = (4..9).map(|slot| format!("0000:00:{slot:02x}.0")).collect();
+    let (mut commands, mut expected) = (Vec::new(), Vec::new());
+    for (index, (_, says)) in formats.iter().enumerate() {
+        let generic = format!("/dev/ng{index}n1");
+        let read = format!("--path io_uring_cmd --rw randread --runtime 10ms --warmup 0s --target {generic}");
+        commands.push(guest::shell(&format!("exec /bin/iolane run {read}")));
+        commands.push(guest::shell(&format!("exec /bin/iolane probe {generic} 2>&1")));
+        expected.extend([*says; 2]);
+    }
+    commands.push(nvme(&["bind", &addresses[4], &addresses[3], &addresses[2], &addresses[1], &addresses[0]]));
+    expected.push("");
+    for ((_, says), address) in formats.iter().zip(&addresses) {
+        commands.push(on_taken(&["probe", &format!("pci:{}", address.trim_start_matches("0000:"))]));
+        expected.push(if says.contains("LBAs") { "8 bytes of metadata in each block" } else { says });
+    }
+    let heard = run_with(formats.iter().map(|(drive, _)| drive.clone()).collect(), &[], commands);
+    for (step, says) in expected.iter().enumerate() {
+        let told = format!("{}{}", heard.stdout(step), heard.stderr(step));
+        assert!(told.contains(says), "step {step}: `{says}` is not in {told}");
+        let is_probe_of_generic = step < 10 && step % 2 == 1;
+        let code = if says.is_empty() { 0 } else { 3 };
+        assert!(is_probe_of_generic || heard.ends[step] == Ended::Code(code), "step {step}: {heard:#?}");
+    }
 }
 
 #[test]

@@ -88,12 +88,26 @@ fn a_plan_and_an_export_have_the_size_of_the_scratch_file_that_a_study_measures(
     assert!(job.lines().any(|line| line == "size=1g"), "{job}");
 }
 
+/// A file outside the test's folder, removed when dropped.
+struct Removed(String);
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
 #[test]
 fn a_study_of_a_log_advises_for_commits_and_shows_them() {
     let folder = Folder::new();
+    // In memory, so that there are enough commits to advise on, however busy the disk is.
+    let log = format!("/dev/shm/iolane-log-{}", std::process::id());
+    fs::write(&log, vec![1; 16 << 20]).unwrap();
+    let _removed = Removed(log.clone());
     let ask =
-        ["study", "--path", "psync", "--depth", "1", "--size", "16m", "--rw", "write", "--repeat", "3", "--fresh"];
-    let short = ["--runtime", "200ms", "--warmup", "0s", "--json", "study.json"];
+        ["study", "--path", "psync", "--depth", "1", "--target", &log, "--allow-writes", &log, "--direct", "false"];
+    let short =
+        ["--rw", "write", "--repeat", "3", "--fresh", "--runtime", "200ms", "--warmup", "0s", "--json", "study.json"];
     let ended = iolane(&folder, words(&[&ask, &short, &["--fdatasync", "1"]])).done();
     assert!(ended.stdout.contains("commit p50 commit p99"), "{}", ended.stdout);
     let text = ended.stdout.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -6,11 +6,11 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
+use crate::claims::Claims;
 use crate::error::{Error, Result};
 use crate::units::Bytes;
 
@@ -40,13 +40,10 @@ pub struct Pool(Arc<Memory>);
 struct Memory {
     base: NonNull<u8>,
     frame_bytes: usize,
-    frames: usize,
     /// A slip for each frame, in a separate mapping whose pages are allocated as frames are first taken.
     slips: NonNull<Slip>,
-    /// One bit per frame, set while a buffer holds it.
-    taken: Box<[AtomicU64]>,
-    /// The word of `taken` where the next search begins; only a hint.
-    hint: AtomicUsize,
+    /// The frames that buffers hold.
+    claims: Claims,
     backing: Backing,
 }
 
@@ -70,13 +67,17 @@ struct Slip {
 }
 
 // SAFETY: `base` and `slips` point to memory that lives until `Memory` is dropped and that is reached only through
-// `Buffer`s, each of which holds frames, and their slips, that no other holds (the bits of `taken`, changed atomically).
+// `Buffer`s, each of which holds frames, and their slips, that no other holds (`claims`).
 unsafe impl Send for Memory {}
 // SAFETY: as above; the shared fields are atomics or never change.
 unsafe impl Sync for Memory {}
 
 impl Pool {
     /// Maps `frames` frames of `frame_bytes` each, zeroed and present; sizes are rounded up to 4096 bytes.
+    ///
+    /// A child of fork(2) does not have them: before Linux 6.3 a fork during a direct read could leave its bytes to the child alone
+    /// (open(2), O_DIRECT and fork; MADV_DONTFORK). Memory of the caller's own, as for [`from_region`](Self::from_region), is as the
+    /// caller made it.
     ///
     /// # Errors
     /// `Usage` if either number is 0 or the product overflows, `Exhausted` if memory or huge pages run out.
@@ -101,6 +102,12 @@ impl Pool {
         if pages == Pages::Huge {
             flags |= MapFlags::HUGETLB;
         }
+        if pages == Pages::Base {
+            let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+            check_available(mapped_bytes as u64, &meminfo).map_err(|cause| {
+                Error::exhausted(what(), cause).remedy("use fewer or smaller buffers, or free memory")
+            })?;
+        }
         let base = map(mapped_bytes, flags).map_err(|errno| {
             let error = Error::system(what(), errno);
             match pages {
@@ -109,7 +116,11 @@ impl Pool {
                     .remedy(format!("reserve huge pages: sysctl vm.nr_hugepages={}", mapped_bytes / HUGE_PAGE_BYTES)),
             }
         })?;
-        let pool = Self::over(base, frames, frame_bytes, Backing::Mapped(mapped_bytes));
+        // SAFETY: the mapping was made above; a child of fork(2) does without it.
+        let kept_here = unsafe { madvise(base.as_ptr().cast(), mapped_bytes, Advice::LinuxDontFork) };
+        let pool = kept_here
+            .map_err(|errno| Error::system(what(), errno))
+            .and_then(|()| Self::over(base, frames, frame_bytes, Backing::Mapped(mapped_bytes)));
         if pool.is_err() {
             // SAFETY: the mapping was made above, and nothing else knows of it.
             let _ = unsafe { munmap(base.as_ptr().cast(), mapped_bytes) };
@@ -151,49 +162,28 @@ impl Pool {
         let slips = map(slips_bytes(frames), MapFlags::PRIVATE | MapFlags::NORESERVE)
             .map_err(|errno| Error::system(format!("the slips of {frames} buffers"), errno))?
             .cast();
-        let taken = (0..frames.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
-        Ok(Self(Arc::new(Memory { base, frame_bytes, frames, slips, taken, hint: AtomicUsize::new(0), backing })))
+        Ok(Self(Arc::new(Memory { base, frame_bytes, slips, claims: Claims::new(frames), backing })))
     }
 
     /// Takes any free frame, or `None` if all are held.
     pub fn take(&self) -> Option<Buffer> {
-        let words = self.0.taken.len();
-        let start = self.0.hint.load(Ordering::Relaxed);
-        (0..words).map(|step| (start + step) % words).find_map(|word| {
-            let mut bits = self.0.taken[word].load(Ordering::Relaxed);
-            loop {
-                let frame = word * 64 + bits.trailing_ones() as usize;
-                if bits == u64::MAX || frame >= self.0.frames {
-                    return None;
-                }
-                match self.0.claim(frame) {
-                    Ok(()) => {
-                        self.0.hint.store(word, Ordering::Relaxed);
-                        return Some(self.buffer(frame, 1));
-                    }
-                    Err(now) => bits = now,
-                }
-            }
-        })
+        Some(self.buffer(self.0.claims.claim_any()?, 1))
     }
 
     /// Takes the given frames as one buffer, or `None` if one of them is held or does not exist, or their size is 4 GiB or more.
     pub fn take_frames(&self, first: usize, count: usize) -> Option<Buffer> {
-        let last = first.checked_add(count).filter(|last| count > 0 && *last <= self.0.frames)?;
+        first.checked_add(count).filter(|end| count > 0 && *end <= self.frames())?;
         u32::try_from(count.checked_mul(self.0.frame_bytes)?).ok()?;
-        for frame in first..last {
-            if self.0.claim(frame).is_err() {
-                (first..frame).for_each(|frame| self.0.release(frame));
-                return None;
-            }
-        }
-        Some(self.buffer(first, count))
+        self.0.claims.claim_all(first, count).then(|| self.buffer(first, count))
     }
 
     /// A buffer of frames that the caller has claimed.
     fn buffer(&self, first: usize, count: usize) -> Buffer {
-        debug_assert!(count > 0 && first + count <= self.0.frames, "the frames exist: {first} + {count}");
-        debug_assert!((first..first + count).all(|frame| self.0.is_taken(frame)), "the caller has claimed the frames");
+        debug_assert!(count > 0 && first + count <= self.frames(), "the frames exist: {first} + {count}");
+        debug_assert!(
+            (first..first + count).all(|frame| self.0.claims.is_claimed(frame)),
+            "the caller has claimed the frames"
+        );
         let bytes = (count * self.0.frame_bytes) as u32;
         // SAFETY: the frames exist, so the offsets lie within the pool's memory and its slips; they are claimed, so the
         // slip belongs to no other buffer.
@@ -218,12 +208,12 @@ impl Pool {
 
     /// Number of frames.
     pub fn frames(&self) -> usize {
-        self.0.frames
+        self.0.claims.frames()
     }
 
     /// The address of the first byte and the length in bytes, for a queue to register with the kernel or a device.
     pub fn span(&self) -> (NonNull<u8>, usize) {
-        (self.0.base, self.0.frames * self.0.frame_bytes)
+        (self.0.base, self.frames() * self.0.frame_bytes)
     }
 
     /// Whether `buffer` was taken from this pool.
@@ -235,26 +225,7 @@ impl Pool {
 
 impl fmt::Debug for Pool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Pool({} x {})", self.0.frames, Bytes(self.0.frame_bytes as u64))
-    }
-}
-
-impl Memory {
-    /// Sets the bit of a frame; if it was set already, returns its word as the error.
-    fn claim(&self, frame: usize) -> Result<(), u64> {
-        let bit = 1 << (frame % 64);
-        // Acquire pairs with the Release in `release`: the new holder of a frame sees all that its last holder wrote.
-        let before = self.taken[frame / 64].fetch_or(bit, Ordering::Acquire);
-        if before & bit == 0 { Ok(()) } else { Err(before | bit) }
-    }
-
-    fn release(&self, frame: usize) {
-        let before = self.taken[frame / 64].fetch_and(!(1 << (frame % 64)), Ordering::Release);
-        debug_assert!(before & 1 << (frame % 64) != 0, "frame {frame} was held until now");
-    }
-
-    fn is_taken(&self, frame: usize) -> bool {
-        self.taken[frame / 64].load(Ordering::Relaxed) & 1 << (frame % 64) != 0
+        write!(f, "Pool({} x {})", self.frames(), Bytes(self.0.frame_bytes as u64))
     }
 }
 
@@ -262,12 +233,12 @@ impl Drop for Memory {
     fn drop(&mut self) {
         // SAFETY: our own mappings of exactly these sizes; every buffer holds an `Arc` to `self`, so none is left.
         let unmapped = unsafe {
-            munmap(self.slips.as_ptr().cast(), slips_bytes(self.frames)).and_then(|()| match self.backing {
+            munmap(self.slips.as_ptr().cast(), slips_bytes(self.claims.frames())).and_then(|()| match self.backing {
                 Backing::Mapped(bytes) => munmap(self.base.as_ptr().cast(), bytes),
                 Backing::Region(_) => Ok(()),
             })
         };
-        debug_assert!(self.taken.iter().all(|word| word.load(Ordering::Relaxed) == 0), "every buffer was returned");
+        debug_assert!(self.claims.all_free(), "every buffer was returned");
         debug_assert!(unmapped.is_ok(), "munmap of a whole mapping fails only for a wrong address");
     }
 }
@@ -277,6 +248,17 @@ fn map(bytes: usize, flags: MapFlags) -> Result<NonNull<u8>, Errno> {
     // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing.
     let base = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags) }?;
     NonNull::new(base.cast()).ok_or(Errno::NOMEM)
+}
+
+/// Refuses more memory than there is, by /proc/meminfo (proc_meminfo(5), MemAvailable): the pages are made present at once, and the kernel
+/// would end a process, this one or another, to have them. Where nothing is known, nothing is refused.
+fn check_available(bytes: u64, meminfo: &str) -> Result<(), String> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());
+    match kib.map(|kib| kib.saturating_mul(1024)) {
+        Some(available) if bytes > available => Err(format!("only {} of memory are available", Bytes(available))),
+        _ => Ok(()),
+    }
 }
 
 fn slips_bytes(frames: usize) -> usize {
@@ -358,8 +340,8 @@ impl Drop for Buffer {
         let memory = unsafe { Arc::from_raw(self.slip().memory) };
         let first = self.frame();
         let count = self.capacity() / memory.frame_bytes;
-        debug_assert!(count > 0 && first + count <= memory.frames, "a buffer is whole frames of its pool");
-        (first..first + count).for_each(|frame| memory.release(frame));
+        debug_assert!(count > 0 && first + count <= memory.claims.frames(), "a buffer is whole frames of its pool");
+        (first..first + count).for_each(|frame| memory.claims.release(frame));
     }
 }
 
@@ -408,6 +390,43 @@ mod tests {
         assert!(held.iter().all(|buffer| buffer.address().addr() % 4096 == 0));
         let returned = held.swap_remove(40).frame();
         assert_eq!(pool.take().unwrap().frame(), returned);
+    }
+
+    #[test]
+    fn more_memory_than_is_available_is_refused_before_it_is_taken() {
+        let meminfo = "MemTotal:       16384 kB\nMemFree:          100 kB\nMemAvailable:    8192 kB\n";
+        assert_eq!(check_available(8 << 20, meminfo), Ok(()));
+        let cause = check_available((8 << 20) + 4096, meminfo).unwrap_err();
+        assert_eq!(cause, "only 8m of memory are available");
+        for unknown in ["", "MemAvailable: many kB", "MemAvailable: 1 MB"] {
+            assert_eq!(check_available(u64::MAX, unknown), Ok(()), "{unknown}");
+        }
+        let error = Pool::new(1 << 40, 1 << 12, Pages::Base).unwrap_err();
+        assert_eq!(error.kind(), crate::ErrorKind::Exhausted, "{error}");
+    }
+
+    /// The kernel's flags of the mapping that holds an address (proc_pid_smaps(5), VmFlags).
+    fn mapping_flags(address: usize) -> Vec<String> {
+        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let mut inside = false;
+        for line in maps.lines() {
+            let range = line.split(' ').next().and_then(|range| range.split_once('-'));
+            let ends = range.and_then(|(start, end)| {
+                Some(usize::from_str_radix(start, 16).ok()?..usize::from_str_radix(end, 16).ok()?)
+            });
+            inside = ends.map_or(inside, |range| range.contains(&address));
+            if let Some(flags) = line.strip_prefix("VmFlags:").filter(|_| inside) {
+                return flags.split_whitespace().map(str::to_owned).collect();
+            }
+        }
+        panic!("no mapping holds {address:#x}");
+    }
+
+    #[test]
+    fn a_child_of_fork_does_not_have_the_frames() {
+        let pool = Pool::new(3, 4096, Pages::Base).unwrap();
+        let flags = mapping_flags(pool.take().unwrap().address().addr());
+        assert!(flags.contains(&"dc".into()), "{flags:?}");
     }
 
     #[test]

@@ -90,6 +90,13 @@ impl Error {
         self
     }
 
+    /// Adds the `errno` (errno(3)) that says the same, for programs whose errors are `std::io`'s.
+    #[must_use]
+    pub fn errno(mut self, errno: i32) -> Self {
+        self.0.source = Some(io::Error::from_raw_os_error(errno));
+        self
+    }
+
     /// Replaces the kind, where the caller knows more than `errno` says.
     #[must_use]
     pub fn with_kind(mut self, kind: ErrorKind) -> Self {
@@ -125,7 +132,8 @@ impl fmt::Debug for Error {
     }
 }
 
-/// For programs whose own errors are `std::io`'s; the text stays whole.
+/// For programs whose own errors are `std::io`'s. The text stays whole. The kind is that of the `errno` where there is one: `NotFound`,
+/// `PermissionDenied`, `ResourceBusy` for a target in use. `Unsupported` is a path that does not work here.
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         let kind = match (&error.0.source, error.kind()) {
@@ -175,6 +183,9 @@ mod tests {
         let missing = io::Error::from(Error::system("open /x", io::Error::from_raw_os_error(libc::ENOENT)));
         assert_eq!(missing.kind(), io::ErrorKind::NotFound);
         assert!(missing.to_string().starts_with("open /x: "), "{missing}");
+        let in_use = Error::unavailable("writing to x", "it is mounted").errno(libc::EBUSY);
+        assert_eq!(in_use.to_string(), "writing to x: it is mounted");
+        assert_eq!(io::Error::from(in_use).kind(), io::ErrorKind::ResourceBusy);
         assert_eq!(io::Error::from(Error::usage("depth 0", "it is 1 or more")).kind(), io::ErrorKind::InvalidInput);
     }
 }

@@ -106,6 +106,17 @@ pub trait Interface: Sync {
     /// `Usage` for a depth the path does not take, `Unavailable` as for `probe`, `Exhausted` when memory, locked
     /// memory or descriptors run out.
     fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>>;
+
+    /// Opens a queue that may move to another thread between two calls, with requests in flight: the task of an async runtime,
+    /// for example. It may cost more for each request than one that stays with its thread.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); `Unavailable` if the path has no such queues, as the default says.
+    fn open_movable(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue + Send>> {
+        let _ = (target, config);
+        Err(Error::unavailable(path.to_string(), "its queues belong to the thread that opens them")
+            .remedy("open one in each thread, or use io_uring, libaio or psync"))
+    }
 }
 
 /// Interfaces that other crates add: the library lists them after its own, and nothing else has to name them.
@@ -177,7 +188,8 @@ impl QueueConfig {
 
 /// One thread's submission and completion pair, on the target that it was opened with and on those attached later.
 ///
-/// A queue belongs to the thread that opened it (it is neither `Send` nor `Sync`). The hot calls allocate nothing,
+/// A queue belongs to the thread that opened it (it is neither `Send` nor `Sync`), unless it was opened as one that
+/// [moves](Interface::open_movable). The hot calls allocate nothing,
 /// take no lock, read no clock, and cost one dynamic dispatch per batch.
 ///
 /// Dropping a queue stops the kernel or device first (cancel, drain), then frees what was in flight.
@@ -200,7 +212,7 @@ pub trait Queue {
     /// path allows it.
     ///
     /// # Errors
-    /// A failure of the queue itself; the failure of a request is in its completion.
+    /// A failure of the queue itself; the failure of a request is in its completion. Completions found before it are appended.
     fn reap(&mut self, min: usize, completions: &mut Vec<Completion>) -> Result<usize>;
 
     /// As [`reap`](Self::reap), but waits for `timeout` at most: it then returns with fewer completions than `min`, or none. It

@@ -8,13 +8,16 @@ pub mod buffer;
 pub mod capability;
 pub mod chains;
 pub mod choice;
+mod claims;
 pub mod deadlines;
 pub mod did_you_mean;
 pub mod error;
 pub mod goal;
 pub mod interface;
+pub mod lease;
 pub mod loop_device;
 pub mod nvme;
+pub mod open_files;
 pub mod path;
 pub mod request;
 pub mod scheme;
@@ -37,6 +40,11 @@ pub use interface::{Interface, OTHER_INTERFACES, Queue, QueueConfig, SyscallUse}
 pub use path::{CompletionMode, IoPath, PathOptions, SubmissionMode};
 pub use request::{Completion, IoError, IoErrorKind, Operation, Request};
 pub use slots::Slots;
-pub use target::{Target, TargetKind, TargetOptions};
+pub use target::{Target, TargetKind, TargetOptions, WritePermission};
 pub use targets::{TargetId, Targets};
 pub use vectored::Buffers;
+
+/// The atomics of the processor; tests put others in their place.
+mod atomic {
+    pub(crate) use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+}

@@ -1,7 +1,14 @@
-//! The constants of the NVM command set that several crates use: passthrough sends its commands through the kernel, the
-//! user-space driver to the controller.
+//! The part of NVMe that several crates use: passthrough sends its commands through the kernel, the user-space driver to the
+//! controller.
+
+mod namespace;
+
+pub use namespace::{IDENTIFY_BYTES, Namespace};
 
 use crate::request::IoError;
+
+/// Identify, an admin command (NVMe Base Specification 2.0, figure 138). With dword 10 zero it returns the data of a namespace.
+pub const IDENTIFY: u8 = 0x06;
 
 /// Opcodes (NVM Command Set Specification 1.0, figure 25 "Opcodes for NVM Commands").
 pub mod opcode {

@@ -65,7 +65,7 @@ impl Scheme {
     }
 
     /// The scheme that a target's name begins with, and what follows it.
-    pub(crate) fn of(name: &OsStr) -> Option<(&'static Self, &str)> {
+    pub fn of(name: &OsStr) -> Option<(&'static Self, &str)> {
         let name = name.to_str()?;
         let (scheme, rest) = name.split_once(':').map_or((name, None), |(scheme, rest)| (scheme, Some(rest)));
         let scheme = SCHEMES.iter().find(|known| known.name == scheme)?;

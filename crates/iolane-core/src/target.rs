@@ -80,17 +80,43 @@ struct Opened {
     block_bytes: u32,
     direct: bool,
     durable: bool,
-    writable: bool,
+    /// Holds the permission as long as the target is open.
+    writing: Writing,
     /// Number of the block device that holds the data.
     device: Option<(u32, u32)>,
     /// What the interface of a scheme's device keeps with it.
     state: Option<Box<dyn Any + Send + Sync>>,
 }
 
+/// Vouches that writing to a target destroys nothing: it was found to be unused, and is kept so. `iolane::guard` gives
+/// permissions for everything that exists; a program can have its own for what it created.
+pub trait WritePermission: fmt::Debug + Send + Sync {
+    /// Whether it is `opened` that was checked: its name may lead elsewhere by now.
+    ///
+    /// # Errors
+    /// If it is not.
+    fn covers(&self, opened: &Target) -> Result<()>;
+}
+
+/// Whether requests may write, and who answers for it.
+#[derive(Debug, Clone)]
+enum Writing {
+    No,
+    Permitted(Arc<dyn WritePermission>),
+    /// The caller.
+    Unguarded,
+}
+
+impl Writing {
+    fn is_allowed(&self) -> bool {
+        !matches!(self, Self::No)
+    }
+}
+
 /// How to open a [`Target`]: by default for reading only and with O_DIRECT.
 #[derive(Debug, Clone)]
 pub struct TargetOptions {
-    write: bool,
+    writing: Writing,
     direct: bool,
     durable: bool,
     create_bytes: Option<u64>,
@@ -99,15 +125,24 @@ pub struct TargetOptions {
 
 impl Default for TargetOptions {
     fn default() -> Self {
-        Self { write: false, direct: true, durable: false, create_bytes: None, name: None }
+        Self { writing: Writing::No, direct: true, durable: false, create_bytes: None, name: None }
     }
 }
 
 impl TargetOptions {
-    /// Whether requests may write.
+    /// Requests may write what the permission covers (`iolane::guard::WritePermit`). The target keeps it until its last handle is
+    /// dropped.
     #[must_use]
-    pub fn write(mut self, write: bool) -> Self {
-        self.write = write;
+    pub fn write(mut self, permission: impl WritePermission + 'static) -> Self {
+        self.writing = Writing::Permitted(Arc::new(permission));
+        self
+    }
+
+    /// Requests may write, and nothing was checked: a mounted disk, or the disk of a running virtual machine, is overwritten like any
+    /// other. For files of the caller's own.
+    #[must_use]
+    pub fn write_unguarded(mut self) -> Self {
+        self.writing = Writing::Unguarded;
         self
     }
 
@@ -126,17 +161,11 @@ impl TargetOptions {
         self
     }
 
-    /// Whether requests may write: what [`write`](Self::write) was given.
-    pub fn writes(&self) -> bool {
-        self.write
-    }
-
-    /// Creates a file of this size, readable by its owner; fails if it exists. Implies [`write`](Self::write).
+    /// Creates a file of this size, readable by its owner; fails if it exists. Requests may write, since nothing was in it.
     #[must_use]
     pub fn create(mut self, bytes: u64) -> Self {
         self.create_bytes = Some(bytes);
-        self.write = true;
-        self
+        self.write_unguarded()
     }
 
     /// The target's name in messages and records, if it differs from the name it is opened by.
@@ -155,24 +184,35 @@ impl TargetOptions {
     pub fn open(&self, name: impl AsRef<OsStr>) -> Result<Target> {
         let name = name.as_ref();
         if let Some((scheme, rest)) = Scheme::of(name) {
-            return self.open_by_scheme(scheme, rest, &name.to_string_lossy());
+            return self
+                .open_by_scheme(scheme, rest, &name.to_string_lossy())
+                .and_then(|opened| self.permitted(opened));
         }
         let shown = self.name.clone().unwrap_or_else(|| name.to_string_lossy().into_owned());
         let opened = match self.create_bytes {
             None => self.open_fd(name, &shown).and_then(|fd| self.describe(fd, shown)).and_then(Opened::with_a_block),
             Some(bytes) => self.create_file(name, shown, bytes),
         };
-        opened.map(|opened| Target(Arc::new(opened)))
+        opened.and_then(|opened| self.permitted(opened))
     }
 
-    fn open_by_scheme(&self, scheme: &'static Scheme, rest: &str, name: &str) -> Result<Target> {
+    /// The target, if it is what the permission covers.
+    fn permitted(&self, opened: Opened) -> Result<Target> {
+        let target = Target(Arc::new(opened));
+        match &self.writing {
+            Writing::Permitted(permission) => permission.covers(&target).map(|()| target),
+            Writing::No | Writing::Unguarded => Ok(target),
+        }
+    }
+
+    fn open_by_scheme(&self, scheme: &'static Scheme, rest: &str, name: &str) -> Result<Opened> {
         let shown = self.name.clone().unwrap_or_else(|| name.into());
         // A simulated device has no cache that could lose a write.
         if self.durable && !scheme.simulated {
             return Err(without_dsync(&shown));
         }
         let device = (scheme.open)(rest, &shown)?;
-        Ok(Target(Arc::new(Opened {
+        Ok(Opened {
             name: shown,
             kind: TargetKind::Own(scheme),
             fd: None,
@@ -180,10 +220,10 @@ impl TargetOptions {
             block_bytes: device.block_bytes,
             direct: true,
             durable: self.durable,
-            writable: self.write,
+            writing: self.writing.clone(),
             device: None,
             state: Some(device.state),
-        })))
+        })
     }
 
     /// Creates the file. If that fails halfway, for lack of space or of O_DIRECT, the file is removed again: the exclusive
@@ -221,7 +261,7 @@ impl TargetOptions {
         }
         // With O_NONBLOCK the open of a FIFO or terminal does not block; on files and block devices it has no effect.
         let mut flags = OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
-        flags |= if self.write { OFlags::RDWR } else { OFlags::RDONLY };
+        flags |= if self.writing.is_allowed() { OFlags::RDWR } else { OFlags::RDONLY };
         if self.durable {
             flags |= OFlags::DSYNC;
         }
@@ -243,7 +283,7 @@ impl TargetOptions {
 
     fn open_error(&self, errno: Errno, shown: &str) -> Error {
         let what = format!("target {shown}");
-        match errno {
+        let error = match errno {
             Errno::NOENT | Errno::NOTDIR => Error::unavailable(what, "no such file or device").remedy("check the name"),
             Errno::INVAL if self.direct => Error::unavailable(what, "its file system does not support O_DIRECT")
                 .remedy("set direct to false, or use another file system"),
@@ -251,8 +291,9 @@ impl TargetOptions {
                 .remedy("run as a user who may open it (root, or group `disk` for block devices)"),
             Errno::ROFS => Error::unavailable(what, "its file system is read-only").remedy("choose another target"),
             Errno::EXIST => Error::failed(what, "it exists already").remedy("choose a new name"),
-            errno => Error::system(what, errno),
-        }
+            errno => return Error::system(what, errno),
+        };
+        error.errno(errno.raw_os_error())
     }
 
     fn describe(&self, fd: OwnedFd, name: String) -> Result<Opened> {
@@ -279,7 +320,7 @@ impl TargetOptions {
             block_bytes: if self.direct || kind != TargetKind::Block { block_bytes } else { 1 },
             direct: self.direct || kind == TargetKind::NvmeGeneric,
             durable: self.durable,
-            writable: self.write,
+            writing: self.writing.clone(),
             device,
             state: None,
             name,
@@ -291,6 +332,11 @@ impl Opened {
     /// Itself, if it holds something to read.
     fn with_a_block(self) -> Result<Self> {
         let what = || format!("target {}", self.name);
+        if self.bytes == 0 && self.kind == TargetKind::NvmeGeneric {
+            let cause = "the kernel shows no blocks of it, as for a format with metadata in each block (extended LBAs)";
+            return Err(Error::unavailable(what(), cause)
+                .remedy("choose a format without metadata (nvme format --lbaf), which erases it"));
+        }
         if self.bytes == 0 {
             return Err(Error::unavailable(what(), "it is empty")
                 .remedy("fill it first (dd if=/dev/urandom of=FILE bs=1M count=1024)"));
@@ -324,6 +370,7 @@ fn classify(stat: &rustix::fs::Stat, name: &str) -> Result<(TargetKind, Option<(
                 .remedy("name a file, a block device or /dev/ngXnY")),
         },
         FileType::Directory => Err(Error::unavailable(what(), "it is a directory")
+            .errno(libc::EISDIR)
             .remedy(format!("name a file in it: {}/scratch", name.trim_end_matches('/')))),
         _ => Err(Error::unavailable(what(), "neither a file nor a block device").remedy("check the name")),
     }
@@ -391,8 +438,8 @@ impl Target {
             return Err(Error::usage(format!("target {name}"), "it is open for writing only")
                 .remedy("open it for reading and writing"));
         }
-        let options = TargetOptions::default()
-            .write(mode == OFlags::RDWR)
+        let writing = if mode == OFlags::RDWR { Writing::Unguarded } else { Writing::No };
+        let options = TargetOptions { writing, ..TargetOptions::default() }
             .direct(flags.contains(OFlags::DIRECT))
             .durable(flags.contains(OFlags::DSYNC));
         options.describe(fd, name).map(|opened| Self(Arc::new(opened)))
@@ -430,7 +477,7 @@ impl Target {
 
     /// Whether requests may write.
     pub fn writable(&self) -> bool {
-        self.0.writable
+        self.0.writing.is_allowed()
     }
 
     /// Major and minor number of the block device that holds the data, where there is one. For a file on a file

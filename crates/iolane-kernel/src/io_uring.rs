@@ -14,7 +14,7 @@ use iolane_core::{
 use crate::checks;
 use crate::command_limits::CommandLimits;
 use crate::kernel::Release;
-use crate::ring::{self, Encode, RingFile, RingQueue, SetupFlags};
+use crate::ring::{self, Encode, Moves, RingFile, RingQueue, SetupFlags, Stays};
 
 pub(crate) struct IoUringInterface;
 
@@ -78,7 +78,12 @@ impl Interface for IoUringInterface {
 
     fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
         self.validate(path)?;
-        Ok(Box::new(RingQueue::<Entries>::open(path, target, config)?))
+        Ok(Box::new(RingQueue::<Entries, Stays>::open(path, target, config)?))
+    }
+
+    fn open_movable(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue + Send>> {
+        self.validate(path)?;
+        Ok(Box::new(RingQueue::<Entries, Moves>::open(path, target, config)?))
     }
 }
 
@@ -88,9 +93,9 @@ fn reachable(path: &IoPath, target: &Target) -> Result<()> {
 }
 
 /// Makes entries for one target.
-struct Entries {
+pub(crate) struct Entries {
     /// The largest polled request that the kernel completes, where it does not complete larger ones.
-    unsplit: Option<CommandLimits>,
+    pub(crate) unsplit: Option<CommandLimits>,
 }
 
 /// `struct io_uring_sqe` (linux/io_uring.h), as reads and writes use it. The io-uring crate's constructors for the four

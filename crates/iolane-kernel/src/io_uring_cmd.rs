@@ -1,8 +1,6 @@
 //! `io_uring_cmd`: NVMe commands passed through the generic character device `/dev/ngXnY` (Linux 5.19), bypassing file system
 //! and block layer. The command layouts are those of the NVM command set; the queue is in `ring`.
 
-use std::os::fd::AsRawFd;
-
 use ::io_uring::{cqueue, opcode, squeue};
 
 use iolane_core::nvme::opcode::{FLUSH, READ, WRITE, WRITE_ZEROES};
@@ -15,7 +13,8 @@ use iolane_core::{
 use crate::checks;
 use crate::command_limits::CommandLimits;
 use crate::kernel::Release;
-use crate::ring::{self, Encode, RingFile, RingQueue};
+use crate::nvme_ioctl::{self, NvmeCommand};
+use crate::ring::{self, Encode, Moves, RingFile, RingQueue, Stays};
 
 pub(crate) struct IoUringCmd;
 
@@ -50,7 +49,12 @@ impl Interface for IoUringCmd {
 
     fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
         self.validate(path)?;
-        Ok(Box::new(RingQueue::<Commands>::open(path, target, config)?))
+        Ok(Box::new(RingQueue::<Commands, Stays>::open(path, target, config)?))
+    }
+
+    fn open_movable(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue + Send>> {
+        self.validate(path)?;
+        Ok(Box::new(RingQueue::<Commands, Moves>::open(path, target, config)?))
     }
 }
 
@@ -72,8 +76,6 @@ struct Commands {
 const RESETS_CRASH: &str =
     "the kernel may crash if the drive is reset or removed while passthrough commands are polled";
 
-/// `NVME_IOCTL_ID` (linux/nvme_ioctl.h): `_IO('N', 0x40)`, which answers with the namespace identifier.
-const NVME_IOCTL_ID: libc::Ioctl = 0x4e40;
 /// `NVME_URING_CMD_IO` (linux/nvme_ioctl.h): `_IOWR('N', 0x80, struct nvme_uring_cmd)`, 72 bytes.
 const NVME_URING_CMD_IO: u32 = 0xc048_4e80;
 
@@ -99,31 +101,6 @@ impl Commands {
     }
 }
 
-/// `struct nvme_uring_cmd` (linux/nvme_ioctl.h), as the 80 bytes of an entry carry it.
-#[derive(Default)]
-struct NvmeCommand {
-    opcode: u8,
-    namespace: u32,
-    address: u64,
-    data_bytes: u32,
-    /// Command dwords 10 to 15.
-    dwords: [u32; 6],
-}
-
-impl NvmeCommand {
-    fn to_bytes(&self) -> [u8; 80] {
-        let mut bytes = [0; 80];
-        bytes[0] = self.opcode;
-        bytes[4..8].copy_from_slice(&self.namespace.to_le_bytes());
-        bytes[24..32].copy_from_slice(&self.address.to_le_bytes());
-        bytes[36..40].copy_from_slice(&self.data_bytes.to_le_bytes());
-        for (dword, place) in self.dwords.iter().zip(bytes[40..64].chunks_exact_mut(4)) {
-            place.copy_from_slice(&dword.to_le_bytes());
-        }
-        bytes
-    }
-}
-
 impl Encode for Commands {
     type Submission = squeue::Entry128;
     type Completion = cqueue::Entry32;
@@ -146,15 +123,11 @@ impl Encode for Commands {
             checks::pollable(path, target)?;
         }
         let fd = target.require_fd(path.interface())?;
-        // SAFETY: NVME_IOCTL_ID takes no argument and returns a number.
-        let namespace = unsafe { libc::ioctl(fd.as_raw_fd(), NVME_IOCTL_ID) };
-        if namespace <= 0 {
-            return Err(Error::system(format!("{what}: NVME_IOCTL_ID"), std::io::Error::last_os_error()));
-        }
+        let namespace = nvme_ioctl::namespace(fd, target.block_bytes(), target.name())?;
         Ok(Self {
-            namespace: namespace as u32,
+            namespace: namespace.identifier,
             writable: target.writable(),
-            block_shift: target.block_bytes().trailing_zeros(),
+            block_shift: namespace.block_bytes.trailing_zeros(),
             bytes_max: CommandLimits::of(target).map(|limits| limits.bytes_max),
             registered_bytes_max: registered_bytes_max(target),
         })
@@ -241,22 +214,6 @@ mod tests {
     use super::*;
     use iolane_core::{Pages, Pool};
     use proptest::prelude::*;
-
-    #[test]
-    fn a_read_of_eight_blocks_fills_the_fields_of_the_specification() {
-        let command = NvmeCommand {
-            opcode: READ,
-            namespace: 1,
-            address: 0x1122_3344_5566_7788,
-            data_bytes: 4096,
-            dwords: [5, 6, 7, 0, 0, 0],
-        };
-        let bytes = command.to_bytes();
-        assert_eq!((bytes[0], bytes[4]), (2, 1));
-        assert_eq!(bytes[24..32], 0x1122_3344_5566_7788u64.to_le_bytes());
-        assert_eq!(bytes[36..40], 4096u32.to_le_bytes());
-        assert_eq!((bytes[40], bytes[44], bytes[48]), (5, 6, 7));
-    }
 
     fn commands(block_shift: u32) -> Commands {
         let registered_bytes_max = ring::REGISTERED_BYTES_MAX;

@@ -6,12 +6,16 @@
 mod blocking;
 mod checks;
 mod command_limits;
+mod control_blocks;
+#[cfg(test)]
+mod fake_kernel;
 mod io_uring;
 mod io_uring_cmd;
 mod io_workers;
 mod kernel;
 mod libaio;
 mod null;
+mod nvme_ioctl;
 #[cfg(target_env = "gnu")]
 mod posix_aio;
 mod psync;

@@ -2,10 +2,11 @@
 //! Where the layout is known, completions are read without a system call from the ring that the kernel maps into the process;
 //! with `getevents` they are fetched by calls, as programs on libaio's own functions do.
 
+pub(crate) mod context;
+
 use std::collections::VecDeque;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -18,6 +19,8 @@ use iolane_core::{
 };
 
 use crate::checks;
+use crate::control_blocks::ControlBlocks;
+use context::{AioCalls, Context, IoEvent, Linux};
 
 pub(crate) struct Libaio;
 
@@ -54,7 +57,7 @@ impl Interface for Libaio {
         self.validate(path)?;
         checks::file_or_block(path, target)?;
         // The kernel may lack it (CONFIG_AIO), or the machine may be out of contexts.
-        Context::new(path, 1)?;
+        Context::new(Linux, path, 1)?;
         Ok(Capabilities {
             depth_max: DEPTH_MAX,
             operations: Operations::ALL.without(Operations::DISCARD).without(Operations::WRITE_ZEROES),
@@ -67,10 +70,45 @@ impl Interface for Libaio {
     }
 
     fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
+        Ok(self.open_movable(path, target, config)?)
+    }
+
+    fn open_movable(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue + Send>> {
         check_depth(path, config.depth, DEPTH_MAX)?;
         self.validate(path)?;
         checks::file_or_block(path, target)?;
-        let mut context = Context::new(path, config.depth)?;
+        Ok(Box::new(LibaioQueue::over(Linux, path, target, config)?))
+    }
+}
+
+/// Most completions of one io_getevents(2) call, unless the configuration asks for fewer.
+const EVENTS_AT_ONCE: usize = 256;
+
+pub(crate) struct LibaioQueue<K: AioCalls = Linux> {
+    // Dropped first: that waits until the kernel no longer uses the fields below.
+    context: Context<K>,
+    path: IoPath,
+    targets: Targets<Target>,
+    slots: Slots,
+    /// The control block of each slot; the kernel copies it during io_submit.
+    blocks: ControlBlocks<libc::iocb>,
+    /// Blocks submitted and not yet given to the kernel.
+    pending: Vec<*mut libc::iocb>,
+    /// Requests that completed without the kernel: operations that libaio lacks, and those that io_submit rejected.
+    refused: Vec<Completion>,
+    events: Box<[IoEvent]>,
+    event_fd: Option<OwnedFd>,
+    syscalls: u64,
+}
+
+// SAFETY: the context belongs to the address space, and any thread may call on it (io_submit(2)). Its ring is mapped until the
+// context is destroyed, and the pending pointers lead into `blocks`, which the queue owns and which do not move with it.
+unsafe impl<K: AioCalls + Send> Send for LibaioQueue<K> {}
+
+impl<K: AioCalls> LibaioQueue<K> {
+    /// A queue in a new context of this kernel.
+    pub(crate) fn over(calls: K, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Self> {
+        let mut context = Context::new(calls, path, config.depth)?;
         if path.options.getevents {
             context.ring = None;
         }
@@ -83,113 +121,21 @@ impl Interface for Libaio {
         };
         let depth = config.depth as usize;
         let per_call = config.completions_per_call.map_or(EVENTS_AT_ONCE, |most| most.max(1) as usize);
-        Ok(Box::new(LibaioQueue {
+        Ok(Self {
             context,
             path: path.clone(),
             targets: Targets::new(config.targets, target.clone()),
             slots: Slots::new(depth),
             // SAFETY: an iocb is plain integers, for which zero is a value.
-            blocks: (0..depth).map(|_| unsafe { MaybeUninit::<libc::iocb>::zeroed().assume_init() }).collect(),
+            blocks: unsafe { ControlBlocks::zeroed(depth) },
             pending: Vec::with_capacity(depth),
             refused: Vec::new(),
             events: vec![IoEvent::default(); depth.min(per_call).min(EVENTS_AT_ONCE)].into(),
             event_fd,
             syscalls: 0,
-        }))
+        })
     }
-}
 
-/// `struct io_event` (linux/aio_abi.h).
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct IoEvent {
-    data: u64,
-    obj: u64,
-    res: i64,
-    res2: i64,
-}
-
-/// Most completions of one io_getevents(2) call, unless the configuration asks for fewer.
-const EVENTS_AT_ONCE: usize = 256;
-
-/// The head of the ring that io_setup maps into the process (fs/aio.c, `struct aio_ring`), followed by its events.
-#[repr(C)]
-struct RingHeader {
-    id: u32,
-    /// Number of events the ring holds.
-    nr: u32,
-    /// The next event to read; written by the reader.
-    head: AtomicU32,
-    /// The next event to be written; written by the kernel.
-    tail: AtomicU32,
-    magic: u32,
-    compat_features: u32,
-    incompat_features: u32,
-    header_length: u32,
-}
-
-/// `AIO_RING_MAGIC` (fs/aio.c).
-const RING_MAGIC: u32 = 0xa10a_10a1;
-
-/// An aio context of the kernel, destroyed when dropped; that waits for everything it has in flight.
-struct Context {
-    id: libc::c_ulong,
-    /// The mapped ring, where reading it in user space is valid.
-    ring: Option<*const RingHeader>,
-}
-
-impl Context {
-    fn new(path: &IoPath, depth: u32) -> Result<Self> {
-        let mut id: libc::c_ulong = 0;
-        // SAFETY: io_setup writes one context number to the pointer, which must hold 0 before (io_setup(2)).
-        if unsafe { libc::syscall(libc::SYS_io_setup, libc::c_ulong::from(depth), &raw mut id) } != 0 {
-            let error = std::io::Error::last_os_error();
-            return Err(match error.raw_os_error() {
-                Some(libc::EAGAIN) => {
-                    Error::exhausted(path.to_string(), format!("fs.aio-max-nr leaves no room for {depth} requests"))
-                        .remedy("raise it (sysctl fs.aio-max-nr=1048576) or lower the depth")
-                }
-                Some(libc::ENOSYS) => {
-                    Error::unavailable(path.to_string(), "this kernel is built without aio (CONFIG_AIO)")
-                        .remedy("use io_uring or psync")
-                }
-                _ => Error::system(format!("{path}: io_setup"), error),
-            });
-        }
-        let header = std::ptr::with_exposed_provenance::<RingHeader>(id as usize);
-        // SAFETY: the context number is the address at which the kernel mapped the ring into this process, readable and
-        // writable, at least one page long, until io_destroy (fs/aio.c, aio_setup_ring).
-        let valid = unsafe { (*header).magic == RING_MAGIC && (*header).incompat_features == 0 && (*header).nr > 0 };
-        Ok(Self { id, ring: valid.then_some(header) })
-    }
-}
-
-impl Drop for Context {
-    fn drop(&mut self) {
-        // SAFETY: the context is ours and is not used after this. The call returns when nothing is in flight, so that the kernel
-        // no longer uses the slots and their buffers, which are dropped next (fs/aio.c, io_destroy).
-        unsafe { libc::syscall(libc::SYS_io_destroy, self.id) };
-    }
-}
-
-struct LibaioQueue {
-    // Dropped first: that waits until the kernel no longer uses the fields below.
-    context: Context,
-    path: IoPath,
-    targets: Targets<Target>,
-    slots: Slots,
-    /// The control block of each slot; the kernel copies it during io_submit.
-    blocks: Box<[libc::iocb]>,
-    /// Blocks submitted and not yet given to the kernel.
-    pending: Vec<*mut libc::iocb>,
-    /// Requests that completed without the kernel: operations that libaio lacks, and those that io_submit rejected.
-    refused: Vec<Completion>,
-    events: Box<[IoEvent]>,
-    event_fd: Option<OwnedFd>,
-    syscalls: u64,
-}
-
-impl LibaioQueue {
     /// Completes a request that the kernel does not have, and makes the event descriptor readable in its place: an event loop
     /// sleeps until then.
     #[cold]
@@ -223,24 +169,27 @@ impl LibaioQueue {
         let Some(fd) = self.targets.get(request.target).and_then(Target::fd).map(|fd| fd.as_raw_fd()) else {
             return self.refuse(request, IoError::NOT_ATTACHED);
         };
-        let offset = request.offset;
+        // The kernel rejects a sync with an offset (aio_fsync in fs/aio.c); a request's is not used.
+        let offset = if matches!(opcode, FSYNC | FDSYNC) { 0 } else { request.offset };
         let is_durable = matches!(request.operation, Operation::DurableWrite(_));
         let slot = self.slots.insert(request);
-        debug_assert!((slot as usize) < self.blocks.len(), "each slot has a control block");
-        let block = &mut self.blocks[slot as usize];
-        block.aio_data = u64::from(slot);
-        block.aio_lio_opcode = opcode;
-        block.aio_fildes = fd as u32;
-        block.aio_buf = address.expose_provenance() as u64;
-        block.aio_nbytes = bytes as u64;
-        block.aio_offset = offset as i64;
-        block.aio_rw_flags = if is_durable { libc::RWF_DSYNC } else { 0 };
-        if let Some(event_fd) = &self.event_fd {
-            const IOCB_FLAG_RESFD: u32 = 1;
-            block.aio_flags = IOCB_FLAG_RESFD;
-            block.aio_resfd = event_fd.as_raw_fd() as u32;
+        let block = self.blocks.at(slot);
+        // SAFETY: the block is that of a slot. The kernel reads blocks only during io_submit, and this one is not pending yet.
+        unsafe {
+            (*block).aio_data = u64::from(slot);
+            (*block).aio_lio_opcode = opcode;
+            (*block).aio_fildes = fd as u32;
+            (*block).aio_buf = address.expose_provenance() as u64;
+            (*block).aio_nbytes = bytes as u64;
+            (*block).aio_offset = offset as i64;
+            (*block).aio_rw_flags = if is_durable { libc::RWF_DSYNC } else { 0 };
+            if let Some(event_fd) = &self.event_fd {
+                const IOCB_FLAG_RESFD: u32 = 1;
+                (*block).aio_flags = IOCB_FLAG_RESFD;
+                (*block).aio_resfd = event_fd.as_raw_fd() as u32;
+            }
         }
-        self.pending.push(&raw mut *block);
+        self.pending.push(block);
     }
 
     /// Appends the completions in the mapped ring and returns how many; `None` if the ring cannot be read in user space.
@@ -251,7 +200,7 @@ impl LibaioQueue {
         // events before `tail` are not written by the kernel while we read: it fills an event before it publishes the
         // tail (fs/aio.c, aio_complete: smp_wmb between the two), with which the Acquire below pairs, and it does not
         // fill that place again before it sees our head move past it, which the Release below publishes after the copy.
-        // Nothing else moves the head: io_getevents is called only on this thread, and not at the same time.
+        // Nothing else moves the head: io_getevents is called by this queue alone, on one thread at a time.
         unsafe {
             let ring = &*header;
             let events = header.byte_add(ring.header_length as usize).cast::<IoEvent>();
@@ -262,15 +211,14 @@ impl LibaioQueue {
                 "both are indices of the ring: {head}, {tail} of {}",
                 ring.nr
             );
-            let mut count = 0;
+            let before = completions.len();
             while head != tail {
                 let event = *events.add(head as usize);
                 complete(&mut self.slots, event, completions);
                 head = if head + 1 == ring.nr { 0 } else { head + 1 };
-                count += 1;
             }
             ring.head.store(head, Ordering::Release);
-            Some(count)
+            Some(completions.len() - before)
         }
     }
 
@@ -285,40 +233,37 @@ impl LibaioQueue {
             tv_sec: libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX),
             tv_nsec: timeout.subsec_nanos().into(),
         });
-        let mut count = 0;
+        let before = completions.len();
         loop {
-            let wanted = min.saturating_sub(count).min(self.events.len());
-            let wait_max = wait_max.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-            self.syscalls += 1;
-            // SAFETY: the kernel writes at most `events.len()` events to `events` during the call, and reads the timeout.
-            let got = unsafe {
-                libc::syscall(
-                    libc::SYS_io_getevents,
-                    self.context.id,
-                    wanted as libc::c_long,
-                    self.events.len() as libc::c_long,
-                    self.events.as_mut_ptr(),
-                    wait_max,
-                )
-            };
-            if got < 0 {
-                let error = std::io::Error::last_os_error();
-                match error.raw_os_error() {
-                    Some(libc::EINTR) if timeout.is_some() => return Ok(count),
-                    Some(libc::EINTR) => continue,
-                    _ => {}
-                }
-                return Err(Error::system("libaio: io_getevents", error));
-            }
-            debug_assert!(got as usize <= self.events.len(), "the kernel returns no more events than fit");
-            for event in &self.events[..got as usize] {
-                complete(&mut self.slots, *event, completions);
-            }
-            count += got as usize;
+            let wanted = min.saturating_sub(completions.len() - before).min(self.events.len());
+            self.take_by_call(wanted, wait_max.as_ref(), completions)?;
+            let count = completions.len() - before;
             if count >= min || timeout.is_some() {
                 return Ok(count);
             }
         }
+    }
+
+    /// Appends the completions of one call, and returns how many events it brought, those of no request included; `None` if it was
+    /// interrupted.
+    #[inline(always)]
+    fn take_by_call(
+        &mut self,
+        min: usize,
+        timeout: Option<&libc::timespec>,
+        completions: &mut Vec<Completion>,
+    ) -> Result<Option<usize>> {
+        self.syscalls += 1;
+        let got = match self.context.events(min, &mut self.events, timeout) {
+            Ok(got) => got,
+            Err(Errno::INTR) => return Ok(None),
+            Err(errno) => return Err(Error::system("libaio: io_getevents", errno)),
+        };
+        debug_assert!(got <= self.events.len(), "the kernel returns no more events than fit");
+        for event in &self.events[..got] {
+            complete(&mut self.slots, *event, completions);
+        }
+        Ok(Some(got))
     }
 
     /// Hands over what is pending, and appends the completions that need no call.
@@ -342,8 +287,27 @@ impl LibaioQueue {
         }
         match self.reap_mapped(completions) {
             Some(mapped) => Ok(count + mapped),
+            None if self.event_fd.is_some() => Ok(count + self.take_all_by_call(completions)?),
             None => Ok(count + self.reap_by_call(0, Some(Duration::ZERO), completions)?),
         }
+    }
+
+    /// Appends all completions that are there. With the descriptor reset, nothing would announce those that stay.
+    #[cold]
+    fn take_all_by_call(&mut self, completions: &mut Vec<Completion>) -> Result<usize> {
+        let before = completions.len();
+        let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        while self.take_by_call(0, Some(&now), completions)? == Some(self.events.len()) {}
+        Ok(completions.len() - before)
+    }
+
+    /// Hands over what found no room before, where the completions that made room were the last that could bring the caller back.
+    #[inline(always)]
+    fn before_returning(&mut self, count: usize) -> Result<usize> {
+        if !self.pending.is_empty() && self.in_kernel() == 0 {
+            self.flush()?;
+        }
+        Ok(count)
     }
 
     /// [`flush_and_look`](Self::flush_and_look), without the call that looks where one that waits for `min` completions
@@ -368,7 +332,7 @@ fn complete(slots: &mut Slots, event: IoEvent, completions: &mut Vec<Completion>
     }
 }
 
-impl Queue for LibaioQueue {
+impl<K: AioCalls> Queue for LibaioQueue<K> {
     fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize {
         let count = requests.len().min(self.slots.depth() - self.in_flight());
         requests.drain(..count).for_each(|request| self.prepare(request));
@@ -389,14 +353,14 @@ impl Queue for LibaioQueue {
             self.syscalls += 1;
             // SAFETY: `rest` points to control blocks of `self.blocks`, which the kernel reads during the call. The
             // buffers they point to are in `self.slots` until the completion, and `Drop` destroys the context first.
-            let taken = unsafe {
-                libc::syscall(libc::SYS_io_submit, self.context.id, rest.len() as libc::c_long, rest.as_ptr())
+            let errno = match unsafe { self.context.submit(rest) } {
+                Ok(taken @ 1..) => {
+                    first += taken;
+                    continue;
+                }
+                Ok(0) => Errno::AGAIN,
+                Err(errno) => errno,
             };
-            if taken > 0 {
-                first += taken as usize;
-                continue;
-            }
-            let errno = Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO);
             let in_kernel = self.slots.in_flight() - rest.len();
             match errno {
                 Errno::INTR => {}
@@ -423,11 +387,11 @@ impl Queue for LibaioQueue {
         loop {
             count += self.before_waiting(min, completions)?;
             if count >= min {
-                return Ok(count);
+                return self.before_returning(count);
             }
             count += self.reap_by_call((min - count).min(self.in_kernel()), None, completions)?;
             if count >= min {
-                return Ok(count);
+                return self.before_returning(count);
             }
         }
     }
@@ -436,17 +400,18 @@ impl Queue for LibaioQueue {
         let min = min.min(self.in_flight());
         let count = self.before_waiting(min, completions)?;
         if count >= min {
-            return Ok(count);
+            return self.before_returning(count);
         }
-        Ok(count + self.reap_by_call((min - count).min(self.in_kernel()), Some(timeout), completions)?)
+        let waited = self.reap_by_call((min - count).min(self.in_kernel()), Some(timeout), completions)?;
+        self.before_returning(count + waited)
     }
 
     /// Those that were not handed over: io_cancel(2) ends no request to a file or block device (fs/aio.c, ki_cancel).
     fn cancel(&mut self, tag: u64) -> Result<usize> {
         let mut count = 0;
         for slot in self.slots.tagged(tag) {
-            let block: *const libc::iocb = &raw const self.blocks[slot as usize];
-            let Some(place) = self.pending.iter().position(|pending| std::ptr::eq(*pending, block)) else { continue };
+            let block = self.blocks.at(slot);
+            let Some(place) = self.pending.iter().position(|pending| *pending == block) else { continue };
             self.pending.remove(place);
             if let Some(request) = self.slots.take(slot.into()) {
                 self.refuse(request, IoError::CANCELLED);
@@ -490,7 +455,7 @@ mod tests {
 
     #[test]
     fn the_ring_of_this_kernel_can_be_read_in_user_space() {
-        let context = Context::new(&IoPath::new("libaio"), 4).unwrap();
+        let context = Context::new(Linux, &IoPath::new("libaio"), 4).unwrap();
         assert!(context.ring.is_some(), "the kernel changed the ring's layout");
     }
 }

@@ -75,6 +75,10 @@ impl Interface for Null {
     }
 
     fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
+        Ok(self.open_movable(path, target, config)?)
+    }
+
+    fn open_movable(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue + Send>> {
         check_depth(path, config.depth, self.probe(path, target)?.depth_max)?;
         Ok(Box::new(NullQueue { depth: config.depth as usize, done: Vec::with_capacity(config.depth as usize) }))
     }

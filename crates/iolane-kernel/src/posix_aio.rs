@@ -15,6 +15,7 @@ use iolane_core::{
 };
 
 use crate::checks;
+use crate::control_blocks::ControlBlocks;
 
 pub(crate) struct PosixAio;
 
@@ -58,6 +59,10 @@ impl Interface for PosixAio {
     }
 
     fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
+        Ok(self.open_movable(path, target, config)?)
+    }
+
+    fn open_movable(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue + Send>> {
         self.probe(path, target)?;
         check_depth(path, config.depth, DEPTH_MAX)?;
         let depth = config.depth as usize;
@@ -66,7 +71,7 @@ impl Interface for PosixAio {
             targets: Targets::new(config.targets, target.clone()),
             slots: Slots::new(depth),
             // SAFETY: an aiocb is integers and pointers, for which zero is a value.
-            blocks: (0..depth).map(|_| unsafe { std::mem::zeroed() }).collect(),
+            blocks: unsafe { ControlBlocks::zeroed(depth) },
             pending: Vec::with_capacity(depth),
             started: Vec::with_capacity(depth),
             refused: Vec::new(),
@@ -79,7 +84,7 @@ struct PosixAioQueue {
     targets: Targets<Target>,
     slots: Slots,
     /// The control block of each slot; glibc's threads read and write those of started requests.
-    blocks: Box<[libc::aiocb]>,
+    blocks: ControlBlocks<libc::aiocb>,
     /// Slots submitted and not yet started.
     pending: Vec<u32>,
     /// Slots handed to glibc.
@@ -89,12 +94,6 @@ struct PosixAioQueue {
 }
 
 impl PosixAioQueue {
-    /// A pointer to a slot's control block. It is not a reference, because glibc's threads may be writing the block.
-    fn block(&mut self, slot: u32) -> *mut libc::aiocb {
-        debug_assert!((slot as usize) < self.blocks.len(), "each slot has a control block");
-        self.blocks.as_mut_ptr().wrapping_add(slot as usize)
-    }
-
     /// The descriptor of the target that the request in a slot names.
     fn descriptor_of(&self, slot: u32) -> Option<RawFd> {
         Some(self.targets.get(self.slots.get(slot)?.target)?.fd()?.as_raw_fd())
@@ -103,7 +102,7 @@ impl PosixAioQueue {
     /// Fills in the control block of a pending request and hands it to glibc.
     fn start(&mut self, slot: u32, operation: Start) -> i32 {
         let fd = self.descriptor_of(slot).unwrap_or(-1);
-        let block = self.block(slot);
+        let block = self.blocks.at(slot);
         debug_assert!(!self.started.contains(&slot), "glibc must not have the block it is about to be given");
         // SAFETY: the slot is pending, so glibc does not use the block yet. The buffer it points to stays in `self.slots`
         // until glibc says that the request is done; `Drop` waits for that.
@@ -133,7 +132,7 @@ impl PosixAioQueue {
         let mut index = 0;
         while index < self.started.len() {
             let slot = self.started[index];
-            let block = self.block(slot);
+            let block = self.blocks.at(slot);
             // SAFETY: the block belongs to a started request; aio_error may be asked at any time (aio_error(3)).
             let errno = unsafe { libc::aio_error(block) };
             if errno == libc::EINPROGRESS {
@@ -154,9 +153,8 @@ impl PosixAioQueue {
 
     /// Waits until one of the started requests is done, or a timeout is over.
     fn wait(&mut self, timeout: Option<Duration>) -> Result<()> {
-        let slots = std::mem::take(&mut self.started);
-        let list: Vec<*const libc::aiocb> = slots.iter().map(|slot| self.block(*slot).cast_const()).collect();
-        self.started = slots;
+        let list: Vec<*const libc::aiocb> =
+            self.started.iter().map(|slot| self.blocks.at(*slot).cast_const()).collect();
         let timeout = timeout.map(|timeout| libc::timespec {
             tv_sec: libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX),
             tv_nsec: timeout.subsec_nanos().into(),
@@ -196,6 +194,10 @@ impl Start {
         })
     }
 }
+
+// SAFETY: glibc's requests belong to the process, and any thread may ask for them (aio(7)). The pointers lead into `blocks` and into
+// buffers of the slots, which the queue owns and which do not move with it.
+unsafe impl Send for PosixAioQueue {}
 
 impl Queue for PosixAioQueue {
     fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize {
@@ -310,21 +312,17 @@ impl Queue for PosixAioQueue {
 }
 
 impl Drop for PosixAioQueue {
-    /// Cancels requests that glibc's threads have not begun, and waits for the others, which write to the buffers.
+    /// Waits for all that glibc's threads have: they write to the buffers, and to cancel one could leave those of another queue on the
+    /// same descriptor without a thread (see `cancel`).
     fn drop(&mut self) {
-        for index in 0..self.started.len() {
-            let slot = self.started[index];
-            let Some(fd) = self.descriptor_of(slot) else { continue };
-            let block = self.block(slot);
-            // SAFETY: the block belongs to a started request of this descriptor (aio_cancel(3)).
-            unsafe { libc::aio_cancel(fd, block) };
-        }
         let mut ended = Vec::new();
         while !self.started.is_empty() {
             if self.take_done(&mut ended) == 0 && self.wait(None).is_err() {
                 // The wait failed: the memory is leaked rather than shared with glibc's threads.
                 std::mem::forget(std::mem::replace(&mut self.slots, Slots::new(0)));
-                std::mem::forget(std::mem::take(&mut self.blocks));
+                // SAFETY: no block is zeroed.
+                let none = unsafe { ControlBlocks::zeroed(0) };
+                std::mem::forget(std::mem::replace(&mut self.blocks, none));
                 return;
             }
         }

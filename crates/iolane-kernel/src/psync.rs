@@ -65,6 +65,10 @@ impl Interface for Psync {
     }
 
     fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
+        Ok(self.open_movable(path, target, config)?)
+    }
+
+    fn open_movable(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue + Send>> {
         check_depth(path, config.depth, self.probe(path, target)?.depth_max)?;
         let call = Call { path: path.clone(), hipri: path.asks_for_polling(), syscalls: 0 };
         Ok(Box::new(Blocking::open(call, target, config)?))

@@ -83,6 +83,10 @@ impl Interface for Sim {
     }
 
     fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
+        Ok(self.open_movable(path, target, config)?)
+    }
+
+    fn open_movable(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue + Send>> {
         self.validate(path)?;
         check_depth(path, config.depth, DEPTH_MAX)?;
         let settings = device_of(path, target)?.settings.clone();
@@ -430,7 +434,7 @@ mod tests {
     #[test]
     fn a_damaged_write_is_acknowledged_like_any_other() {
         let stored = |settings: &str, vectored: bool| {
-            let target = Target::options().write(true).open(format!("sim:1m,{settings}")).unwrap();
+            let target = Target::options().write_unguarded().open(format!("sim:1m,{settings}")).unwrap();
             let pool = Pool::new(1, 4096, Pages::Base).unwrap();
             let mut queue = Sim.open(&IoPath::new("sim"), &target, &QueueConfig::new(1)).unwrap();
             let mut buffer = pool.take().unwrap();
@@ -459,7 +463,7 @@ mod tests {
 
     #[test]
     fn a_vectored_request_that_is_cut_short_moves_its_first_blocks_through_the_buffers_in_turn() {
-        let target = Target::options().write(true).open("sim:1m,seed=3,short=0.7").unwrap();
+        let target = Target::options().write_unguarded().open("sim:1m,seed=3,short=0.7").unwrap();
         let pool = Pool::new(3, 4096, Pages::Base).unwrap();
         let mut queue = Sim.open(&IoPath::new("sim"), &target, &QueueConfig::new(1)).unwrap();
         let mut run = |request| {
@@ -498,7 +502,7 @@ mod tests {
 
     #[test]
     fn a_vectored_request_with_a_part_of_a_block_is_invalid() {
-        let target = Target::options().write(true).open("sim:1m").unwrap();
+        let target = Target::options().write_unguarded().open("sim:1m").unwrap();
         let pool = Pool::new(2, 4096, Pages::Base).unwrap();
         let mut queue = Sim.open(&IoPath::new("sim"), &target, &QueueConfig::new(1)).unwrap();
         for request in [Request::read_vectored, Request::write_vectored] {

@@ -349,7 +349,7 @@ impl Channel {
             return Ok(());
         }
         let shown = place.display().to_string();
-        let header = FileHeader { path: place.into(), mode: found.mode() & 0o777, bytes: found.len() };
+        let header = FileHeader { path: place.into(), bytes: found.len() };
         self.send(&Frame::File(header))?;
         // Exactly the announced length, should something still be writing to it.
         let mut file = File::open(place).during(&shown)?.take(found.len());

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use iolane_core::{Error, ErrorKind, Result};
 
-use crate::modules::{self, Module, WANTED};
+use crate::modules::{self, Module};
 use crate::{boot_image, files};
 
 /// A kernel that can be booted, and its modules in the order in which they load.
@@ -22,7 +22,7 @@ pub struct Kernel {
 impl Kernel {
     /// Of an image and its `lib/modules/RELEASE`.
     pub(crate) fn new(image: &Path, release: String, modules_folder: &Path, origin: &str) -> Result<Self> {
-        let modules = modules::in_load_order(modules_folder, WANTED)?;
+        let modules = modules::in_load_order(modules_folder, &modules::all_wanted())?;
         Ok(Self { release, origin: origin.into(), image: image.to_owned(), modules })
     }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cache::Cache;
 use crate::kernel::{Kernel, is_version};
-use crate::modules::{Module, WANTED};
+use crate::modules::{self, Module};
 use crate::{boot_image, files};
 
 /// A kernel from the cache, or one that is made in a workshop and kept there from now on.
@@ -52,7 +52,7 @@ struct Manifest {
 }
 
 fn wanted_names() -> Vec<String> {
-    WANTED.iter().map(|wanted| wanted.name.to_owned()).collect()
+    modules::all_wanted().iter().map(|wanted| wanted.name.to_owned()).collect()
 }
 
 /// Writes a kernel beside its place, then moves it there, so that a kill leaves all or nothing.

@@ -30,6 +30,7 @@ mod modules;
 mod program;
 mod qemu;
 mod qmp;
+mod returned_files;
 pub mod session;
 
 pub use accelerator::Accelerator;
@@ -37,5 +38,5 @@ pub use drive_speed::DriveSpeed;
 pub use job::{GuestCommand, Job};
 pub use kernel::Kernel;
 pub use kernel_source::{FALLBACK_VERSION, KernelSource};
-pub use machine::{Backing, Drive, Machine};
+pub use machine::{Attached, Backing, Drive, Machine, NULL_BLK_TAGS};
 pub use session::{Ended, Events, Lab, Stream};

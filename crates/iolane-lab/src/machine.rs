@@ -1,5 +1,6 @@
 //! The hardware of a guest, and QEMU's arguments for it. `qemu` starts it; no process is started here.
 
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use iolane_core::units::Bytes;
@@ -19,7 +20,14 @@ pub struct Machine {
     pub exact: bool,
     /// Huge pages of 2 MiB that are reserved at boot.
     pub huge_pages: u32,
+    /// The most requests that a queue of null_blk holds (`hw_queue_depth`).
+    pub null_blk_tags: u32,
 }
+
+/// The tags of null_blk if nobody says otherwise (Documentation/block/null_blk.rst, hw_queue_depth).
+pub const NULL_BLK_TAGS: u32 = 64;
+/// The most tags of any queue (include/linux/blk-mq.h, BLK_MQ_MAX_DEPTH).
+const TAGS_MAX: u32 = 10_240;
 
 /// An NVMe controller with one namespace.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,12 +38,20 @@ pub struct Drive {
     pub block_bytes: u32,
     /// Metadata per block.
     pub metadata_bytes: u16,
+    /// The metadata follows the data of each block (extended LBAs), instead of being in a buffer of its own.
+    pub extended_blocks: bool,
+    /// The metadata begins with protection information of type 1; it needs 8 bytes.
+    pub protection: bool,
     /// I/O queue pairs; the guest's driver takes some of them for polling.
     pub queue_pairs: u16,
     pub backing: Backing,
     pub speed: DriveSpeed,
     /// In a slot from which it can be removed while the guest runs.
     pub removable: bool,
+    pub attached: Attached,
+    /// The host's file in which QEMU records each write and each flush when the drive has done it (`blklogwrites`). Its format is that of
+    /// the kernel's dm-log-writes, drivers/md/dm-log-writes.c. It is complete up to the last flush.
+    pub log: Option<PathBuf>,
 }
 
 impl Default for Drive {
@@ -44,12 +60,25 @@ impl Default for Drive {
             bytes: Bytes(1 << 30),
             block_bytes: 512,
             metadata_bytes: 0,
+            extended_blocks: false,
+            protection: false,
             queue_pairs: 31,
             backing: Backing::File,
             speed: DriveSpeed::default(),
             removable: false,
+            attached: Attached::Nvme,
+            log: None,
         }
     }
+}
+
+/// How a drive is attached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attached {
+    /// By an NVMe controller of its own. QEMU's drive ignores the bit of a write that makes it durable (FUA), of which the kernel's driver makes use.
+    Nvme,
+    /// By virtio-blk, after all NVMe drives: vda, vdb and so on. It has no FUA, so that the kernel sends a flush instead.
+    Virtio,
 }
 
 /// What holds the data of a drive.
@@ -85,6 +114,11 @@ const MEMORY_MIN: Bytes = Bytes(512 << 20);
 pub(crate) const POLL_QUEUES: u32 = 2;
 
 impl Machine {
+    /// One whose time is the host's, without huge pages, and with null_blk as it is.
+    pub fn new(cpus: u32, memory: Bytes, drives: Vec<Drive>) -> Self {
+        Self { cpus, memory, drives, exact: false, huge_pages: 0, null_blk_tags: NULL_BLK_TAGS }
+    }
+
     /// Checks it against the limits of QEMU and the guest's kernel.
     ///
     /// # Errors
@@ -105,11 +139,19 @@ impl Machine {
         if self.drives.len() > DRIVES_MAX {
             return refuse(format!("{} drives", self.drives.len()), "a guest has 16 slots");
         }
+        if !(1..=TAGS_MAX).contains(&self.null_blk_tags) {
+            return refuse(format!("null_blk with {} tags", self.null_blk_tags), "a queue has 1 to 10,240");
+        }
         self.drives.iter().try_for_each(Drive::check)
     }
 
-    /// QEMU's arguments, except those for the lab's own channels; `disks` are the paths of the drives' files.
-    pub(crate) fn arguments(&self, accelerator: Accelerator, disks: &[Option<String>]) -> Vec<String> {
+    /// How many of the drives are NVMe drives.
+    pub(crate) fn nvme_drives(&self) -> usize {
+        self.drives.iter().filter(|drive| drive.attached == Attached::Nvme).count()
+    }
+
+    /// QEMU's arguments, except those for the lab's own channels; `disks` are the files of the drives.
+    pub(crate) fn arguments(&self, accelerator: Accelerator, disks: &[Disk]) -> Vec<String> {
         let mut arguments = Words::default();
         arguments.add("-nodefaults -no-user-config -display none -no-reboot");
         arguments.add("-machine q35,kernel-irqchip=split,hpet=off");
@@ -123,7 +165,7 @@ impl Machine {
         arguments.add(&format!("-smp {} -m {}b", self.cpus, self.memory.0));
         arguments.add("-device intel-iommu,intremap=on");
         for (index, (drive, disk)) in self.drives.iter().zip(disks).enumerate() {
-            drive.add_arguments(index, disk.as_deref(), drive.speed.on(accelerator), &mut arguments);
+            drive.add_arguments(index, disk, drive.speed.on(accelerator), &mut arguments);
         }
         arguments.0
     }
@@ -155,6 +197,13 @@ impl Machine {
     }
 }
 
+/// The paths by which QEMU opens the files of a drive.
+#[derive(Default)]
+pub(crate) struct Disk {
+    pub(crate) data: Option<String>,
+    pub(crate) log: Option<String>,
+}
+
 impl Drive {
     /// The PCI address of the drive with that index, for one that is not removable.
     pub fn address(index: usize) -> String {
@@ -181,8 +230,14 @@ impl Drive {
         if self.speed.latency.is_some() && self.backing != Backing::Null {
             return refuse("a drive with a latency".into(), "only one that holds no data has it (--nvme-backing null)");
         }
+        if self.log.is_some() && self.speed != DriveSpeed::default() {
+            return refuse("a recorded drive with limits".into(), "a drive has one of the two");
+        }
         if self.metadata_bytes > 64 {
             return refuse(format!("metadata of {} bytes", self.metadata_bytes), "a drive of the lab has at most 64");
+        }
+        if self.protection && self.metadata_bytes < 8 {
+            return refuse("protection information without metadata".into(), "it needs 8 bytes of metadata");
         }
         Ok(())
     }
@@ -192,14 +247,15 @@ impl Drive {
         matches!(self.backing, Backing::File | Backing::BadSectors(_))
     }
 
-    fn add_arguments(&self, index: usize, disk: Option<&str>, speed: DriveSpeed, arguments: &mut Words) {
+    fn add_arguments(&self, index: usize, disk: &Disk, speed: DriveSpeed, arguments: &mut Words) {
         let bytes = self.bytes.0;
         let file = |prefix: &str| {
-            let disk = disk.unwrap_or("/dev/null");
+            let disk = disk.data.as_deref().unwrap_or("/dev/null");
             format!("{prefix}driver=file,{prefix}filename={disk},{prefix}locking=off,{prefix}discard=unmap")
         };
         let (limits, latency_ns) = (speed.throttling(), speed.latency.map_or(0, |latency| latency.as_nanos()));
-        let node = format!("node-name={}{index}", if limits.is_empty() { "disk" } else { "whole" });
+        let is_below = !limits.is_empty() || disk.log.is_some();
+        let node = format!("node-name={}{index}", if is_below { "whole" } else { "disk" });
         // The bytes are lost with the guest; flushing them to the host's disk would only take time.
         let volatile = "cache.no-flush=on,discard=unmap";
         arguments.add(&match self.backing {
@@ -218,10 +274,19 @@ impl Drive {
                 "-blockdev driver=throttle,node-name=disk{index},throttle-group=limits{index},file=whole{index}"
             ));
         }
+        if let Some(log) = &disk.log {
+            let block = self.block_bytes;
+            arguments.add(&format!(
+                "-blockdev driver=blklogwrites,node-name=disk{index},file=whole{index},log-sector-size={block},log.driver=file,log.filename={log},log.locking=off"
+            ));
+        }
         let mut place = format!(",addr={:#x}", DRIVE_SLOT_FIRST + index);
         if self.removable {
             arguments.add(&format!("-device pcie-root-port,id=slot{index},chassis={},slot={index}", index + 1));
             place = format!(",bus=slot{index}");
+        }
+        if self.attached == Attached::Virtio {
+            return arguments.add(&format!("-device virtio-blk-pci,drive=disk{index},write-cache=on{place}"));
         }
         let queues = self.queue_pairs;
         let vectors = queues + 1;
@@ -229,8 +294,9 @@ impl Drive {
             "-device nvme,id=nvme{index},serial=lab{index},max_ioqpairs={queues},msix_qsize={vectors}{place}"
         ));
         let (block, metadata) = (self.block_bytes, self.metadata_bytes);
+        let (extended, protection) = (u8::from(self.extended_blocks), u8::from(self.protection));
         arguments.add(&format!(
-            "-device nvme-ns,bus=nvme{index},drive=disk{index},nsid=1,logical_block_size={block},physical_block_size={block},ms={metadata}"
+            "-device nvme-ns,bus=nvme{index},drive=disk{index},nsid=1,logical_block_size={block},physical_block_size={block},ms={metadata},mset={extended},pi={protection}"
         ));
     }
 }
@@ -257,7 +323,7 @@ mod tests {
     use super::*;
 
     fn machine() -> Machine {
-        Machine { cpus: 2, memory: Bytes(1 << 30), drives: vec![Drive::default()], exact: false, huge_pages: 0 }
+        Machine::new(2, Bytes(1 << 30), vec![Drive::default()])
     }
 
     #[test]
@@ -267,11 +333,13 @@ mod tests {
             (Machine { cpus: 0, ..machine() }, "without cpus"),
             (Machine { exact: true, ..machine() }, "2 cpus in exact mode"),
             (Machine { memory: Bytes(1 << 20), ..machine() }, "a guest of 1m"),
+            (Machine { null_blk_tags: 0, ..machine() }, "null_blk with 0 tags"),
             (Machine { drives: vec![Drive::default(); 17], ..machine() }, "17 drives"),
             (drive(Drive { block_bytes: 1000, ..Drive::default() }), "blocks of 1000"),
             (drive(Drive { bytes: Bytes(4096), ..Drive::default() }), "a drive of 4k"),
             (drive(Drive { queue_pairs: 64, ..Drive::default() }), "64 queue pairs"),
             (drive(Drive { metadata_bytes: 65, ..Drive::default() }), "metadata of 65"),
+            (drive(Drive { protection: true, ..Drive::default() }), "protection information without metadata"),
         ] {
             let error = machine.check().unwrap_err().to_string();
             assert!(error.contains(cause), "{error}");
@@ -283,7 +351,8 @@ mod tests {
     fn each_drive_gets_its_controller_and_its_file() {
         let drives = vec![Drive::default(), Drive { block_bytes: 4096, backing: Backing::Null, ..Drive::default() }];
         let machine = Machine { drives, ..machine() };
-        let words = machine.arguments(Accelerator::Tcg, &[Some("/proc/self/fd/9".into()), None]).join(" ");
+        let disk = Disk { data: Some("/proc/self/fd/9".into()), log: None };
+        let words = machine.arguments(Accelerator::Tcg, &[disk, Disk::default()]).join(" ");
         for part in [
             "driver=raw,node-name=disk0,",
             "file.filename=/proc/self/fd/9",
@@ -297,9 +366,19 @@ mod tests {
     }
 
     #[test]
+    fn a_recorded_drive_is_above_its_data_and_its_log() {
+        let drive = Drive { log: Some("log".into()), block_bytes: 4096, ..Drive::default() };
+        let machine = Machine { drives: vec![drive], ..machine() };
+        let disk = Disk { data: Some("/proc/self/fd/9".into()), log: Some("/proc/self/fd/10".into()) };
+        let words = machine.arguments(Accelerator::Tcg, &[disk]).join(" ");
+        let recorded = "driver=blklogwrites,node-name=disk0,file=whole0,log-sector-size=4096,log.driver=file,log.filename=/proc/self/fd/10";
+        assert!(words.contains("driver=raw,node-name=whole0,") && words.contains(recorded), "{words}");
+    }
+
+    #[test]
     fn exact_mode_counts_instructions_on_one_processor() {
         let machine = Machine { cpus: 1, exact: true, ..machine() };
-        let words = machine.arguments(Accelerator::Exact, &[None]).join(" ");
+        let words = machine.arguments(Accelerator::Exact, &[Disk::default()]).join(" ");
         assert!(words.contains("-icount shift=0,sleep=off"), "{words}");
         assert!(machine.kernel_line(Accelerator::Exact).ends_with("nokaslr"));
     }

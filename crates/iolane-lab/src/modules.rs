@@ -10,6 +10,7 @@ use object::{Object, ObjectSection};
 use crate::{compression, files};
 
 /// What a guest loads. A kernel may have any of them built in, or be too old for one that is optional.
+#[derive(Clone, Copy)]
 pub(crate) struct Wanted {
     pub(crate) name: &'static str,
     /// Whether a guest is of no use without it.
@@ -38,6 +39,15 @@ pub(crate) const WANTED: &[Wanted] = &[
     optional("iommufd"),
 ];
 
+/// What only a guest loads that asks for it ([`crate::Lab::modules`]): drives without FUA, and file systems. The checksum comes before the file systems, which ask for it by an alias.
+pub(crate) const ON_REQUEST: &[Wanted] =
+    &[optional("virtio_blk"), optional("crc32c_generic"), optional("ext4"), optional("xfs")];
+
+/// Everything that a kernel in the cache has.
+pub(crate) fn all_wanted() -> Vec<Wanted> {
+    [WANTED, ON_REQUEST].concat()
+}
+
 /// A module, not compressed.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Module {
@@ -59,6 +69,19 @@ pub(crate) fn in_load_order(folder: &Path, wanted: &[Wanted]) -> Result<Vec<Modu
         }
     }
     Ok(tree.loaded)
+}
+
+/// Those of a kernel's modules that every guest loads, those requested, and what they depend on, in load order.
+pub(crate) fn selected<'a>(modules: &'a [Module], requested: &[&str]) -> Vec<&'a Module> {
+    let mut names: HashSet<String> =
+        WANTED.iter().map(|wanted| wanted.name).chain(requested.iter().copied()).map(String::from).collect();
+    // Each comes after what it depends on.
+    for module in modules.iter().rev() {
+        if names.contains(&module.name) {
+            names.extend(dependencies(&module.bytes).unwrap_or_default());
+        }
+    }
+    modules.iter().filter(|module| names.contains(&module.name)).collect()
 }
 
 struct Tree {
@@ -146,6 +169,16 @@ mod tests {
         ] {
             assert_eq!(module_name(Path::new(file)).as_deref(), name, "{file}");
         }
+    }
+
+    #[test]
+    fn a_guest_loads_what_it_asks_for_and_no_more_than_every_guest_does() {
+        let modules = ["nvme", "ext4", "xfs"].map(|name| Module { name: name.into(), bytes: Vec::new() });
+        let names = |requested: &[&str]| {
+            selected(&modules, requested).iter().map(|found| found.name.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&[]), ["nvme"]);
+        assert_eq!(names(&["ext4", "not-there"]), ["nvme", "ext4"]);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use rustix::process::Signal;
 use crate::accelerator::Accelerator;
 use crate::cache::Cache;
 use crate::channel::PORT_NAME;
-use crate::machine::Machine;
+use crate::machine::{Disk, Machine};
 
 const PROGRAM: &str = "qemu-system-x86_64";
 
@@ -50,7 +50,9 @@ impl Qemu {
         let complaints = tempfile::tempfile().map_err(|error| Error::system("QEMU's log", error))?;
         let mut disks = Vec::new();
         for drive in &machine.drives {
-            disks.push(if drive.has_file() { Some(fds.path(disk(cache, drive.bytes.0)?)) } else { None });
+            let data = drive.has_file().then(|| disk(cache, drive.bytes.0)).transpose()?;
+            let log = drive.log.as_deref().map(log_file).transpose()?;
+            disks.push(Disk { data: data.map(|file| fds.path(file)), log: log.map(|file| fds.path(file)) });
         }
         let (frames, frames_there) = socket_pair()?;
         let (monitor, monitor_there) = socket_pair()?;
@@ -150,6 +152,11 @@ fn duplicate(file: &File) -> Result<OwnedFd> {
 
 fn socket_pair() -> Result<(UnixStream, UnixStream)> {
     UnixStream::pair().map_err(|error| Error::system("the guest's channel", error))
+}
+
+fn log_file(path: &Path) -> Result<OwnedFd> {
+    let opened = File::options().read(true).write(true).create(true).truncate(true).open(path);
+    opened.map(OwnedFd::from).map_err(|error| Error::system(format!("a drive's log {}", path.display()), error))
 }
 
 /// A sparse file without a name, which takes room only where it is written.

@@ -2,8 +2,7 @@
 //! xtask call it. The only loop that waits for a guest is here.
 
 use std::fs;
-use std::io::{BufReader, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::io::BufReader;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,13 +15,15 @@ use iolane_core::{Error, Result};
 use crate::accelerator::Accelerator;
 use crate::cache::Cache;
 pub use crate::channel::Ended;
-use crate::channel::{FileHeader, Frame};
+use crate::channel::Frame;
 use crate::initramfs::Initramfs;
-use crate::job::{JOB_FILE, Job, Orders, is_within};
+use crate::job::{JOB_FILE, Job, Orders};
 use crate::kernel::Kernel;
 use crate::machine::{Machine, POLL_QUEUES};
+use crate::modules;
 use crate::qemu::{Qemu, Wires};
 use crate::qmp::Hardware;
+use crate::returned_files::ReturnedFiles;
 
 /// The path of `iolane` in the guest.
 pub const PROGRAM: &str = "/bin/iolane";
@@ -38,6 +39,8 @@ pub struct Lab<'a> {
     pub files: Vec<(PathBuf, PathBuf)>,
     /// More programs, whose libraries are copied too.
     pub programs: Vec<(PathBuf, PathBuf)>,
+    /// More modules to load: `virtio_blk`, `crc32c_generic`, `ext4`, `xfs`. Those that the kernel lacks are left out.
+    pub modules: &'static [&'static str],
     /// The default is KVM where a guest boots on it, and translation elsewhere.
     pub accelerator: Option<Accelerator>,
     /// Limit from power on to the last frame.
@@ -116,12 +119,12 @@ impl Lab<'_> {
             archive.copy(from, to)?;
         }
         let mut modules = Vec::new();
-        for module in &self.kernel.modules {
+        for module in modules::selected(&self.kernel.modules, self.modules) {
             let path = PathBuf::from(format!("/lab/modules/{}.ko", module.name));
             archive.file(&path, 0o600, &module.bytes)?;
             modules.push((path, self.parameters(&module.name)));
         }
-        let orders = Orders { job: job.clone(), modules, drives: self.machine.drives.len() };
+        let orders = Orders { job: job.clone(), modules, drives: self.machine.nvme_drives() };
         let orders = serde_json::to_vec(&orders).map_err(|error| Error::failed("the job", error.to_string()))?;
         archive.file(Path::new(JOB_FILE), 0o600, &orders)?;
         archive.finish()
@@ -134,7 +137,10 @@ impl Lab<'_> {
             // The driver refuses more of them than there are cpus.
             "nvme" => format!("poll_queues={}", POLL_QUEUES.min(cpus)),
             // Multi-queue, as fast as it goes. Kernels below 5.13 do not know of poll queues, and say so in their log.
-            "null_blk" => format!("queue_mode=2 submit_queues={cpus} poll_queues=1"),
+            "null_blk" => {
+                let tags = self.machine.null_blk_tags;
+                format!("queue_mode=2 submit_queues={cpus} poll_queues=1 hw_queue_depth={tags}")
+            }
             _ => String::new(),
         }
     }
@@ -227,7 +233,6 @@ struct Guest {
     monitor: Option<UnixStream>,
     commands: UnixStream,
     frames: Receiver<std::io::Result<Frame>>,
-    returning: Option<Returning>,
     started: Instant,
 }
 
@@ -245,15 +250,7 @@ impl Guest {
                 }
             }
         });
-        Ok(Self {
-            qemu,
-            hardware: None,
-            monitor: Some(wires.monitor),
-            commands,
-            frames,
-            returning: None,
-            started: Instant::now(),
-        })
+        Ok(Self { qemu, hardware: None, monitor: Some(wires.monitor), commands, frames, started: Instant::now() })
     }
 
     /// The next frame, or why there is none.
@@ -302,6 +299,7 @@ impl Guest {
         stop: &AtomicBool,
     ) -> Result<(), Trouble> {
         let mut command = 0;
+        let mut returned = ReturnedFiles::new(&job.returns);
         let mut interrupted_at: Option<Instant> = None;
         let mut look = |guest: &mut Self| match interrupted_at {
             None if stop.load(Ordering::Relaxed) => {
@@ -316,7 +314,9 @@ impl Guest {
                 Frame::Stdout(bytes) => events.output(command, Stream::Output, &bytes),
                 Frame::Stderr(bytes) => events.output(command, Stream::Error, &bytes),
                 Frame::Ended(how) => {
-                    debug_assert!(command < job.commands.len(), "the guest ended more commands than it was given");
+                    if command == job.commands.len() {
+                        return Err(Trouble::Died(Some("it ended more commands than it was given".into())));
+                    }
                     events.ended(command, how);
                     command += 1;
                 }
@@ -325,19 +325,14 @@ impl Guest {
                         events.note(&error.to_string());
                     }
                 }
-                // A file is sent whole before the next one begins; `finish_file` has put the last one in its place.
-                Frame::File(_) if self.returning.is_some() => {
-                    return Err(Trouble::Died(Some("it began a file within another one".into())));
-                }
-                Frame::File(header) => self.returning = Some(Returning::begin(header, job).map_err(Trouble::Ours)?),
-                Frame::Data(bytes) => self.take_data(&bytes).map_err(Trouble::Ours)?,
+                Frame::File(header) => returned.begin(header).map_err(Trouble::Ours)?,
+                Frame::Data(bytes) => returned.take(&bytes).map_err(Trouble::Ours)?,
                 Frame::Trouble(what) => return Err(Trouble::Told(what)),
                 Frame::Done => return Ok(()),
                 Frame::Hello { .. } | Frame::Interrupt => {
                     return Err(Trouble::Died(Some("it spoke out of turn".into())));
                 }
             }
-            self.finish_file().map_err(Trouble::Ours)?;
         }
     }
 
@@ -350,24 +345,6 @@ impl Guest {
             self.hardware = Some(Hardware::new(monitor)?);
         }
         self.hardware.as_mut().ok_or_else(|| Error::failed("QEMU's monitor", "it did not answer before"))
-    }
-
-    fn take_data(&mut self, bytes: &[u8]) -> Result<()> {
-        match &mut self.returning {
-            Some(file) => file.take(bytes),
-            None => Err(Error::failed("the guest", "it sent data of no file")),
-        }
-    }
-
-    /// Moves a file to its place once it is complete.
-    fn finish_file(&mut self) -> Result<()> {
-        match self.returning.take_if(|file| file.left == 0) {
-            Some(file) => {
-                debug_assert_eq!(file.left, 0, "a file that is not complete appears under its name");
-                file.finish()
-            }
-            None => Ok(()),
-        }
     }
 
     /// Why a guest that did not boot may have failed because of KVM; `None` if its kernel ran, and something else is wrong.
@@ -423,73 +400,9 @@ fn last_words(console: &str) -> Option<String> {
     }
 }
 
-/// A file that is being copied back, under a temporary name until it is complete.
-struct Returning {
-    path: PathBuf,
-    mode: u32,
-    left: u64,
-    file: tempfile::NamedTempFile,
-}
-
-impl Returning {
-    fn begin(header: FileHeader, job: &Job) -> Result<Self> {
-        let shown = header.path.display().to_string();
-        if !is_within(&header.path, &job.returns) {
-            return Err(Error::failed(shown, "the guest may not write there"));
-        }
-        let folder = header.path.parent().unwrap_or(Path::new("/"));
-        let file = fs::create_dir_all(folder).and_then(|()| tempfile::NamedTempFile::new_in(folder));
-        let file = file.map_err(|error| Error::system(shown, error))?;
-        Ok(Self { path: header.path, mode: header.mode & 0o777, left: header.bytes, file })
-    }
-
-    fn take(&mut self, bytes: &[u8]) -> Result<()> {
-        let shown = self.path.display();
-        self.left = (self.left.checked_sub(bytes.len() as u64))
-            .ok_or_else(|| Error::failed(shown.to_string(), "the guest sent more than it announced"))?;
-        self.file.write_all(bytes).map_err(|error| Error::system(shown.to_string(), error))
-    }
-
-    fn finish(self) -> Result<()> {
-        let shown = self.path.display().to_string();
-        let placed = fs::set_permissions(self.file.path(), fs::Permissions::from_mode(self.mode));
-        let placed = placed.and_then(|()| self.file.persist(&self.path).map(drop).map_err(|error| error.error));
-        placed.map_err(|error| Error::system(shown, error))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn header(path: &Path, bytes: u64) -> FileHeader {
-        FileHeader { path: path.into(), mode: 0o644, bytes }
-    }
-
-    #[test]
-    fn a_file_appears_only_when_it_is_whole() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("out/study.json");
-        let job = Job { returns: vec![folder.path().join("out")], ..Job::default() };
-        let mut file = Returning::begin(header(&path, 5), &job).unwrap();
-        file.take(b"abc").unwrap();
-        assert!(!path.exists());
-        file.take(b"de").unwrap();
-        assert_eq!(file.left, 0);
-        file.finish().unwrap();
-        assert_eq!(fs::read(&path).unwrap(), b"abcde");
-    }
-
-    #[test]
-    fn a_guest_cannot_write_where_it_was_not_asked_to_or_more_than_it_said() {
-        let folder = tempfile::tempdir().unwrap();
-        let job = Job { returns: vec![folder.path().join("out")], ..Job::default() };
-        assert!(Returning::begin(header(&folder.path().join("other"), 1), &job).is_err());
-        let mut file = Returning::begin(header(&folder.path().join("out/x"), 2), &job).unwrap();
-        assert!(file.take(b"abc").is_err());
-        drop(file);
-        assert_eq!(crate::files::list(&folder.path().join("out")), Vec::<PathBuf>::new());
-    }
 
     #[test]
     fn a_panic_is_quoted_from_the_console() {

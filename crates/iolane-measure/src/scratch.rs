@@ -77,13 +77,15 @@ impl Scratch {
         Ok(Self { fd, folder: folder.display().to_string(), bytes })
     }
 
-    /// Opens it as a target.
+    /// Opens it as a target, which may be written if `writes`.
     ///
     /// # Errors
     /// As [`iolane::TargetOptions::open`].
-    pub fn open(&self, options: TargetOptions) -> Result<Target> {
+    pub fn open(&self, options: TargetOptions, writes: bool) -> Result<Target> {
         let path = format!("/proc/self/fd/{}", self.fd.as_raw_fd());
-        options.called(format!("scratch file in {}", self.folder)).open(path)
+        let options = options.called(format!("scratch file in {}", self.folder));
+        // It has no name, so that nobody else can have it open.
+        if writes { options.write_unguarded() } else { options }.open(path)
     }
 
     /// Its size in bytes.
@@ -139,7 +141,7 @@ mod tests {
         let scratch = Scratch::create(&folder, 3 << 20, 1, &never(), |_| {}).unwrap();
         assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
         let options = Target::options().direct(false);
-        let (one, two) = (scratch.open(options.clone()).unwrap(), scratch.open(options.write(true)).unwrap());
+        let (one, two) = (scratch.open(options.clone(), false).unwrap(), scratch.open(options, true).unwrap());
         assert_eq!((one.bytes(), two.writable()), (3 << 20, true));
         std::fs::remove_dir(&folder).unwrap();
     }
@@ -154,7 +156,7 @@ mod tests {
     #[test]
     fn a_sparse_scratch_file_has_its_size_and_occupies_no_space() {
         let scratch = Scratch::sparse(&std::env::temp_dir(), 64 << 30).unwrap();
-        assert_eq!(scratch.open(Target::options().direct(false)).unwrap().bytes(), 64 << 30);
+        assert_eq!(scratch.open(Target::options().direct(false), false).unwrap().bytes(), 64 << 30);
         assert_eq!(rustix::fs::fstat(&scratch.fd).unwrap().st_blocks, 0);
         let error = Scratch::sparse(&std::env::temp_dir(), u64::MAX).unwrap_err();
         assert_eq!(error.kind(), iolane::ErrorKind::Exhausted, "{error}");

@@ -29,7 +29,7 @@ impl Drive {
     fn new(depth: u32, shadow_doorbells: bool) -> iolane_core::Result<Self> {
         let model = Model::new(ModelConfig { moves_data: false, shadow_doorbells: true, ..ModelConfig::default() });
         let options = ControllerOptions { shadow_doorbells, ..ControllerOptions::default() };
-        let controller = Controller::start(model.clone(), options)?;
+        let controller = Controller::start(model.port(), options)?;
         let namespace = controller.namespace(1)?;
         let pool = Pool::new(depth as usize, BLOCK_BYTES, Pages::Base)?;
         let pools = std::slice::from_ref(&pool);

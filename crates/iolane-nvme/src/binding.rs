@@ -13,8 +13,8 @@ use iolane_core::error::describe;
 use iolane_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::open_files::OpenFiles;
 use crate::pci::{Bdf, Device, Pci};
+use iolane_core::open_files::OpenFiles;
 
 /// The driver that gives a device to user space.
 pub const VFIO_DRIVER: &str = "vfio-pci";
@@ -270,10 +270,10 @@ impl Locked<'_> {
     pub fn take(&self, device: &Device) -> Result<()> {
         let record = Record {
             bdf: device.bdf(),
-            driver: device.driver(),
-            driver_override: device.driver_override(),
+            driver: device.driver()?,
+            driver_override: device.driver_override()?,
             model: device.model(),
-            namespaces: device.namespaces().len(),
+            namespaces: device.namespaces()?.len(),
             taken_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
             unfinished: true,
         };
@@ -295,9 +295,9 @@ impl Locked<'_> {
         // Set before the unbind, so that no other driver takes it in between.
         step("setting its driver_override", device.set_driver_override(Some(VFIO_DRIVER)))?;
         step("unbinding it from its driver", device.unbind())?;
-        wait_until(VFIO_TIME_MAX, || device.driver().is_none());
+        wait_until(VFIO_TIME_MAX, || device.is_bound_to(None));
         step("having vfio-pci probe it", self.bindings.pci.probe_drivers(device.bdf()))?;
-        let has_it = || device.driver().as_deref() == Some(VFIO_DRIVER);
+        let has_it = || device.is_bound_to(Some(VFIO_DRIVER));
         if wait_until(VFIO_TIME_MAX, has_it) { Ok(()) } else { Err(format!("{VFIO_DRIVER} did not take it")) }
     }
 
@@ -310,7 +310,7 @@ impl Locked<'_> {
         let Some(device) = self.bindings.pci.device(record.bdf) else {
             return self.forget(record, Returned::Gone);
         };
-        let driver = device.driver();
+        let driver = device.driver()?;
         if driver.is_some() && driver.as_deref() != Some(VFIO_DRIVER) && driver != record.driver {
             return self.forget(record, Returned::LeftTo(driver.unwrap_or_default()));
         }
@@ -324,14 +324,14 @@ impl Locked<'_> {
     }
 
     fn let_go(&self, device: &Device, record: &Record) -> io::Result<()> {
-        if device.driver_override().as_deref() == Some(VFIO_DRIVER) {
+        if device.driver_override().is_ok_and(|forced| forced.as_deref() == Some(VFIO_DRIVER)) {
             device.set_driver_override(record.driver_override.as_deref())?;
         }
-        if device.driver().as_deref() == Some(VFIO_DRIVER) {
+        if device.is_bound_to(Some(VFIO_DRIVER)) {
             device.unbind()?;
-            wait_until(VFIO_TIME_MAX, || device.driver().is_none());
+            wait_until(VFIO_TIME_MAX, || device.is_bound_to(None));
         }
-        if record.driver.is_some() && device.driver().is_none() {
+        if record.driver.is_some() && device.is_bound_to(None) {
             self.bindings.pci.probe_drivers(record.bdf)?;
         }
         Ok(())
@@ -339,10 +339,10 @@ impl Locked<'_> {
 
     /// vfio-pci releases a device only when no process has it open: an unbind would wait for that.
     fn require_closed(&self, device: &Device) -> Result<()> {
-        if device.driver().as_deref() != Some(VFIO_DRIVER) {
+        if !device.is_bound_to(Some(VFIO_DRIVER)) {
             return Ok(());
         }
-        let openers = OpenFiles::scan();
+        let openers = OpenFiles::scan()?;
         for node in self.bindings.nodes(device) {
             if let [opener, ..] = openers.of(&node) {
                 let what = format!("giving {} back", device.bdf());
@@ -386,8 +386,8 @@ fn await_driver(device: &Device, record: &Record, driver: &str) -> Result<()> {
         Err(Error::failed(format!("giving {} back", record.bdf), cause)
             .remedy("look at the kernel's log (dmesg), then run `iolane nvme restore` again"))
     };
-    if !wait_until(VFIO_TIME_MAX, || device.driver().as_deref() == Some(driver)) {
-        return failed(match device.driver() {
+    if !wait_until(VFIO_TIME_MAX, || device.is_bound_to(Some(driver))) {
+        return failed(match device.driver()? {
             Some(other) => format!("{other} took it, not {driver}"),
             None => format!("{driver} did not take it"),
         });
@@ -399,7 +399,7 @@ fn await_driver(device: &Device, record: &Record, driver: &str) -> Result<()> {
         return failed(format!("{driver} has it, but it does not work after {} s", LIVE_TIME_MAX.as_secs()));
     }
     // Namespaces appear one by one; it is not a failure if one was removed meanwhile.
-    wait_until(NAMESPACES_TIME_MAX, || device.namespaces().len() >= record.namespaces);
+    wait_until(NAMESPACES_TIME_MAX, || device.namespaces().is_ok_and(|found| found.len() >= record.namespaces));
     Ok(())
 }
 

@@ -124,6 +124,8 @@ impl Status {
 
 /// Opcodes of admin commands (figure 138).
 pub mod admin {
+    pub use iolane_core::nvme::IDENTIFY;
+
     /// Delete I/O Submission Queue.
     pub const DELETE_SUBMISSION_QUEUE: u8 = 0x00;
     /// Create I/O Submission Queue.
@@ -134,8 +136,6 @@ pub mod admin {
     pub const DELETE_COMPLETION_QUEUE: u8 = 0x04;
     /// Create I/O Completion Queue.
     pub const CREATE_COMPLETION_QUEUE: u8 = 0x05;
-    /// Identify.
-    pub const IDENTIFY: u8 = 0x06;
     /// Abort.
     pub const ABORT: u8 = 0x08;
     /// Set Features.

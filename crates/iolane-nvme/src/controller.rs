@@ -73,7 +73,9 @@ struct ShadowDoorbells {
 struct Admin {
     queue: AdminQueue,
     /// Whether each I/O queue identifier, from 1 on, is taken.
-    queues: Vec<bool>,
+    queues: [bool; QUEUES_MAX as usize],
+    /// The number of identifiers that may be used. A reset may change it, and leaves those in use taken.
+    queues_granted: usize,
     /// Why the controller failed for good.
     dead: Option<String>,
 }
@@ -86,13 +88,16 @@ pub(crate) struct IoQueuePair {
 }
 
 impl Controller {
-    /// Resets, enables and identifies the controller.
+    /// Resets, enables and identifies the controller. It has the transport to itself.
     ///
     /// # Errors
     /// `Unavailable` if it is gone, is not an NVMe controller that this driver supports, or does not become ready;
     /// `Exhausted` if memory runs out.
-    pub fn start(transport: Arc<dyn Transport>, options: ControllerOptions) -> Result<Arc<Self>> {
-        let registers = transport.registers();
+    pub fn start(transport: impl Transport + 'static, options: ControllerOptions) -> Result<Arc<Self>> {
+        let transport: Arc<dyn Transport> = Arc::new(transport);
+        // SAFETY: the controller and its queue pairs hold the transport as long as they use the registers. Commands name only memory
+        // of the driver and of requests in flight.
+        let registers = unsafe { transport.registers() };
         let refuse = |cause: String| Err(Error::unavailable(transport.name(), cause).remedy("check the drive"));
         if registers.bytes() < DOORBELLS + 16 {
             return refuse(format!("its registers are {} bytes, too few for an NVMe controller", registers.bytes()));
@@ -107,13 +112,21 @@ impl Controller {
         if capabilities.page_bytes_min() > PAGE_BYTES as u64 {
             return refuse(format!("its smallest memory page is {} bytes", capabilities.page_bytes_min()));
         }
+        if capabilities.queue_entries_max() < 2 {
+            return refuse("its queues have one entry at most, which is too few for a command".into());
+        }
         let doorbells = Doorbells { registers, stride_bytes: capabilities.doorbell_stride_bytes() };
         if registers.bytes() < DOORBELLS + 4 * doorbells.stride_bytes {
             return refuse(format!("its registers of {} bytes have no room for doorbells", registers.bytes()));
         }
         let pair = QueuePair::new(&transport, &doorbells, 0, ADMIN_DEPTH, ADMIN_DEPTH + 1, |_| None)?;
         let data = DmaPages::new(&transport, PAGE_BYTES)?;
-        let admin = Admin { queue: AdminQueue::new(pair, data), queues: Vec::new(), dead: None };
+        let admin = Admin {
+            queue: AdminQueue::new(pair, data),
+            queues: [false; QUEUES_MAX as usize],
+            queues_granted: 0,
+            dead: None,
+        };
         let mut controller = Self {
             registers,
             capabilities,
@@ -132,12 +145,15 @@ impl Controller {
 
     /// The steps that are done only at the start.
     fn set_up(&mut self) -> Result<()> {
-        self.transport.set_bus_master(true)?;
+        // SAFETY: nothing is mapped that the driver does not own, and the controller is reset next.
+        unsafe { self.transport.set_bus_master(true) }?;
         let mut admin = self.lock();
         self.enable(&mut admin)?;
         let page = self.identify(&mut admin, identify::CONTROLLER, 0)?;
         let identity = ControllerIdentity::parse(&page, self.capabilities.page_bytes_min());
-        let shadow = match self.options.shadow_doorbells && identity.doorbell_buffers {
+        // The shadows of the admin queue and of one I/O queue have to fit their page.
+        let fits = 4 * self.capabilities.doorbell_stride_bytes() <= PAGE_BYTES;
+        let shadow = match self.options.shadow_doorbells && identity.doorbell_buffers && fits {
             true => Some(ShadowDoorbells {
                 values: DmaPages::new(&self.transport, PAGE_BYTES)?,
                 event_indices: DmaPages::new(&self.transport, PAGE_BYTES)?,
@@ -173,6 +189,15 @@ impl Controller {
     pub fn depth_max(&self) -> u32 {
         // A command identifier has 12 bits for the slot.
         (self.capabilities.queue_entries_max() - 1).clamp(1, DEPTH_MAX)
+    }
+
+    /// Refuses a depth that no queue of it has.
+    pub(crate) fn require_depth(&self, depth: u32) -> Result<()> {
+        if (1..=self.depth_max()).contains(&depth) {
+            return Ok(());
+        }
+        let cause = format!("a queue of it has 1 to {} commands in flight, not {depth}", self.depth_max());
+        Err(Error::usage(self.name(), cause).remedy("choose another depth"))
     }
 
     /// How often it was reset because it did not answer.
@@ -236,12 +261,12 @@ impl Controller {
         let granted = self
             .execute(admin, command)
             .map_err(|failure| failure.error(self.name(), "setting the number of queues"))?;
+        // At least one each: `start` and `set_up` refuse less.
         let by_registers = (self.registers.bytes() - DOORBELLS) / self.capabilities.doorbell_stride_bytes() / 2 - 1;
         let pages = self.shadow.as_ref().map_or(usize::MAX, |shadow| shadow.values.bytes());
         let by_shadow = pages / self.capabilities.doorbell_stride_bytes() / 2 - 1;
         let granted = (granted & 0xffff).min(granted >> 16) as usize + 1;
-        let count = granted.min(by_registers).min(by_shadow).min(QUEUES_MAX.into());
-        admin.queues.resize(count, false);
+        admin.queues_granted = granted.min(by_registers).min(by_shadow).min(QUEUES_MAX.into());
         if let Some(shadow) = &self.shadow {
             self.shadow_doorbells(admin, shadow)
                 .map_err(|failure| failure.error(self.name(), "setting up shadow doorbells"))?;
@@ -357,15 +382,14 @@ impl Controller {
     pub(crate) fn create_queue_pair(&self, depth: u32, interrupts: bool) -> Result<IoQueuePair> {
         let mut admin = self.lock();
         self.ensure_alive(&admin)?;
-        let Some(index) = admin.queues.iter().position(|taken| !taken) else {
+        let Some(index) = admin.queues[..admin.queues_granted].iter().position(|taken| !taken) else {
             return Err(Error::unavailable(
                 self.name(),
-                format!("all of its {} I/O queues are taken", admin.queues.len()),
+                format!("all of its {} I/O queues are taken", admin.queues_granted),
             )
             .with_kind(ErrorKind::Exhausted)
             .remedy("use fewer threads"));
         };
-        debug_assert!(index < usize::from(QUEUES_MAX), "identifiers of I/O queues fit the doorbells");
         let identifier = index as u16 + 1;
         // Vector 0 is the admin queue's.
         let vector = interrupts.then_some(identifier);
@@ -457,6 +481,10 @@ impl Controller {
         let mut admin = self.lock();
         self.ensure_alive(&admin)?;
         debug_assert_ne!(queue.resets, self.resets(), "a pair is rebuilt only after a reset");
+        if usize::from(queue.pair.identifier()) > admin.queues_granted {
+            let cause = format!("it grants only {} I/O queues since its reset", admin.queues_granted);
+            return Err(Error::unavailable(self.name(), cause).with_kind(ErrorKind::Exhausted));
+        }
         queue.pair.restart();
         let registered = self.register_pair(&mut admin, &queue.pair, queue.vector);
         registered.map_err(|(failure, what)| failure.error(self.name(), what))?;
@@ -478,9 +506,7 @@ impl Controller {
                 self.reset(&mut admin);
             }
         }
-        if let Some(taken) = admin.queues.get_mut(usize::from(identifier) - 1) {
-            *taken = false;
-        }
+        admin.queues[usize::from(identifier) - 1] = false;
     }
 
     /// Asks the controller to abort a command (section 5.1); the outcome appears on the command's own queue.
@@ -509,7 +535,8 @@ impl Controller {
         let outcome = self.revive(admin);
         if let Err(error) = outcome {
             // It may still access memory, which returns to its owners now, so bus mastering is disabled.
-            let _ = self.transport.set_bus_master(false);
+            // SAFETY: disabling.
+            let _ = unsafe { self.transport.set_bus_master(false) };
             admin.dead = Some(error.cause().to_owned());
         }
         // Release: a thread that sees the new number sees a controller that accesses no memory.
@@ -521,7 +548,9 @@ impl Controller {
             return Err(Error::unavailable(self.name(), "it is being removed"));
         }
         // The PCI configuration may have been lost with the failure.
-        self.transport.set_bus_master(true)?;
+        // SAFETY: the controller was alive until now, with bus mastering on, and the commands that it has are those of requests in
+        // flight; it is reset next, before these are completed.
+        unsafe { self.transport.set_bus_master(true) }?;
         self.enable(admin)?;
         self.configure(admin)
     }
@@ -559,7 +588,8 @@ impl Drop for Controller {
         let done = |status| status & CSTS_SHUTDOWN_MASK == CSTS_SHUTDOWN_COMPLETE;
         let stopped = self.wait_for("it does not shut down", done).and_then(|()| self.disable());
         if stopped.is_err() {
-            let _ = self.transport.set_bus_master(false);
+            // SAFETY: disabling.
+            let _ = unsafe { self.transport.set_bus_master(false) };
         }
     }
 }

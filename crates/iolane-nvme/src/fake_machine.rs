@@ -83,11 +83,11 @@ impl FakeMachine {
     }
 
     pub(crate) fn driver(&self, bdf: &str) -> Option<String> {
-        self.pci().device(bdf.parse().unwrap()).unwrap().driver()
+        self.pci().device(bdf.parse().unwrap()).unwrap().driver().unwrap()
     }
 
     pub(crate) fn driver_override(&self, bdf: &str) -> Option<String> {
-        self.pci().device(bdf.parse().unwrap()).unwrap().driver_override()
+        self.pci().device(bdf.parse().unwrap()).unwrap().driver_override().unwrap()
     }
 
     /// Starts a kernel that binds and unbinds as the files ask; drivers of these names never bind a device.

@@ -222,7 +222,7 @@ fn controller(bdf: Bdf, options: ControllerOptions, name: &str) -> Result<Arc<Co
         return Ok(controller);
     }
     require_nvme(&Pci::new("/sys"), bdf)?;
-    let controller = Controller::start(Arc::new(VfioDevice::open(&bdf.to_string())?), options)?;
+    let controller = Controller::start(VfioDevice::open(&bdf.to_string())?, options)?;
     controllers.push((bdf, Arc::downgrade(&controller)));
     Ok(controller)
 }

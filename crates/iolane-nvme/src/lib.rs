@@ -8,8 +8,7 @@
 //! - `queue_pair`, `admin_queue`, [`controller`] with [`identity`], [`queue`] with `data_pointer`: from one pair of rings to a
 //!   [`Queue`](iolane_core::Queue);
 //! - `interface`: the paths `nvme` and `nvme+int`, and the targets `pci:...`, whose names [`name`] parses;
-//! - [`pci`], [`open_files`], [`binding`]: which controllers exist, which processes have them open, and how one is taken from the
-//!   kernel and returned.
+//! - [`pci`], [`binding`]: which controllers exist, and how one is taken from the kernel and returned.
 //!
 //! Nothing here looks at file systems or mounts: the guard in `iolane` decides whether a drive may be taken.
 #![warn(missing_docs)]
@@ -26,7 +25,6 @@ mod memlock;
 pub mod memory;
 pub mod model;
 pub mod name;
-pub mod open_files;
 pub mod pci;
 pub mod queue;
 mod queue_pair;

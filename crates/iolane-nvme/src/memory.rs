@@ -94,7 +94,8 @@ impl DmaPages {
 
 impl Drop for DmaPages {
     fn drop(&mut self) {
-        if self.transport.unmap(self.address, self.bytes).is_err() {
+        // SAFETY: the owner of the pages dropped them when no command named them any more.
+        if unsafe { self.transport.unmap(self.address, self.bytes) }.is_err() {
             // The controller may still access them, so they are never reused.
             return;
         }
@@ -149,7 +150,8 @@ impl DmaPool {
 
 impl Drop for DmaPool {
     fn drop(&mut self) {
-        if self.transport.unmap(self.mapped_address, self.mapped_bytes).is_err() {
+        // SAFETY: the queues that used the pool hold it until the controller has none of their commands.
+        if unsafe { self.transport.unmap(self.mapped_address, self.mapped_bytes) }.is_err() {
             // The controller may still access it, so it is never reused.
             std::mem::forget(self.pool.clone());
         }

@@ -1,5 +1,5 @@
-//! A simulated controller in memory: registers, queues, namespaces, and faults drawn from a seed. It implements [`Transport`], so
-//! that tests, fuzzers and benchmarks run the unmodified driver on any machine; nothing else uses it.
+//! A simulated controller in memory: registers, queues, namespaces, and faults drawn from a seed. Its port implements [`Transport`],
+//! so that tests, fuzzers and benchmarks run the unmodified driver on any machine; nothing else uses it.
 
 mod admin;
 mod chance;
@@ -49,7 +49,12 @@ const IDLE_TURNS_MAX: u32 = 256;
 pub struct Model {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+    /// Whether a driver has its port.
+    is_driven: AtomicBool,
 }
+
+/// The side of a [`Model`] that its driver has.
+pub struct ModelPort(Arc<Model>);
 
 struct Shared {
     engine: Mutex<Engine>,
@@ -74,7 +79,7 @@ impl Shared {
         let memory: Vec<RegisterPair> = (0..bytes / size_of::<RegisterPair>()).map(|_| pair()).collect();
         let base = NonNull::from(&memory[..]).cast();
         // SAFETY: the memory is aligned to 8 bytes, consists of atomics, and lives as long as this, which holds both. Users of
-        // `Transport::registers` hold the transport as long as they use them.
+        // `Transport::registers` hold the port, and by it the model, as long as they use them.
         let registers = unsafe { Registers::new(base, bytes) };
         Self {
             engine: Mutex::new(Engine::new(config, registers)),
@@ -116,7 +121,7 @@ impl Model {
     /// If the configuration is invalid, which is an error of the test.
     pub fn new(config: ModelConfig) -> Arc<Self> {
         check(&config);
-        Arc::new(Self { shared: Arc::new(Shared::new(config)), thread: None })
+        Arc::new(Self { shared: Arc::new(Shared::new(config)), thread: None, is_driven: AtomicBool::new(false) })
     }
 
     /// A model with a thread that runs steps until the model is dropped.
@@ -128,7 +133,17 @@ impl Model {
         let shared = Arc::new(Shared::new(config));
         let runs = shared.clone();
         let thread = std::thread::Builder::new().name(NAME.into()).spawn(move || runs.run()).expect("a thread");
-        Arc::new(Self { shared, thread: Some(thread) })
+        Arc::new(Self { shared, thread: Some(thread), is_driven: AtomicBool::new(false) })
+    }
+
+    /// Its port, for a driver; free again when it is dropped.
+    ///
+    /// # Panics
+    /// If a driver has it already, which is an error of the test.
+    pub fn port(self: &Arc<Self>) -> ModelPort {
+        // Acquire: a driver sees what the one before did.
+        assert!(!self.is_driven.swap(true, Ordering::Acquire), "a driver has the model already");
+        ModelPort(self.clone())
     }
 
     fn engine(&self) -> MutexGuard<'_, Engine> {
@@ -163,6 +178,12 @@ impl Model {
         let mut engine = self.engine();
         engine.config.faults = faults;
         engine.chance = chance::Chance::new(faults.seed);
+    }
+
+    /// Answers from now on that it grants this number of I/O queue pairs.
+    pub fn grant_queues(&self, pairs: u16) {
+        let less_one = u32::from(pairs) - 1;
+        self.engine().config.queues_granted = Some(less_one << 16 | less_one);
     }
 
     /// Reports a fatal error now (CSTS.CFS), and does nothing until it is reset.
@@ -210,7 +231,7 @@ impl Model {
 
 fn check(config: &ModelConfig) {
     assert!(config.queues_max > 0 && (2..=1 << 16).contains(&config.queue_entries_max));
-    assert!(config.doorbell_stride_bytes.is_power_of_two() && (4..=128).contains(&config.doorbell_stride_bytes));
+    assert!(config.doorbell_stride_bytes.is_power_of_two() && (4..=4 << 15).contains(&config.doorbell_stride_bytes));
     assert!(config.namespaces.iter().all(|namespace| [512, 4096].contains(&namespace.block_bytes)));
     let fits = |namespace: &NamespaceConfig| namespace.blocks.checked_mul(namespace.block_bytes.into()).is_some();
     assert!(config.namespaces.iter().all(fits));
@@ -227,31 +248,39 @@ impl Drop for Model {
     }
 }
 
-impl Transport for Model {
+impl Drop for ModelPort {
+    fn drop(&mut self) {
+        self.0.is_driven.store(false, Ordering::Release);
+    }
+}
+
+// SAFETY: the port holds the model, which holds the memory of the registers; `dma` limits the model to what was mapped; and there is
+// one port at a time.
+unsafe impl Transport for ModelPort {
     fn name(&self) -> &str {
         NAME
     }
 
-    fn registers(&self) -> Registers {
-        self.shared.registers
+    unsafe fn registers(&self) -> Registers {
+        self.0.shared.registers
     }
 
     unsafe fn map(&self, memory: NonNull<u8>, bytes: usize) -> Result<u64> {
         if bytes == 0 || !(memory.addr().get() | bytes).is_multiple_of(PAGE_BYTES) {
             return Err(Error::failed(format!("{NAME}: {bytes} bytes at {memory:?}"), "they are not whole pages"));
         }
-        Ok(self.engine().dma.map(memory, bytes))
+        Ok(self.0.engine().dma.map(memory, bytes))
     }
 
-    fn unmap(&self, address: u64, bytes: usize) -> Result<()> {
-        match self.engine().dma.unmap(address, bytes) {
+    unsafe fn unmap(&self, address: u64, bytes: usize) -> Result<()> {
+        match self.0.engine().dma.unmap(address, bytes) {
             true => Ok(()),
             false => Err(Error::failed(format!("{NAME}: {bytes} bytes at {address:#x}"), "they were not mapped so")),
         }
     }
 
     fn interrupts(&self, most: u32) -> Result<Vec<OwnedFd>> {
-        let mut engine = self.engine();
+        let mut engine = self.0.engine();
         let count = engine.config.vectors.min(most);
         let what = || format!("{NAME}: {count} interrupt vectors");
         if count == 0 {
@@ -267,20 +296,20 @@ impl Transport for Model {
     }
 
     fn relax(&self, _looks: u32) {
-        if self.thread.is_some() { std::thread::yield_now() } else { self.step() }
+        if self.0.thread.is_some() { std::thread::yield_now() } else { self.0.step() }
     }
 
     /// Without a thread, time is counted in steps, so that no run depends on the machine's speed.
     fn now(&self) -> Duration {
-        if self.thread.is_some() {
+        if self.0.thread.is_some() {
             return rustix::time::clock_gettime(rustix::time::ClockId::Monotonic).try_into().unwrap_or_default();
         }
-        let engine = self.engine();
+        let engine = self.0.engine();
         Duration::from_nanos(engine.counts.steps.saturating_mul(engine.config.step_ns))
     }
 
-    fn set_bus_master(&self, on: bool) -> Result<()> {
-        let mut engine = self.engine();
+    unsafe fn set_bus_master(&self, on: bool) -> Result<()> {
+        let mut engine = self.0.engine();
         if engine.is_gone() {
             return Err(Error::failed(format!("{NAME}: bus mastering"), "the device is gone"));
         }

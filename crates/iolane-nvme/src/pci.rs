@@ -2,6 +2,7 @@
 //! the library crate; it writes only what its caller passes.
 //! Sources: Documentation/ABI/testing/sysfs-bus-pci, PCI Code and ID Assignment Specification.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
 use std::io::{self, Write as _};
@@ -129,16 +130,18 @@ pub struct Device {
     sysfs: PathBuf,
 }
 
-/// A namespace that the kernel presents as a block device.
+/// A namespace that the kernel presents as a block device, or only as a character device if the block layer does not support it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BlockNamespace {
-    /// The kernel's name of its block device, as `nvme0n1`.
+pub struct KernelNamespace {
+    /// The kernel's name of its block device, as `nvme0n1`, whether it has one or not.
     pub name: String,
-    /// Its size in bytes.
+    /// The size of its block device in bytes.
     pub bytes: u64,
+    /// Whether it has a block device.
+    pub has_block_device: bool,
 }
 
-impl BlockNamespace {
+impl KernelNamespace {
     /// The kernel's name of its passthrough device: `ng0n1` for `nvme0n1`.
     pub fn generic_name(&self) -> String {
         self.name.replacen("nvme", "ng", 1)
@@ -175,26 +178,37 @@ impl Device {
         Ok(class_of(&self.folder)? == CLASS_NVME)
     }
 
-    /// The name of the driver it is bound to.
-    pub fn driver(&self) -> Option<String> {
+    /// The name of the driver it is bound to, if any.
+    ///
+    /// # Errors
+    /// If that cannot be read.
+    pub fn driver(&self) -> Result<Option<String>> {
         linked_name(&self.folder.join("driver"))
     }
 
+    /// Whether it is known to be bound to this driver; `None` stands for no driver.
+    pub(crate) fn is_bound_to(&self, driver: Option<&str>) -> bool {
+        self.driver().is_ok_and(|bound| bound.as_deref() == driver)
+    }
+
     /// Its driver_override, if one is set.
-    pub fn driver_override(&self) -> Option<String> {
-        let text = self.attribute("driver_override")?;
-        (text != "(null)").then_some(text)
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn driver_override(&self) -> Result<Option<String>> {
+        let text = text_of(&self.folder.join("driver_override"))?;
+        Ok(text.filter(|text| text != "(null)"))
     }
 
     /// The number of its IOMMU group; `None` without an IOMMU.
     pub fn iommu_group(&self) -> Option<u32> {
-        linked_name(&self.folder.join("iommu_group"))?.parse().ok()
+        linked_name(&self.folder.join("iommu_group")).ok()??.parse().ok()
     }
 
     /// The other devices of its IOMMU group.
     ///
     /// # Errors
-    /// If the group cannot be read.
+    /// If the group, or the driver of one of them, cannot be read.
     pub fn companions(&self) -> Result<Vec<Companion>> {
         let folder = self.folder.join("iommu_group/devices");
         let names =
@@ -203,9 +217,9 @@ impl Device {
         let companion = |name: String| {
             let device = folder.join(&name);
             let is_bridge = class_of(&device).is_ok_and(|class| class >> 8 == CLASS_BRIDGE);
-            Companion { name, driver: linked_name(&device.join("driver")), is_bridge }
+            Ok(Companion { driver: linked_name(&device.join("driver"))?, name, is_bridge })
         };
-        Ok(others.map(companion).collect())
+        others.map(companion).collect()
     }
 
     /// PCI vendor and device ID: `1b36:0010`.
@@ -215,8 +229,16 @@ impl Device {
     }
 
     /// The kernel's name of the controller (`nvme0`), while it is bound to the nvme driver.
-    pub fn controller_name(&self) -> Option<String> {
-        names_in(&self.folder.join("nvme")).ok()?.into_iter().find(|name| name.starts_with("nvme"))
+    ///
+    /// # Errors
+    /// If that cannot be read.
+    pub fn controller_name(&self) -> Result<Option<String>> {
+        let folder = self.folder.join("nvme");
+        match names_in(&folder) {
+            Ok(names) => Ok(names.into_iter().find(|name| name.starts_with("nvme"))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(unreadable(&folder, error)),
+        }
     }
 
     /// The controller's model, while it is bound to the nvme driver.
@@ -229,14 +251,28 @@ impl Device {
         self.controller_attribute("state").as_deref() == Some("live")
     }
 
-    /// The block devices of its namespaces, while it is bound to the nvme driver.
-    pub fn namespaces(&self) -> Vec<BlockNamespace> {
-        let Some(controller) = self.controller_name() else { return Vec::new() };
-        let names = names_in(&self.folder.join("nvme").join(controller)).unwrap_or_default();
-        let mut names: Vec<String> = names.iter().filter_map(|name| block_device(name)).collect();
-        names.sort();
-        names.dedup();
-        names.into_iter().map(|name| BlockNamespace { bytes: self.block_bytes(&name), name }).collect()
+    /// Its namespaces, while it is bound to the nvme driver.
+    ///
+    /// # Errors
+    /// If they cannot be listed.
+    pub fn namespaces(&self) -> Result<Vec<KernelNamespace>> {
+        let Some(controller) = self.controller_name()? else { return Ok(Vec::new()) };
+        let folder = self.folder.join("nvme").join(controller);
+        let entries = names_in(&folder).map_err(|error| unreadable(&folder, error))?;
+        let blocks: BTreeSet<String> = entries.iter().filter_map(|name| block_device(name)).collect();
+        let generic =
+            entries.iter().filter_map(|name| block_device(&name.strip_prefix("ng").map(|rest| format!("nvme{rest}"))?));
+        let names: BTreeSet<String> = generic.chain(blocks.iter().cloned()).collect();
+        let namespace = |name: String| {
+            let has_block_device = blocks.contains(&name) && !self.is_hidden(&name)?;
+            Ok(KernelNamespace { bytes: self.block_bytes(&name), has_block_device, name })
+        };
+        names.into_iter().map(namespace).collect()
+    }
+
+    /// Whether a disk has no block device: the driver hides that of a namespace which the block layer does not support.
+    fn is_hidden(&self, name: &str) -> Result<bool> {
+        Ok(text_of(&self.sysfs.join("class/block").join(name).join("hidden"))?.is_some_and(|text| text != "0"))
     }
 
     /// The kernel's name of its VFIO device (`vfio0`), while it is bound to vfio-pci; none before Linux 6.2.
@@ -260,12 +296,11 @@ impl Device {
     }
 
     fn controller_attribute(&self, name: &str) -> Option<String> {
-        self.attribute(&format!("nvme/{}/{name}", self.controller_name()?))
+        self.attribute(&format!("nvme/{}/{name}", self.controller_name().ok()??))
     }
 
     fn attribute(&self, name: &str) -> Option<String> {
-        let text = fs::read_to_string(self.folder.join(name)).ok()?;
-        Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+        text_of(&self.folder.join(name)).ok()?
     }
 
     fn block_bytes(&self, name: &str) -> u64 {
@@ -291,9 +326,26 @@ fn class_of(device: &Path) -> Result<u32> {
     class.ok_or_else(|| Error::failed(path.display().to_string(), format!("`{}` is not a PCI class", text.trim())))
 }
 
-/// The last component of a symbolic link's target.
-fn linked_name(link: &Path) -> Option<String> {
-    Some(fs::read_link(link).ok()?.file_name()?.to_str()?.to_owned())
+/// The last component of a symbolic link's target; `None` if there is no such link.
+fn linked_name(link: &Path) -> Result<Option<String>> {
+    match fs::read_link(link) {
+        Ok(target) => Ok(target.file_name().map(|name| name.to_string_lossy().into_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(unreadable(link, error)),
+    }
+}
+
+/// The text of an attribute; `None` if it is empty or does not exist.
+fn text_of(path: &Path) -> Result<Option<String>> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text.trim().to_owned()).filter(|text| !text.is_empty())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(unreadable(path, error)),
+    }
+}
+
+fn unreadable(path: &Path, error: io::Error) -> Error {
+    Error::system(format!("reading {}", path.display()), error)
 }
 
 fn names_in(folder: &Path) -> io::Result<Vec<String>> {
@@ -399,12 +451,55 @@ mod tests {
         let seen: Vec<_> = controllers.iter().map(|device| device.bdf().to_string()).collect();
         assert_eq!(seen, ["0000:00:04.0", "0000:01:00.0"]);
         let first = &controllers[0];
-        assert_eq!((first.driver().as_deref(), first.iommu_group()), (Some("nvme"), Some(1)));
+        assert_eq!((first.driver().unwrap().as_deref(), first.iommu_group()), (Some("nvme"), Some(1)));
         assert_eq!(first.model().as_deref(), Some("Fake drive"));
-        assert_eq!(first.namespaces(), [BlockNamespace { name: "nvme0n1".into(), bytes: 1 << 20 }]);
-        assert_eq!(first.namespaces()[0].generic_name(), "ng0n1");
-        assert_eq!(first.driver_override(), None);
+        let namespaces = first.namespaces().unwrap();
+        let expected = KernelNamespace { name: "nvme0n1".into(), bytes: 1 << 20, has_block_device: true };
+        assert_eq!((&namespaces[..], namespaces[0].generic_name().as_str()), (&[expected][..], "ng0n1"));
+        assert_eq!(first.driver_override().unwrap(), None);
         assert!(machine.pci().device("00:1f.3".parse().unwrap()).is_none());
+    }
+
+    #[test]
+    fn namespaces_without_a_block_device_are_found_by_their_character_device_or_by_a_hidden_disk() {
+        let machine = FakeMachine::new("character");
+        machine.controller("0000:00:04.0", "nvme0", 2);
+        let controller = machine.path("sys/bus/pci/devices/0000:00:04.0/nvme/nvme0");
+        for name in ["ng0n1", "ng0n2", "ng0n7", "hwmon0"] {
+            fs::create_dir_all(controller.join(name)).unwrap();
+        }
+        fs::write(machine.path("sys/class/block/nvme0n1/hidden"), "0\n").unwrap();
+        fs::write(machine.path("sys/class/block/nvme0n2/hidden"), "1\n").unwrap();
+        let device = machine.pci().device("00:04.0".parse().unwrap()).unwrap();
+        let namespaces = device.namespaces().unwrap();
+        let seen: Vec<_> = namespaces.iter().map(|found| (found.generic_name(), found.has_block_device)).collect();
+        assert_eq!(seen, [("ng0n1".into(), true), ("ng0n2".into(), false), ("ng0n7".into(), false)]);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_an_error_and_not_the_same_as_none() {
+        let machine = FakeMachine::new("unreadable");
+        machine.controller("0000:00:04.0", "nvme0", 1);
+        machine.device("0000:00:05.0", 0x02_00_00, None, Some(1));
+        let device = machine.pci().device("00:04.0".parse().unwrap()).unwrap();
+        let folder = machine.path("sys/bus/pci/devices/0000:00:04.0");
+        fs::remove_file(folder.join("driver")).unwrap();
+        fs::remove_file(folder.join("driver_override")).unwrap();
+        assert_eq!((device.driver().unwrap(), device.driver_override().unwrap()), (None, None));
+        // Root may read any file, so each is of a kind that has nothing to read.
+        fs::write(folder.join("driver"), "").unwrap();
+        fs::create_dir(folder.join("driver_override")).unwrap();
+        fs::create_dir(folder.join("../0000:00:05.0/driver")).unwrap();
+        fs::create_dir(machine.path("sys/class/block/nvme0n1/hidden")).unwrap();
+        let named = |error: Error, file: &str| assert!(error.to_string().contains(&format!("/{file}: ")), "{error}");
+        named(device.driver().unwrap_err(), "driver");
+        named(device.driver_override().unwrap_err(), "driver_override");
+        named(device.companions().unwrap_err(), "0000:00:05.0/driver");
+        named(device.namespaces().unwrap_err(), "nvme0n1/hidden");
+        fs::remove_dir_all(folder.join("nvme")).unwrap();
+        assert_eq!(device.namespaces().unwrap(), []);
+        fs::write(folder.join("nvme"), "").unwrap();
+        named(device.namespaces().unwrap_err(), "nvme");
     }
 
     #[test]

@@ -125,9 +125,10 @@ impl NvmeQueue {
     /// Opens a queue on a namespace.
     ///
     /// # Errors
-    /// `Exhausted` if the controller has no queue left, or memory, locked memory or addresses run out; `Failed` or
+    /// `Usage` if no queue of the controller has that depth; `Exhausted` if the controller has no queue left, or memory, locked memory or addresses run out; `Failed` or
     /// `Unavailable` if the controller does not answer.
     pub fn open(controller: &Arc<Controller>, namespace: Namespace, config: NvmeQueueConfig<'_>) -> Result<Self> {
+        controller.require_depth(config.depth)?;
         let scatter_gather = controller.options().scatter_gather_lists && controller.identity().scatter_gather_lists;
         let pools = config.pools.iter().map(|pool| controller.map_pool(pool)).collect::<Result<_>>()?;
         let pointers = DataPointers::new(controller.transport(), config.depth, scatter_gather)?;

@@ -76,7 +76,10 @@ impl ControllerCapabilities {
     }
 }
 
-/// The register memory of one controller: BAR 0 of a real one, ordinary memory of a model.
+/// The register memory of one controller: BAR 0 of a real one, ordinary memory of a model. Whoever has it promised to use it only
+/// while it is mapped, and to answer for the memory that the controller accesses ([`Transport::registers`]).
+///
+/// [`Transport::registers`]: crate::transport::Transport::registers
 ///
 /// Each access is one aligned, atomic 32-bit load or store, which the compiler neither reorders nor omits, so that a model on
 /// another thread of this process can take the device's place.

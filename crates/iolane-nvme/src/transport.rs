@@ -10,12 +10,52 @@ use iolane_core::Result;
 use crate::registers::Registers;
 
 /// A controller's registers and its access to memory.
-pub trait Transport: Send + Sync {
+///
+/// A [`Controller`](crate::controller::Controller) consumes its transport, so that one driver at a time has a controller: a second
+/// one would ring the doorbells of the first one's queues, and the controller would carry out commands whose buffers have gone back
+/// to their owners.
+///
+/// ```
+/// use iolane_nvme::controller::{Controller, ControllerOptions};
+/// use iolane_nvme::model::{Model, ModelConfig};
+///
+/// let port = Model::new(ModelConfig::default()).port();
+/// let controller = Controller::start(port, ControllerOptions::default())?;
+/// # Ok::<(), iolane_core::Error>(())
+/// ```
+///
+/// A second one does not compile, and neither does a doorbell rung without `unsafe`:
+///
+/// ```compile_fail,E0382
+/// # use iolane_nvme::controller::{Controller, ControllerOptions};
+/// # use iolane_nvme::model::{Model, ModelConfig};
+/// # let port = Model::new(ModelConfig::default()).port();
+/// let controller = Controller::start(port, ControllerOptions::default())?;
+/// let second = Controller::start(port, ControllerOptions::default())?;
+/// # Ok::<(), iolane_core::Error>(())
+/// ```
+///
+/// ```compile_fail,E0133
+/// # use iolane_nvme::model::{Model, ModelConfig};
+/// # use iolane_nvme::registers::DOORBELLS;
+/// # use iolane_nvme::transport::Transport;
+/// # let port = Model::new(ModelConfig::default()).port();
+/// port.registers().write(DOORBELLS, 1);
+/// ```
+///
+/// # Safety
+/// The registers stay mapped until the value is dropped. The controller accesses no memory but that of [`map`](Self::map), at the
+/// address returned, until [`unmap`](Self::unmap) or the drop. While the value exists, nothing else gives access to the controller.
+pub unsafe trait Transport: Send + Sync {
     /// The controller's name in messages, such as `pci:0000:00:04.0`.
     fn name(&self) -> &str;
 
     /// Its registers.
-    fn registers(&self) -> Registers;
+    ///
+    /// # Safety
+    /// They are used only until the transport is dropped. A write to one may have the controller carry out commands: whoever writes
+    /// answers for the memory that these name.
+    unsafe fn registers(&self) -> Registers;
 
     /// Maps `memory .. memory + bytes`, whole pages, for the controller to read and write, and returns the controller's address of
     /// it: contiguous, and a multiple of 4096.
@@ -32,7 +72,10 @@ pub trait Transport: Send + Sync {
     ///
     /// # Errors
     /// `Failed` if there is no such mapping.
-    fn unmap(&self, address: u64, bytes: usize) -> Result<()>;
+    ///
+    /// # Safety
+    /// No command in flight names the memory: the address may be given to other memory.
+    unsafe fn unmap(&self, address: u64, bytes: usize) -> Result<()>;
 
     /// The controller's first interrupt vectors, `most` at most, each as a descriptor that counts its interrupts
     /// (eventfd(2), non-blocking). Called once.
@@ -61,5 +104,8 @@ pub trait Transport: Send + Sync {
     ///
     /// # Errors
     /// `Failed` if the controller is gone.
-    fn set_bus_master(&self, on: bool) -> Result<()>;
+    ///
+    /// # Safety
+    /// When it is enabled, the controller has no command that names memory which has gone back to its owner.
+    unsafe fn set_bus_master(&self, on: bool) -> Result<()>;
 }

@@ -272,12 +272,14 @@ fn set_interrupts(device: &File, index: u32, fds: &[OwnedFd]) -> io::Result<()> 
     }
 }
 
-impl Transport for VfioDevice {
+// SAFETY: the mapping of the registers lives in the device, the IOMMU limits the controller to what was mapped, and the kernel lets
+// one process at a time open the group.
+unsafe impl Transport for VfioDevice {
     fn name(&self) -> &str {
         &self.name
     }
 
-    fn registers(&self) -> Registers {
+    unsafe fn registers(&self) -> Registers {
         self.registers
     }
 
@@ -307,7 +309,7 @@ impl Transport for VfioDevice {
         Err(error)
     }
 
-    fn unmap(&self, address: u64, bytes: usize) -> Result<()> {
+    unsafe fn unmap(&self, address: u64, bytes: usize) -> Result<()> {
         let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
         let mut unmap = vfio::vfio_iommu_type1_dma_unmap {
             argsz: size_of::<vfio::vfio_iommu_type1_dma_unmap>() as u32,
@@ -355,7 +357,7 @@ impl Transport for VfioDevice {
             .is_ok_and(|ready| ready > 0)
     }
 
-    fn set_bus_master(&self, on: bool) -> Result<()> {
+    unsafe fn set_bus_master(&self, on: bool) -> Result<()> {
         let at = self.config_offset + COMMAND;
         let failed = |error| Error::system(format!("{}: its PCI command register", self.name), error);
         let mut command = [0; 2];

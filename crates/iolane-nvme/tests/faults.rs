@@ -15,7 +15,7 @@ use std::time::Duration;
 use iolane_core::{Buffer, Completion, Operation, Pages, Pool, Queue, Request, Result};
 use iolane_nvme::controller::{Controller, ControllerOptions};
 use iolane_nvme::identity::Namespace;
-use iolane_nvme::model::{Faults, Model, ModelConfig, NamespaceConfig};
+use iolane_nvme::model::{Faults, Model, ModelConfig, ModelPort, NamespaceConfig};
 use iolane_nvme::queue::{NvmeQueue, NvmeQueueConfig};
 use iolane_nvme::registers::Registers;
 use iolane_nvme::transport::Transport;
@@ -30,45 +30,49 @@ const FRAMES: usize = 160;
 
 /// The model, with an end to patience: a driver that waits for ever fails its test instead.
 struct Watched {
-    model: Arc<Model>,
-    steps: AtomicU64,
+    port: ModelPort,
+    steps: Arc<AtomicU64>,
 }
 
-impl Transport for Watched {
+// SAFETY: as for the port.
+unsafe impl Transport for Watched {
     fn name(&self) -> &str {
-        self.model.name()
+        self.port.name()
     }
 
-    fn registers(&self) -> Registers {
-        self.model.registers()
+    unsafe fn registers(&self) -> Registers {
+        // SAFETY: as our caller promised.
+        unsafe { self.port.registers() }
     }
 
     unsafe fn map(&self, memory: NonNull<u8>, bytes: usize) -> Result<u64> {
         // SAFETY: as our caller promised.
-        unsafe { self.model.map(memory, bytes) }
+        unsafe { self.port.map(memory, bytes) }
     }
 
-    fn unmap(&self, address: u64, bytes: usize) -> Result<()> {
-        self.model.unmap(address, bytes)
+    unsafe fn unmap(&self, address: u64, bytes: usize) -> Result<()> {
+        // SAFETY: as our caller promised.
+        unsafe { self.port.unmap(address, bytes) }
     }
 
     fn interrupts(&self, most: u32) -> Result<Vec<OwnedFd>> {
-        self.model.interrupts(most)
+        self.port.interrupts(most)
     }
 
     fn relax(&self, _looks: u32) {
         // One panic is enough: what is dropped while it unwinds waits, too.
         let steps = self.steps.fetch_add(1, Ordering::Relaxed);
         assert!(steps != STEPS_MAX, "the driver waits for ever");
-        self.model.relax(1);
+        self.port.relax(1);
     }
 
     fn now(&self) -> Duration {
-        self.model.now()
+        self.port.now()
     }
 
-    fn set_bus_master(&self, on: bool) -> Result<()> {
-        self.model.set_bus_master(on)
+    unsafe fn set_bus_master(&self, on: bool) -> Result<()> {
+        // SAFETY: as our caller promised.
+        unsafe { self.port.set_bus_master(on) }
     }
 }
 
@@ -230,7 +234,8 @@ enum Recovery {
 struct Drill {
     random: Random,
     model: Arc<Model>,
-    watched: Arc<Watched>,
+    /// Those of the current call of the driver.
+    steps: Arc<AtomicU64>,
     queues: Vec<NvmeQueue>,
     pool: Pool,
     block_bytes: u64,
@@ -268,9 +273,9 @@ impl Drill {
         let config = shape(&mut random, faults);
         let block_bytes = config.namespaces[0].block_bytes.into();
         let model = Model::new(config);
-        let watched = Arc::new(Watched { model: model.clone(), steps: AtomicU64::new(0) });
+        let steps = Arc::new(AtomicU64::new(0));
         let pool = pool(&mut random);
-        let opened = open(&watched, &pool, &mut random);
+        let opened = open(&model, &steps, &pool, &mut random);
         let Ok((controller, queues)) = opened else {
             assert_eq!(model.violations(), [""; 0]);
             assert_eq!(model.mappings(), 0, "memory is still mapped for a controller that was given up");
@@ -280,7 +285,7 @@ impl Drill {
             asked: queues.iter().map(|_| HashMap::new()).collect(),
             random,
             model,
-            watched,
+            steps,
             queues,
             pool,
             block_bytes,
@@ -349,7 +354,7 @@ impl Drill {
 
     /// Submits some requests on one queue, and reaps some.
     fn turn(&mut self, queue: usize) {
-        self.watched.steps.store(0, Ordering::Relaxed);
+        self.steps.store(0, Ordering::Relaxed);
         let count = self.random.below(12) as usize;
         let mut requests: VecDeque<Request> = (0..count).map_while(|_| self.request(queue)).collect();
         let room = self.queues[queue].depth() - self.queues[queue].in_flight();
@@ -421,7 +426,7 @@ impl Drill {
 
     fn drain(&mut self) {
         for queue in 0..self.queues.len() {
-            self.watched.steps.store(0, Ordering::Relaxed);
+            self.steps.store(0, Ordering::Relaxed);
             self.reap(queue, self.queues[queue].in_flight());
             assert_eq!(self.queues[queue].in_flight(), 0);
         }
@@ -460,7 +465,7 @@ impl Drill {
     fn recovery(&mut self, queue: usize) -> Recovery {
         (self.succeeded, self.failed) = (0, 0);
         for _ in 0..16 {
-            self.watched.steps.store(0, Ordering::Relaxed);
+            self.steps.store(0, Ordering::Relaxed);
             self.kept.clear();
             let region = self.regions.remove(0);
             let (tag, offset, bytes) = (self.next_tag, region * REGION_BYTES, REGION_BYTES);
@@ -491,8 +496,8 @@ impl Drill {
         self.kept.clear();
         assert!(self.pool.take_frames(0, FRAMES).is_some(), "all buffers are back");
         assert_eq!(self.model.violations(), [""; 0]);
-        let Self { model, watched, queues, controller, .. } = self;
-        watched.steps.store(0, Ordering::Relaxed);
+        let Self { model, steps, queues, controller, .. } = self;
+        steps.store(0, Ordering::Relaxed);
         drop(queues);
         drop(controller);
         assert_eq!(model.violations(), [""; 0]);
@@ -500,13 +505,18 @@ impl Drill {
     }
 }
 
-fn open(watched: &Arc<Watched>, pool: &Pool, random: &mut Random) -> Result<(Arc<Controller>, Vec<NvmeQueue>)> {
+fn open(
+    model: &Arc<Model>,
+    steps: &Arc<AtomicU64>,
+    pool: &Pool,
+    random: &mut Random,
+) -> Result<(Arc<Controller>, Vec<NvmeQueue>)> {
     let options = ControllerOptions {
         shadow_doorbells: random.below(4) > 0,
         scatter_gather_lists: random.below(4) > 0,
         ..ControllerOptions::default()
     };
-    let controller = Controller::start(watched.clone(), options)?;
+    let controller = Controller::start(Watched { port: model.port(), steps: steps.clone() }, options)?;
     let namespace: Namespace = controller.namespace(1)?;
     let queues = (0..1 + random.below(3))
         .map(|_| {
@@ -573,7 +583,7 @@ fn admin_commands_that_are_carried_out_too_late_reach_no_memory_that_was_freed()
         let Some(mut drill) = Drill::new(seed, faults, true) else { return };
         drill.run(3);
         for _ in 0..3 {
-            drill.watched.steps.store(0, Ordering::Relaxed);
+            drill.steps.store(0, Ordering::Relaxed);
             let _ = drill.controller.smart_log();
             let _ = drill.controller.namespace(1);
             drill.open_and_close();
@@ -591,9 +601,9 @@ fn a_drive_that_lies_about_itself_is_refused_or_used_within_bounds() {
         let faults = faults(&mut random);
         let config = shape(&mut random, faults);
         let model = Model::new(config);
-        let watched = Arc::new(Watched { model: model.clone(), steps: AtomicU64::new(0) });
+        let steps = Arc::new(AtomicU64::new(0));
         let pool = pool(&mut random);
-        if let Ok((controller, mut queues)) = open(&watched, &pool, &mut random) {
+        if let Ok((controller, mut queues)) = open(&model, &steps, &pool, &mut random) {
             let _ = controller.namespaces();
             for queue in &mut queues {
                 let requests = (0..8u64).filter_map(|tag| Some(Request::read(tag, tag << 16, pool.take()?)));
@@ -608,6 +618,126 @@ fn a_drive_that_lies_about_itself_is_refused_or_used_within_bounds() {
         let is_bound = |text: &&String| text.contains("mapped") || text.contains("PRP");
         assert_eq!(model.violations().iter().find(is_bound), None);
     });
+}
+
+/// A CAP of any bits, or one that looks right but for one field.
+fn false_capabilities(random: &mut Random) -> u64 {
+    // 64 entries, contiguous, 500 ms, NVM command set.
+    let plausible = 63 | 1 << 16 | 1 << 24 | 1 << 37;
+    let field = |value: u64, mask: u64, shift: u32| plausible & !(mask << shift) | (value & mask) << shift;
+    let value = random.0.next_u64();
+    match random.below(6) {
+        0 => value,
+        1 => value | 1 << 37,
+        2 => field(random.one_of(&[0, 1, 2, 0xffff]), 0xffff, 0),
+        3 => field(value, 0xff, 24),
+        4 => field(value, 0xf, 32),
+        _ => field(value, 0xf, 48),
+    }
+}
+
+#[test]
+fn false_registers_and_grants_are_refused_in_a_line_or_used_within_bounds() {
+    let (started, refused) = (Cell::new(0), Cell::new(0));
+    for_each_seed(2000, |seed| {
+        let mut random = Random::new(seed);
+        let config = shape(&mut random, Faults::default());
+        let (bits, coin) = (random.0.next_u64() as u32, random.below(4));
+        let model = Model::new(ModelConfig {
+            capabilities: (coin > 0).then(|| false_capabilities(&mut random)),
+            version: Some(random.one_of(&[0, bits, u32::MAX - 1, u32::MAX])),
+            status: random.one_of(&[None, None, None, Some(bits), Some(u32::MAX), Some(0)]),
+            queues_granted: random.one_of(&[
+                None,
+                Some(0),
+                Some(bits),
+                Some(u32::MAX),
+                Some(0xffff),
+                Some(0xffff << 16),
+            ]),
+            ..config
+        });
+        let steps = Arc::new(AtomicU64::new(0));
+        let pool = pool(&mut random);
+        match open(&model, &steps, &pool, &mut random) {
+            Ok((_controller, mut queues)) => {
+                started.set(started.get() + 1);
+                for queue in &mut queues {
+                    let requests = (0..8u64).filter_map(|tag| Some(Request::read(tag, tag << 16, pool.take()?)));
+                    let mut requests: VecDeque<Request> = requests.collect();
+                    let count = queue.submit(&mut requests);
+                    let mut completions = Vec::new();
+                    steps.store(0, Ordering::Relaxed);
+                    assert_eq!(queue.reap(count, &mut completions).unwrap(), count);
+                }
+            }
+            Err(error) => {
+                refused.set(refused.get() + 1);
+                let text = error.to_string();
+                assert!(text.lines().count() == 1 && text.starts_with("model: "), "{text}");
+            }
+        }
+        assert_eq!(model.mappings(), 0);
+        let is_memory = |text: &&String| text.contains("mapped") || text.contains("PRP");
+        assert_eq!(model.violations().iter().find(is_memory), None);
+    });
+    assert!(started.get() > 100 && refused.get() > 100, "{} started, {} refused", started.get(), refused.get());
+}
+
+#[test]
+fn doorbells_of_any_stride_are_used_and_shadowed_where_a_page_holds_them() {
+    for shift in 0..16 {
+        let config = shape(&mut Random::new(1), Faults::default());
+        let doorbell_stride_bytes = 4 << shift;
+        let model = Model::new(ModelConfig { doorbell_stride_bytes, shadow_doorbells: true, queues_max: 2, ..config });
+        let controller = Controller::start(model.port(), ControllerOptions::default()).unwrap();
+        let namespace = controller.namespace(1).unwrap();
+        let pool = Pool::new(1, FRAME_BYTES, Pages::Base).unwrap();
+        let pools = std::slice::from_ref(&pool);
+        let config = NvmeQueueConfig { depth: 1, pools, writable: false, interrupts: false, event_fd: false };
+        let mut queue = NvmeQueue::open(&controller, namespace, config).unwrap();
+        queue.submit(&mut [Request::read(0, 0, pool.take().unwrap())].into());
+        let mut completions = Vec::new();
+        queue.drain(&mut completions).unwrap();
+        assert_eq!(completions[0].result, Ok(FRAME_BYTES as u32), "{doorbell_stride_bytes}");
+        assert_eq!(model.violations(), [""; 0], "{doorbell_stride_bytes}");
+    }
+}
+
+#[test]
+fn a_queue_keeps_its_identifier_when_a_reset_grants_fewer_queues_and_a_later_one_more() {
+    let mut drill = Drill::new(1, |_| Faults::default(), true).expect("a controller without faults");
+    drill.queues.clear();
+    let open = |drill: &Drill| {
+        let pools = std::slice::from_ref(&drill.pool);
+        let config = NvmeQueueConfig { depth: 1, pools, writable: false, interrupts: false, event_fd: false };
+        NvmeQueue::open(&drill.controller, drill.controller.namespace(1).unwrap(), config)
+    };
+    let read = |drill: &Drill, queue: &mut NvmeQueue| {
+        queue.submit(&mut [Request::read(0, 0, drill.pool.take().unwrap())].into());
+        let mut completions = Vec::new();
+        queue.drain(&mut completions).unwrap();
+        completions[0].result
+    };
+    let mut queues: Vec<NvmeQueue> = (0..3).map(|_| open(&drill).unwrap()).collect();
+    for (granted, works) in [(1, [true, false, false]), (4, [true, true, true])] {
+        drill.model.grant_queues(granted);
+        drill.model.fail();
+        // The first read of each queue finds the failure, or the reset that another has done.
+        for queue in &mut queues {
+            let _ = read(&drill, queue);
+        }
+        let seen: Vec<bool> = queues.iter_mut().map(|queue| read(&drill, queue).is_ok()).collect();
+        assert_eq!(seen, works, "{granted} granted");
+        if granted == 1 {
+            assert!(open(&drill).err().unwrap().to_string().contains("all of its 1 I/O queues are taken"));
+        }
+    }
+    // One identifier of the four is free, and no other is given twice.
+    let fourth = open(&drill).unwrap();
+    assert!(open(&drill).err().unwrap().to_string().contains("all of its 4 I/O queues are taken"));
+    assert_eq!(drill.model.violations(), [""; 0]);
+    drop((queues, fourth));
 }
 
 #[test]
@@ -679,7 +809,7 @@ fn with_interrupts_and_a_controller_at_work_beside_it_all_is_answered() {
         };
         let model = Model::spawn(shape(&mut random, Faults::default()));
         let timeout = Duration::from_millis(100);
-        let controller = Controller::start(model.clone(), ControllerOptions { timeout, ..Default::default() }).unwrap();
+        let controller = Controller::start(model.port(), ControllerOptions { timeout, ..Default::default() }).unwrap();
         let namespace = controller.namespace(1).unwrap();
         let readers: Vec<_> = (0..1 + random.below(3)).map(|_| Reader::open(&controller, namespace)).collect();
         model.set_faults(faults);

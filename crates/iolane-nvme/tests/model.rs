@@ -67,9 +67,10 @@ impl Host {
     fn new(config: ModelConfig) -> Self {
         let stride_bytes = config.doorbell_stride_bytes;
         let model = Model::new(config);
-        let transport: Arc<dyn Transport> = model.clone();
+        let transport: Arc<dyn Transport> = Arc::new(model.port());
         let mut host = Self {
-            registers: model.registers(),
+            // SAFETY: the host keeps the transport, and its commands name its own pages or what the model has to refuse.
+            registers: unsafe { transport.registers() },
             model,
             stride_bytes,
             admin: Rings::new(&transport, 0),
@@ -90,13 +91,18 @@ impl Host {
     }
 
     fn enable(&mut self) {
-        self.model.set_bus_master(true).unwrap();
+        self.set_bus_master(true).unwrap();
         let base = self.admin.pages.address();
         self.registers.write(AQA, (ENTRIES - 1) << 16 | (ENTRIES - 1));
         self.registers.write64(ASQ, base);
         self.registers.write64(ACQ, base + PAGE);
         self.registers.write(CC, CC_ENTRY_SIZES | CC_ENABLE);
         self.until(CSTS_READY);
+    }
+
+    fn set_bus_master(&self, on: bool) -> iolane_core::Result<()> {
+        // SAFETY: commands name only pages of the host.
+        unsafe { self.transport.set_bus_master(on) }
     }
 
     fn until(&self, status: u32) {
@@ -177,6 +183,17 @@ impl Host {
     fn byte(&self, offset: usize) -> u8 {
         (self.data.word(offset / 8).load(Ordering::Relaxed) >> (offset % 8 * 8)) as u8
     }
+}
+
+#[test]
+fn one_driver_at_a_time_has_a_model() {
+    let model = Model::new(ModelConfig::default());
+    let port = model.port();
+    let second = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(model.port())));
+    let text = second.unwrap_err().downcast::<&str>().unwrap();
+    assert_eq!(*text, "a driver has the model already");
+    drop(port);
+    drop(model.port());
 }
 
 #[test]
@@ -312,7 +329,8 @@ fn what_is_not_mapped_is_never_touched_and_noted() {
     drop(pages);
     assert_eq!(host.transfer(nvm::READ, 0, 8, 0, [address, 0]), Status(0x004), "unmapped");
     assert_eq!(host.model.violations().len(), 5, "{:?}", host.model.violations());
-    assert!(host.model.unmap(address, 4096).is_err());
+    // SAFETY: no command is in flight.
+    assert!(unsafe { host.transport.unmap(address, 4096) }.is_err());
 }
 
 #[test]
@@ -441,7 +459,7 @@ fn count_of(descriptor: &OwnedFd) -> u64 {
 #[test]
 fn interrupts_come_with_completions_on_their_vector() {
     let mut host = Host::new(ModelConfig { vectors: 3, ..ModelConfig::default() });
-    let descriptors = host.model.interrupts(9).unwrap();
+    let descriptors = host.transport.interrupts(9).unwrap();
     assert_eq!(descriptors.len(), 3);
     assert!(host.create_queue(1).is_success());
     assert_eq!((count_of(&descriptors[0]), count_of(&descriptors[1])), (2, 0));
@@ -452,12 +470,12 @@ fn interrupts_come_with_completions_on_their_vector() {
 #[test]
 fn without_bus_mastering_nothing_moves() {
     let mut host = Host::with_queue(ModelConfig::default());
-    host.model.set_bus_master(false).unwrap();
+    host.set_bus_master(false).unwrap();
     host.io.push(Command { opcode: nvm::FLUSH, namespace: 1, ..Command::default() });
     host.doorbell(1, false, 1);
     (0..20).for_each(|_| host.model.step());
     assert!(host.io.pop().is_none());
-    host.model.set_bus_master(true).unwrap();
+    host.set_bus_master(true).unwrap();
     host.model.step();
     assert!(host.io.pop().is_some());
 }
@@ -535,7 +553,7 @@ fn a_fatal_error_ends_with_a_reset_and_a_device_that_is_gone_stays_so() {
         (host.registers.read(CC), host.registers.read(CSTS), host.registers.read64(CAP)),
         (GONE, GONE, u64::MAX)
     );
-    assert!(host.model.set_bus_master(false).is_err());
+    assert!(host.set_bus_master(false).is_err());
 }
 
 /// Each entry that came, with the number of commands before it, of 200 commands under all faults that let a queue go on.
@@ -609,10 +627,12 @@ fn a_lying_drive_answers_something_else_each_time() {
 #[test]
 fn a_thread_of_its_own_answers_without_being_asked() {
     let model = Model::spawn(ModelConfig::default());
-    let transport: Arc<dyn Transport> = model.clone();
+    let transport: Arc<dyn Transport> = Arc::new(model.port());
     let admin = Rings::new(&transport, 0);
-    model.set_bus_master(true).unwrap();
-    let registers = model.registers();
+    // SAFETY: the transport lives to the end, and the queue has no command.
+    let registers = unsafe { transport.registers() };
+    // SAFETY: as above.
+    unsafe { transport.set_bus_master(true) }.unwrap();
     registers.write(AQA, (ENTRIES - 1) << 16 | (ENTRIES - 1));
     registers.write64(ASQ, admin.pages.address());
     registers.write64(ACQ, admin.pages.address() + PAGE);

@@ -13,6 +13,6 @@ mod tables;
 mod text;
 
 pub use facts::provenance;
-pub use page::{PAGE_FILE, compare_page, page};
+pub use page::{PAGE_FILE, compare_page, page, predict_page};
 pub use summary::summary;
 pub use tables::{CsvFile, tables};

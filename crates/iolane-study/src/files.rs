@@ -1,14 +1,14 @@
-//! Files of results, written whole: each is complete under its name or is left as it was. Results folders, reports and the
+//! Files of results, written whole: each is complete under its name or is left as it was (`place` says what a name stands for). Results folders, reports and the
 //! command line write through it. It knows no format, and never writes to a target.
 
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{ErrorKind, Write};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use iolane::{Error, Result, guard};
+
+use crate::place::Place;
 
 /// Writes a file whole, or leaves what was there.
 ///
@@ -44,11 +44,8 @@ pub fn check_writable(file: &Path, kept: &[OsString]) -> Result<()> {
         );
     }
     let tried = match Place::of(file) {
-        Ok(Place::File(file)) => {
-            let part = part_of(&file);
-            File::create_new(&part).and_then(|_| std::fs::remove_file(&part))
-        }
-        Ok(Place::Stream) => Ok(()),
+        Ok(Place::File(file)) => create_part(&file).and_then(|(_, part)| std::fs::remove_file(part)),
+        Ok(Place::Stream(_)) => Ok(()),
         Err(error) => Err(error),
     };
     tried.map_err(|error| cannot_write(file, error))
@@ -88,30 +85,6 @@ impl Drop for MadeFolders {
     }
 }
 
-/// What a name stands for.
-enum Place {
-    /// A file, replaced as a whole; a symbolic link is resolved.
-    File(PathBuf),
-    /// A pipe, a terminal or /dev/null: written to in place.
-    Stream,
-}
-
-impl Place {
-    fn of(file: &Path) -> std::io::Result<Self> {
-        match std::fs::metadata(file) {
-            Err(error) if error.kind() == ErrorKind::NotFound => match file.as_os_str().as_bytes() {
-                [.., b'/'] => Err(ErrorKind::IsADirectory.into()),
-                _ => Ok(Self::File(file.into())),
-            },
-            Err(error) => Err(error),
-            Ok(found) if found.is_file() => Ok(Self::File(std::fs::canonicalize(file)?)),
-            Ok(found) if found.is_dir() => Err(ErrorKind::IsADirectory.into()),
-            Ok(found) if found.file_type().is_block_device() => Err(std::io::Error::other("it is a block device")),
-            Ok(_) => Ok(Self::Stream),
-        }
-    }
-}
-
 /// A written file that does not have its name yet; removed on drop unless it was renamed.
 struct Part {
     part: PathBuf,
@@ -122,13 +95,12 @@ struct Part {
 impl Part {
     fn write(file: &Path, bytes: &[u8]) -> std::io::Result<Self> {
         match Place::of(file)? {
-            Place::Stream => match std::fs::OpenOptions::new().write(true).open(file)?.write_all(bytes) {
+            Place::Stream(node) => match Place::open_stream(&node)?.write_all(bytes) {
                 Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error),
                 _ => Ok(Self { part: file.into(), file: None }),
             },
             Place::File(file) => {
-                let part = part_of(&file);
-                let mut written = File::create_new(&part)?;
+                let (mut written, part) = create_part(&file)?;
                 let this = Self { part, file: Some(file) };
                 // On the disk before the rename: after a power cut the name must not be an empty file's.
                 written.write_all(bytes).and_then(|()| written.sync_all())?;
@@ -153,12 +125,21 @@ impl Drop for Part {
     }
 }
 
-/// A name in the same folder that no other process uses.
-fn part_of(file: &Path) -> PathBuf {
-    let mut name = OsString::from(".");
-    name.push(file.file_name().unwrap_or_default());
-    name.push(format!(".{}.part", std::process::id()));
-    file.with_file_name(name)
+/// Creates a file in the same folder under a name that nothing has.
+fn create_part(file: &Path) -> std::io::Result<(File, PathBuf)> {
+    const TRIES: u32 = 1000;
+    let process = std::process::id();
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    // Other processes have other numbers, except one in another container, and one that a power cut or a kill ended: what it left
+    // has such a name.
+    for attempt in 0..TRIES {
+        let part = file.with_file_name(format!(".{name}.{process}.{attempt}.part"));
+        match File::create_new(&part) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            created => return created.map(|created| (created, part)),
+        }
+    }
+    Err(ErrorKind::AlreadyExists.into())
 }
 
 /// Always `Failed`: `Unavailable` is about targets and paths.
@@ -188,12 +169,40 @@ mod tests {
     }
 
     #[test]
+    fn a_part_that_a_killed_process_of_the_same_number_left_is_no_obstacle() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("study.json");
+        let (_, left) = create_part(&file).unwrap();
+        check_writable(&file, &[]).unwrap();
+        write(&file, b"results").unwrap();
+        assert_eq!(std::fs::read(&file).unwrap(), b"results");
+        assert!(left.exists(), "it may be another process's, in a container");
+    }
+
+    #[test]
     fn a_file_that_is_to_be_kept_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("target");
         std::fs::write(&file, "data").unwrap();
         let error = check_writable(&folder.path().join("./target"), &[file.into()]).unwrap_err().to_string();
         assert!(error.contains("it is a target or holds results"), "{error}");
+    }
+
+    #[test]
+    fn a_link_is_kept_and_the_file_behind_it_is_replaced_unless_another_user_made_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let [file, link] = ["file", "link"].map(|name| folder.path().join(name));
+        std::fs::write(&file, "before").unwrap();
+        std::os::unix::fs::symlink("file", &link).unwrap();
+        write(&link, b"after").unwrap();
+        assert_eq!((std::fs::read(&file).unwrap(), link.is_symlink()), (b"after".to_vec(), true));
+        if std::os::unix::fs::lchown(&link, Some(65_534), None).is_err() {
+            return eprintln!("SKIPPED a link of another user: only root can make one");
+        }
+        for error in [write(&link, b"theirs").unwrap_err(), check_writable(&link, &[]).unwrap_err()] {
+            assert!(error.to_string().contains("it is a symbolic link of another user"), "{error}");
+        }
+        assert_eq!(std::fs::read(&file).unwrap(), b"after");
     }
 
     #[test]

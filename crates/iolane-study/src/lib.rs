@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod advise;
+pub mod calibrate;
 pub mod claims;
 pub mod compare;
 pub mod energy;
@@ -10,7 +11,9 @@ pub mod files;
 pub mod fio;
 pub mod format;
 pub mod peers;
+mod place;
 pub mod plan;
+pub mod predict;
 pub mod results;
 pub mod rows;
 pub mod run_record;

@@ -178,7 +178,7 @@ impl Queue for RamQueue {
 }
 
 fn main() -> Result<()> {
-    let target = Target::options().write(true).open("ram:1m")?;
+    let target = Target::options().write_unguarded().open("ram:1m")?;
     let pool = Pool::new(1, 4096, Pages::Base)?;
     let mut queue = open_queue(&"ram".parse()?, &target, &QueueConfig::new(1).pool(&pool))?;
     let mut completions = Vec::new();

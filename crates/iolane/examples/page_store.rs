@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use iolane::{
     Buffer, Completion, IoError, IoErrorKind, IoPath, Operations, Pages, Pool, Queue, QueueConfig, Request, Target,
-    open_queue, paths_of, probe,
+    open_first, paths_of,
 };
 
 const PAGE_BYTES: usize = 16384;
@@ -52,25 +52,12 @@ impl<'a> Store<'a> {
     /// Opens the first path that works: which do depends on the kernel, its settings and the target.
     fn open(target: &'a Target, paths: &[IoPath]) -> Result<Self, Box<dyn Error>> {
         let pool = Pool::new(DEPTH as usize, PAGE_BYTES, Pages::Base)?;
-        for path in paths {
-            // An error says what is missing and what to do about it. It is for a log: the next path may work.
-            let opened = probe(path, target).and_then(|capabilities| {
-                // A path that polls for completions has no syncs.
-                if !capabilities.operations.contains(NEEDED) {
-                    return Err(iolane::Error::unavailable(path.to_string(), "it does not read, write and sync here"));
-                }
-                let config = QueueConfig::new(capabilities.depth_max.min(DEPTH)).pool(&pool);
-                open_queue(path, target, &config)
-            });
-            match opened {
-                Ok(queue) => {
-                    println!("{path} on {}", target.name());
-                    return Ok(Self { target, pool, queue, waiting: VecDeque::new(), completions: Vec::new() });
-                }
-                Err(error) => eprintln!("page_store: {error}"),
-            }
-        }
-        Err("no path works here".into())
+        let config = QueueConfig::new(DEPTH).pool(&pool);
+        let opened = open_first(paths, NEEDED, target, &config)?;
+        // For a log: each says what is missing and what to do about it.
+        opened.passed_over.iter().for_each(|reason| eprintln!("page_store: {reason}"));
+        println!("{} on {}", opened.path, target.name());
+        Ok(Self { target, pool, queue: opened.queue, waiting: VecDeque::new(), completions: Vec::new() })
     }
 
     /// Carries out one request for each page, and calls `done` with its buffer. Stops at the first trouble, with nothing left in

@@ -31,6 +31,7 @@
 //!
 //! ```
 //! use std::collections::VecDeque;
+//! use iolane::guard::WritePermit;
 //! use iolane::{IoPath, Pages, Pool, QueueConfig, Request, Target, open_queue, probe};
 //!
 //! fn write_blocks(path: &IoPath, target: &Target, first: u64) -> iolane::Result<()> {
@@ -58,7 +59,7 @@
 //! # fn main() -> iolane::Result<()> {
 //! # let file = std::env::temp_dir().join(format!("iolane-doc-write-{}", std::process::id()));
 //! # std::fs::write(&file, vec![0u8; 1 << 16]).unwrap();
-//! let target = Target::options().write(true).direct(false).open(&file)?;
+//! let target = Target::options().direct(false).write(WritePermit::request(&file)?).open(&file)?;
 //! # let written = std::fs::File::open(&file).unwrap();
 //! # std::fs::remove_file(&file).unwrap();
 //! let path: IoPath = "libaio".parse()?;
@@ -101,21 +102,25 @@
 //! ```
 //!
 //! A request owns its buffer until its completion hands it back, and dropping a queue waits for the kernel, so no safe
-//! program can race with the device. A [`Buffers`] makes one request of buffers that are scattered in memory.
+//! program can race with the device. A [`Blocking`] reads and writes byte ranges, one call at a time. A [`Buffers`] makes one request of buffers that are scattered in memory.
 //! [`Pool::from_region`] makes a pool of memory that you own; an event loop waits on
 //! [`Queue::event_fd`]; [`probe`] returns what a path can do on a target, or why it is unavailable and how to fix that.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 mod auto;
+mod blocking;
 pub mod guard;
+#[cfg(doctest)]
+mod must_not_compile;
 pub mod nvme;
 
+pub use blocking::Blocking;
 pub use iolane_core::{
     Buffer, Buffers, Capabilities, Chains, Change, Choices, Completion, CompletionMode, Deadlines, Error, ErrorKind,
     Goal, Interface, IoError, IoErrorKind, IoPath, OTHER_INTERFACES, Operation, Operations, Pages, PathOptions, Pool,
     Queue, QueueConfig, Request, Result, SubmissionMode, SyscallUse, Target, TargetId, TargetKind, TargetOptions,
-    did_you_mean,
+    WritePermission, did_you_mean,
 };
 pub use iolane_core::{capability, error, path, scheme, tsc, units};
 pub use iolane_kernel::sim;
@@ -184,4 +189,69 @@ pub fn probe(path: &IoPath, target: &Target) -> Result<Capabilities> {
 /// As [`Interface::open`].
 pub fn open_queue(path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
     interface_of(path)?.open(path, target, config)
+}
+
+/// A queue on the first path of a list that works here.
+pub struct FirstQueue {
+    /// The path.
+    pub path: IoPath,
+    /// The queue.
+    pub queue: Box<dyn Queue>,
+    /// Why the paths before it were passed over, for the program's log.
+    pub passed_over: Vec<Error>,
+}
+
+/// Opens a queue on the first of these paths that works on this machine and target, and has the operations that the program
+/// needs there (a path that polls has no syncs). A path that takes less than the depth gets the most that it takes.
+///
+/// ```
+/// # use iolane::{Operations, Pages, Pool, QueueConfig, Target, open_first, paths_of};
+/// # fn main() -> iolane::Result<()> {
+/// # let file = std::env::temp_dir().join(format!("iolane-doc-first-{}", std::process::id()));
+/// # std::fs::write(&file, [7; 4096]).unwrap();
+/// let target = Target::options().direct(false).open(&file)?;
+/// # std::fs::remove_file(&file).unwrap();
+/// let pool = Pool::new(32, 4096, Pages::Base)?;
+/// let (paths, config) = (paths_of("io_uring,libaio,psync")?, QueueConfig::new(32).pool(&pool));
+/// let opened = open_first(&paths, Operations::READ, &target, &config)?;
+/// for reason in &opened.passed_over {
+///     eprintln!("{reason}");
+/// }
+/// assert!(opened.queue.depth() <= 32);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// `Usage` for an empty list; otherwise that of the last path, if none works.
+pub fn open_first(paths: &[IoPath], needed: Operations, target: &Target, config: &QueueConfig) -> Result<FirstQueue> {
+    let mut passed_over = Vec::new();
+    for path in paths {
+        let opened = probe(path, target).and_then(|can| {
+            if !can.operations.contains(needed) {
+                let missing = needed.without(can.operations);
+                return Err(Error::unavailable(path.to_string(), format!("it has no {missing} here")));
+            }
+            let config = QueueConfig { depth: config.depth.min(can.depth_max), ..config.clone() };
+            open_queue(path, target, &config)
+        });
+        match opened {
+            Ok(queue) => return Ok(FirstQueue { path: path.clone(), queue, passed_over }),
+            Err(error) => passed_over.push(error),
+        }
+    }
+    Err(passed_over.pop().unwrap_or_else(|| Error::usage("an empty list of paths", "there is none to open")))
+}
+
+/// Opens a queue that may move between threads, with requests in flight, as the tasks of an async runtime do: on `io_uring`,
+/// `io_uring_cmd`, `libaio`, `posix_aio` and `psync`. A ring gives up what needs one thread (SINGLE_ISSUER, DEFER_TASKRUN,
+/// a registered ring), which costs a few percent.
+///
+/// When a thread ends, the kernel may cancel what its workers have not begun for it: a request that was submitted there then completes with
+/// [`IoErrorKind::Cancelled`].
+///
+/// # Errors
+/// As [`Interface::open_movable`].
+pub fn open_movable_queue(path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue + Send>> {
+    interface_of(path)?.open_movable(path, target, config)
 }

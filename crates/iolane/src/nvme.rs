@@ -1,17 +1,20 @@
 //! The machine's NVMe controllers, their uses, and whether one may be taken from the kernel for the user-space driver. Called by
 //! `iolane nvme`; `iolane_nvme::binding` carries the decisions out. A controller in use is never taken.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use iolane_core::open_files::{OpenFiles, Opener};
 use iolane_nvme::binding::{self, Bindings, KERNEL_DRIVER, Locked, Record, VFIO_DRIVER};
 pub use iolane_nvme::binding::{Owner, Returned};
-use iolane_nvme::open_files::{OpenFiles, Opener};
 pub use iolane_nvme::pci::Bdf;
-use iolane_nvme::pci::{Companion, Device};
+use iolane_nvme::pci::{Companion, Device, KernelNamespace};
 pub use iolane_nvme::{CONTROLLER, release};
 
 use crate::guard::{self, DiskClaim};
 use crate::{Error, Result};
+
+/// The folder of the kernel's devices.
+const DEV: &str = "/dev";
 
 /// An NVMe controller of this machine.
 #[derive(Debug, Clone)]
@@ -36,10 +39,10 @@ pub struct ListedController {
     pub used_by: Vec<String>,
 }
 
-/// A namespace that the kernel offers as a block device.
+/// A namespace that the kernel offers as a device.
 #[derive(Debug, Clone)]
 pub struct ListedNamespace {
-    /// The kernel's name of its block device, as `nvme0n1`.
+    /// The kernel's name of its block device, as `nvme0n1`, or of its character device if it has no other.
     pub name: String,
     /// Its size in bytes.
     pub bytes: u64,
@@ -53,20 +56,25 @@ pub struct ListedNamespace {
 /// If sysfs cannot be read, or a record of a taken controller is damaged.
 pub fn controllers() -> Result<Vec<ListedController>> {
     let bindings = Bindings::here();
-    let (records, openers) = (bindings.records()?, OpenFiles::scan());
+    let (records, openers) = (bindings.records()?, OpenFiles::scan()?);
     let devices = bindings.pci().controllers()?;
     let record = |device: &Device| records.iter().find(|record| record.bdf == device.bdf());
     Ok(devices.iter().map(|device| controller(&bindings, device, record(device), &openers)).collect())
 }
 
 fn controller(bindings: &Bindings, device: &Device, record: Option<&Record>, openers: &OpenFiles) -> ListedController {
-    let driver = device.driver();
+    let driver = device.driver().ok().flatten();
     let is_with_vfio = driver.as_deref() == Some(VFIO_DRIVER);
-    let nodes = if is_with_vfio { bindings.nodes(device) } else { controller_node(device).into_iter().collect() };
-    let namespace = |found: iolane_nvme::pci::BlockNamespace| ListedNamespace {
+    let node = controller_node(device).ok().flatten();
+    let nodes = if is_with_vfio { bindings.nodes(device) } else { node.into_iter().collect() };
+    let namespace = |found: KernelNamespace| ListedNamespace {
         used_by: uses_of(&found, openers),
-        name: found.name,
+        name: if found.has_block_device { found.name } else { found.generic_name() },
         bytes: found.bytes,
+    };
+    let (namespaces, unknown) = match device.namespaces() {
+        Ok(namespaces) => (namespaces, None),
+        Err(error) => (Vec::new(), Some(format!("its namespaces are unknown ({error})"))),
     };
     ListedController {
         bdf: device.bdf(),
@@ -75,33 +83,38 @@ fn controller(bindings: &Bindings, device: &Device, record: Option<&Record>, ope
         iommu_group: device.iommu_group(),
         vfio_node: device.iommu_group().filter(|_| is_with_vfio).map(|group| bindings.group_node(group)),
         taken: is_with_vfio && record.is_some(),
-        namespaces: device.namespaces().into_iter().map(namespace).collect(),
+        namespaces: namespaces.into_iter().map(namespace).collect(),
         used_by: nodes
             .iter()
             .flat_map(|node| openers.of(node).iter().map(move |opener| format!("{opener} has {} open", node.display())))
+            .chain(unknown)
             .collect(),
         driver,
     }
 }
 
 /// The administration node of a controller that is bound to the kernel's driver.
-fn controller_node(device: &Device) -> Option<PathBuf> {
-    device.controller_name().map(|name| PathBuf::from(format!("/dev/{name}")))
+fn controller_node(device: &Device) -> Result<Option<PathBuf>> {
+    Ok(device.controller_name()?.map(|name| Path::new(DEV).join(name)))
 }
 
-fn uses_of(namespace: &iolane_nvme::pci::BlockNamespace, openers: &OpenFiles) -> Vec<String> {
-    let mut uses = guard::uses_of_disk(&namespace.name).unwrap_or_else(|error| vec![error.cause().into()]);
+fn uses_of(namespace: &KernelNamespace, openers: &OpenFiles) -> Vec<String> {
+    let mut uses = match namespace.has_block_device {
+        true => guard::uses_of_disk(&namespace.name).unwrap_or_else(|error| vec![error.cause().into()]),
+        false => Vec::new(),
+    };
     uses.extend(openers_of(namespace, openers).map(|opener| format!("{opener} has it open")));
     uses
 }
 
 /// The processes that have a namespace open, as a block device or for passthrough.
-fn openers_of<'a>(
-    namespace: &iolane_nvme::pci::BlockNamespace,
-    openers: &'a OpenFiles,
-) -> impl Iterator<Item = &'a Opener> + use<'a> {
-    let nodes = [namespace.name.clone(), namespace.generic_name()];
-    nodes.into_iter().flat_map(|name| openers.of(&PathBuf::from("/dev").join(name)))
+fn openers_of<'a>(namespace: &KernelNamespace, openers: &'a OpenFiles) -> impl Iterator<Item = &'a Opener> + use<'a> {
+    nodes_of(namespace).into_iter().flat_map(|name| openers.of(&Path::new(DEV).join(name)))
+}
+
+/// The names of a namespace's devices: for block I/O, and for passthrough.
+fn nodes_of(namespace: &KernelNamespace) -> [String; 2] {
+    [namespace.name.clone(), namespace.generic_name()]
 }
 
 /// A controller bound to vfio-pci.
@@ -161,7 +174,7 @@ pub fn bind(bdfs: &[Bdf], owner: Option<Owner>, told: &mut dyn FnMut(&Bound)) ->
 }
 
 fn take(bindings: &Bindings, locked: &Locked<'_>, device: &Device) -> Result<Taken> {
-    let driver = device.driver();
+    let driver = device.driver()?;
     if driver.as_deref() == Some(VFIO_DRIVER) {
         let is_recorded = bindings.record(device.bdf())?.is_some();
         return Ok(if is_recorded { Taken::Before } else { Taken::ByOthers });
@@ -181,7 +194,7 @@ fn takeable(bindings: &Bindings, bdf: Bdf, others: &[Bdf]) -> Result<Device> {
     if !device.is_nvme()? {
         return Err(refused(bdf, "it is not an NVMe controller (its PCI class is not 010802)").remedy(list));
     }
-    if let Some(driver) = device.driver().filter(|driver| ![KERNEL_DRIVER, VFIO_DRIVER].contains(&driver.as_str())) {
+    if let Some(driver) = device.driver()?.filter(|driver| ![KERNEL_DRIVER, VFIO_DRIVER].contains(&driver.as_str())) {
         return Err(refused(bdf, format!("driver {driver} has it")).remedy("give it back to nvme first"));
     }
     let Some(group) = device.iommu_group() else { return Err(binding::no_iommu(bdf)) };
@@ -207,23 +220,26 @@ fn is_harmless(companion: &Companion) -> bool {
 
 /// Claims every namespace of a controller; none if it is not bound to the kernel's driver.
 fn claim(device: &Device) -> Result<Vec<DiskClaim>> {
-    let namespaces = device.namespaces();
+    let namespaces = device.namespaces()?;
     let what = |name: &str| format!("taking {} ({name})", device.bdf());
-    let claims = namespaces.iter().map(|namespace| guard::claim_disk(&namespace.name, &what(&namespace.name)));
+    let disks = namespaces.iter().filter(|namespace| namespace.has_block_device);
+    let claims = disks.map(|namespace| guard::claim_disk(&namespace.name, &what(&namespace.name)));
     let claims = claims.collect::<Result<_>>()?;
-    let openers = OpenFiles::scan();
-    let stop = |name: &str, opener: &Opener| {
-        Err(Error::unavailable(what(name), format!("{opener} has it open")).remedy("end that process first"))
-    };
-    for namespace in &namespaces {
-        if let Some(opener) = openers_of(namespace, &openers).next() {
-            return stop(&namespace.name, opener);
+    require_closed(device, &namespaces, &OpenFiles::scan()?, Path::new(DEV))?;
+    Ok(claims)
+}
+
+/// Refuses a controller that a process has open, itself or one of its namespaces, by a node in the folder `dev`.
+fn require_closed(device: &Device, namespaces: &[KernelNamespace], openers: &OpenFiles, dev: &Path) -> Result<()> {
+    let controller = device.controller_name()?;
+    let names = namespaces.iter().flat_map(nodes_of).chain(controller);
+    for node in names.map(|name| dev.join(name)) {
+        if let [opener, ..] = openers.of(&node) {
+            let what = format!("taking {} ({})", device.bdf(), node.display());
+            return Err(Error::unavailable(what, format!("{opener} has it open")).remedy("end that process first"));
         }
     }
-    match controller_node(device) {
-        Some(node) if !openers.of(&node).is_empty() => stop(&node.display().to_string(), &openers.of(&node)[0]),
-        _ => Ok(claims),
-    }
+    Ok(())
 }
 
 /// The outcome of [`restore`] for one controller.
@@ -262,7 +278,7 @@ fn not_recorded(bindings: &Bindings, bdf: Bdf) -> Result<Restored> {
         return Err(Error::unavailable(what, "there is no such PCI device, and no record of one")
             .remedy("`iolane nvme list` shows those there are"));
     };
-    match device.driver() {
+    match device.driver()? {
         Some(driver) if driver == VFIO_DRIVER => {
             Err(Error::unavailable(what, "vfio-pci has it, but it was not `iolane nvme bind` that took it")
                 .remedy("give it back by what took it, or by hand as docs/nvme-binding.md says"))
@@ -310,7 +326,6 @@ mod tests {
     use super::*;
     use std::fs;
     use std::os::unix::fs::symlink;
-    use std::path::Path;
 
     /// A machine made of files.
     struct Machine(PathBuf);
@@ -389,6 +404,48 @@ mod tests {
             assert!(told.starts_with(answer), "{told}");
         }
         assert!(machine.takeable("0000:00:05.0", &[]).contains("intel_iommu=on"));
+    }
+
+    #[test]
+    fn a_namespace_with_a_character_device_only_is_claimed_by_no_block_device_and_refused_while_it_is_open() {
+        let machine = Machine::new("character");
+        let folder = machine.device("0000:00:04.0", "010802", "nvme", Some(1));
+        fs::create_dir_all(folder.join("nvme/nvme7/ng7n1")).unwrap();
+        let device = machine.bindings().pci().device("00:04.0".parse().unwrap()).unwrap();
+        assert!(claim(&device).unwrap().is_empty());
+        let full = fs::File::open("/dev/full").unwrap();
+        let mut child = std::process::Command::new("sleep").arg("60").stdin(full).spawn().unwrap();
+        let openers = OpenFiles::scan().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let namespaces = device.namespaces().unwrap();
+        for node in ["ng7n1", "nvme7"] {
+            let dev = machine.0.join("dev").join(node);
+            fs::create_dir_all(&dev).unwrap();
+            assert!(require_closed(&device, &namespaces, &openers, &dev).is_ok());
+            symlink("/dev/full", dev.join(node)).unwrap();
+            let told = require_closed(&device, &namespaces, &openers, &dev).unwrap_err().to_string();
+            assert!(told.contains(&format!("/{node}): ")) && told.contains(" has it open; end that process"), "{told}");
+        }
+    }
+
+    #[test]
+    fn a_controller_whose_driver_or_namespaces_cannot_be_read_is_not_taken() {
+        let machine = Machine::new("unreadable");
+        let folder = machine.device("0000:00:04.0", "010802", "nvme", Some(1));
+        // Root may read any file, so each is of a kind that has nothing to read.
+        fs::write(folder.join("nvme"), "").unwrap();
+        let device = machine.bindings().pci().device("00:04.0".parse().unwrap()).unwrap();
+        let told = claim(&device).err().unwrap().to_string();
+        assert!(told.contains("0000:00:04.0/nvme: "), "{told}");
+        let listed = controller(&machine.bindings(), &device, None, &OpenFiles::default());
+        assert!(listed.used_by[0].starts_with("its namespaces are unknown (reading "), "{listed:?}");
+        let other = machine.device("0000:00:05.0", "020000", "", Some(1));
+        fs::write(other.join("driver"), "").unwrap();
+        assert!(machine.takeable("0000:00:04.0", &[]).contains("0000:00:05.0/driver: "));
+        fs::remove_file(folder.join("driver")).unwrap();
+        fs::write(folder.join("driver"), "").unwrap();
+        assert!(machine.takeable("0000:00:04.0", &[]).contains("0000:00:04.0/driver: "));
     }
 
     #[test]

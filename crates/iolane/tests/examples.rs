@@ -184,7 +184,7 @@ fn a_copy_past_the_page_cache_ends_where_its_source_does() {
 
 /// Moves all of a simulated device's content, which is as large as `content`.
 fn simulated(settings: &str, content: &mut [u8], request: fn(u64, u64, iolane::Buffer) -> Request) -> Target {
-    let target = Target::options().write(true).open(format!("sim:{},{settings}", content.len())).unwrap();
+    let target = Target::options().write_unguarded().open(format!("sim:{},{settings}", content.len())).unwrap();
     transfer(&target, content, request);
     target
 }
@@ -222,7 +222,7 @@ fn a_copy_goes_on_after_short_reads_and_short_writes() {
 fn a_copy_that_meets_an_error_says_where() {
     let mut content = random(1 << 20);
     let source = simulated("error=0", &mut content, Request::write);
-    let destination = Target::options().write(true).open("sim:1m,error=1").unwrap();
+    let destination = Target::options().write_unguarded().open("sim:1m,error=1").unwrap();
     let error = copy::copy(&source, &destination, &IoPath::new("sim")).unwrap_err().to_string();
     assert!(error.starts_with("writing sim:1m,error=1 at byte "), "{error}");
 }
@@ -247,7 +247,7 @@ fn a_page_store_takes_the_first_path_that_works_and_holds_what_was_written() {
 #[test]
 fn a_page_store_goes_on_after_short_transfers_and_ends_at_an_error() {
     let run = |settings: &str| {
-        let target = Target::options().write(true).open(format!("sim:4m,{settings}")).unwrap();
+        let target = Target::options().write_unguarded().open(format!("sim:4m,{settings}")).unwrap();
         page_store::write_and_read(&target, &[IoPath::new("sim")]).map_err(|error| error.to_string())
     };
     for seed in 0..10 {

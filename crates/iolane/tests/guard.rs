@@ -3,187 +3,35 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{FileExt as _, symlink};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use iolane::guard::{WritePermit, claim_disk, permit_writes, refuse_doubles, uses_of_disk};
-use iolane::{Error, ErrorKind, Target};
+use iolane::guard::{Reason, Refused, WritePermit, claim_disk, refuse_doubles, uses_of_disk};
+use iolane::{Error, ErrorKind, Target, WritePermission as _};
 
-/// Why a test that needs root and these tools cannot run here.
-fn missing(tools: &[&str]) -> Option<String> {
-    if !rustix::process::geteuid().is_root() {
-        return Some("needs root".into());
-    }
-    let is_there = |tool: &&&str| {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&path).any(|folder| folder.join(tool).exists())
-    };
-    if let Some(tool) = tools.iter().find(|tool| !is_there(tool)) {
-        return Some(format!("{tool} is not installed"));
-    }
-    (!Path::new("/dev/loop-control").exists()).then(|| "no loop devices here (/dev/loop-control)".into())
+#[macro_use]
+mod guard_fixtures;
+use guard_fixtures::{Holder, Loop, Mounted, Scratch, Swap, missing, open, run, skip, try_run};
+
+fn ask(target: impl AsRef<Path>) -> Result<WritePermit, Refused> {
+    WritePermit::request(target.as_ref())
 }
 
-/// Written past the test harness, which would keep it to itself.
-fn skip(test: &str, reason: &str) {
-    let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {reason}");
+fn ask_to_erase(target: impl AsRef<Path>) -> Result<WritePermit, Refused> {
+    WritePermit::options().erase(true).request(target.as_ref())
 }
 
-/// Leaves the test with a SKIPPED line unless it is run by root and these tools are installed.
-macro_rules! needs {
-    ($test:literal, $($tool:literal),+) => {
-        if let Some(reason) = missing(&[$($tool),+]) {
-            return skip($test, &reason);
-        }
-    };
-}
-
-fn try_run(tool: &str, args: &[&Path]) -> Result<String, String> {
-    let output = Command::new(tool).args(args).output().map_err(|error| format!("{tool}: {error}"))?;
-    match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).trim().into()),
-        false => Err(format!("{tool} {args:?}: {}", String::from_utf8_lossy(&output.stderr).trim().replace('\n', " "))),
-    }
-}
-
-fn run(tool: &str, args: &[&str]) -> String {
-    let args: Vec<&Path> = args.iter().map(Path::new).collect();
-    try_run(tool, &args).unwrap()
-}
-
-/// A folder that goes with the test, and the test's turn: a process being started shares every descriptor of this one
-/// until its exec, so that in tests side by side a claim may outlive its permit.
-struct Scratch {
-    folder: PathBuf,
-    _turn: MutexGuard<'static, ()>,
-}
-
-static TURN: Mutex<()> = Mutex::new(());
-
-impl Scratch {
-    fn new(test: &str) -> Self {
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("guard-{test}-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        Self { folder, _turn: turn }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.join(name)
-    }
-
-    /// A file of zeros without blocks.
-    fn file(&self, name: &str, mib: u64) -> PathBuf {
-        let path = self.path(name);
-        File::create(&path).unwrap().set_len(mib << 20).unwrap();
-        path
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
-    }
-}
-
-/// A loop device, detached when dropped.
-struct Loop(String);
-
-impl Loop {
-    fn of(file: &Path) -> Self {
-        Self(run("losetup", &["-P", "-f", "--show", file.to_str().unwrap()]))
-    }
-
-    /// A partition from 1 MiB on of 32 MiB. The kernel may have found it by the table, if it was built to look.
-    fn partition(&self) -> String {
-        let partition = format!("{}p1", self.0);
-        if !Path::new(&partition).exists() {
-            run("addpart", &[&self.0, "1", "2048", "65536"]);
-        }
-        partition
-    }
-
-    fn kernel_name(&self) -> &str {
-        self.0.trim_start_matches("/dev/")
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        let _ = try_run("losetup", &["-d".as_ref(), self.0.as_ref()]);
-        // Whoever looks for a free loop device has this one open for a moment, which puts the detaching off.
-        let attached = format!("/sys/block/{}/loop", self.kernel_name());
-        for _ in 0..200 {
-            if !Path::new(&attached).exists() {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-}
-
-/// A mount, undone when dropped.
-struct Mounted(PathBuf);
-
-impl Mounted {
-    fn new(options: &[&str], device: &str, point: PathBuf) -> Self {
-        Self::attempt(options, device, point).unwrap()
-    }
-
-    fn attempt(options: &[&str], device: &str, point: PathBuf) -> Result<Self, String> {
-        fs::create_dir_all(&point).unwrap();
-        let mut args: Vec<&Path> = options.iter().map(Path::new).collect();
-        args.extend([Path::new(device), &point]);
-        try_run("mount", &args)?;
-        Ok(Self(point))
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        if try_run("umount", &[&self.0]).is_err() {
-            let _ = try_run("umount", &["-l".as_ref(), &self.0]);
-        }
-    }
-}
-
-/// Swap in use, turned off when dropped.
-struct Swap(PathBuf);
-
-impl Swap {
-    fn on(path: &Path) -> Result<Self, String> {
-        try_run("mkswap", &[path])?;
-        try_run("swapon", &[path])?;
-        Ok(Self(path.into()))
-    }
-}
-
-impl Drop for Swap {
-    fn drop(&mut self) {
-        let _ = try_run("swapoff", &[&self.0]);
-    }
-}
-
-/// The guard's answer when the target itself is named with --allow-writes.
-fn ask(target: impl AsRef<Path>) -> Result<WritePermit, Error> {
-    let target = target.as_ref().as_os_str();
-    permit_writes(target, &[target.to_owned()], false)
-}
-
-/// As [`ask`], with --erase.
-fn ask_to_erase(target: impl AsRef<Path>) -> Result<WritePermit, Error> {
-    let target = target.as_ref().as_os_str();
-    permit_writes(target, &[target.to_owned()], true)
+fn ask_among(target: impl AsRef<Path>, names: &[OsString]) -> Result<WritePermit, Refused> {
+    WritePermit::options().among(names).erase(true).request(target.as_ref())
 }
 
 /// The text of a refusal that must name all of `parts` on one line.
 #[track_caller]
-fn assert_refused(answer: Result<WritePermit, Error>, parts: &[&str]) {
-    let error = answer.expect_err("the guard let it pass");
+fn assert_refused(answer: Result<WritePermit, Refused>, parts: &[&str]) {
+    let error = Error::from(answer.expect_err("the guard let it pass"));
     let text = error.to_string();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{text}");
     assert!(parts.iter().all(|part| text.contains(part)), "{text} lacks one of {parts:?}");
@@ -195,11 +43,11 @@ fn a_plain_file_is_written_only_when_it_is_named() {
     let scratch = Scratch::new("plain");
     let (file, other) = (scratch.file("file", 1), scratch.file("other", 1));
     for allowed in [vec![], vec![OsString::from(&other)], vec!["/no/such/file".into()]] {
-        let error = permit_writes(file.as_os_str(), &allowed, true).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Usage);
-        let remedy = format!("--allow-writes {}", file.display());
-        assert!(error.to_string().ends_with(&remedy), "{error}");
+        let refused = ask_among(&file, &allowed).unwrap_err();
+        assert_eq!(refused.reason(), Reason::NotNamed);
+        assert_eq!(Error::from(refused).kind(), ErrorKind::Usage);
     }
+    drop(ask_among(&file, &[other.into(), file.clone().into()]).unwrap());
     drop(ask(&file).unwrap());
 }
 
@@ -211,15 +59,15 @@ fn a_file_may_be_allowed_by_any_of_its_names() {
     fs::hard_link(&file, scratch.path("link")).unwrap();
     for name in ["symlink", "link", "./file"] {
         let name = scratch.path(name);
-        drop(permit_writes(file.as_os_str(), &[name.clone().into()], false).unwrap());
-        drop(permit_writes(name.as_os_str(), &[file.clone().into()], false).unwrap());
+        drop(ask_among(&file, &[name.clone().into()]).unwrap());
+        drop(ask_among(&name, &[file.clone().into()]).unwrap());
     }
 }
 
 #[test]
 fn what_is_made_up_or_missing_needs_no_permission() {
     for target in ["null", "null:1g", "sim:64m,seed=7", "/no/such/file", "/dev/null/no/file"] {
-        drop(permit_writes(target.as_ref(), &[], false).unwrap());
+        drop(ask_among(target, &[]).unwrap());
     }
 }
 
@@ -227,7 +75,7 @@ fn what_is_made_up_or_missing_needs_no_permission() {
 fn a_permit_does_not_cover_what_the_name_leads_to_afterwards() {
     let scratch = Scratch::new("covers");
     let (file, other, name) = (scratch.file("file", 1), scratch.file("other", 1), scratch.path("name"));
-    let open = || Target::options().direct(false).write(true).open(&name).unwrap();
+    let open = || Target::options().direct(false).write_unguarded().open(&name).unwrap();
     let missing = ask(&name).unwrap();
     symlink(&file, &name).unwrap();
     let permit = ask(&name).unwrap();
@@ -239,6 +87,177 @@ fn a_permit_does_not_cover_what_the_name_leads_to_afterwards() {
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(error.to_string().contains("something else"), "{error}");
     permit.covers(&Target::open("null").unwrap()).unwrap();
+}
+
+#[test]
+fn a_file_that_another_process_has_open_is_refused_under_any_of_its_names() {
+    let scratch = Scratch::new("opened");
+    let (file, link) = (scratch.file("vm.img", 1), scratch.path("link"));
+    fs::hard_link(&file, &link).unwrap();
+    for write in [true, false] {
+        let holder = Holder::of(open(&file, write));
+        let pid = format!("sleep (pid {}) has it open", holder.0.id());
+        assert_refused(ask_to_erase(&file), &[&pid]);
+        assert_refused(ask_to_erase(&link), &[&pid]);
+        assert_eq!(ask(&file).unwrap_err().reason(), Reason::InUse);
+    }
+    drop(ask(&file).unwrap());
+}
+
+#[test]
+fn a_file_is_written_by_one_permit_at_a_time_and_the_target_keeps_it() {
+    let scratch = Scratch::new("one-writer");
+    let (file, link) = (scratch.file("file", 1), scratch.path("link"));
+    fs::hard_link(&file, &link).unwrap();
+    let permit = ask(&file).unwrap();
+    let target = Target::options().direct(false).write(permit.clone()).open(&file).unwrap();
+    drop(permit);
+    assert_refused(ask(&link), &["it is locked"]);
+    let second = target.clone();
+    drop(target);
+    assert_refused(ask(&link), &["it is locked"]);
+    drop(second);
+    drop(ask(&link).unwrap());
+}
+
+#[test]
+fn a_file_that_only_this_process_has_open_is_permitted() {
+    let scratch = Scratch::new("own");
+    let file = scratch.file("file", 1);
+    let _reader = Target::options().direct(false).open(&file).unwrap();
+    drop(ask(&file).unwrap());
+    let _writer = open(&file, true);
+    drop(ask(&file).unwrap());
+}
+
+/// A mapping keeps a file open without a descriptor, as the kernel does for a moment after a process with a ring has ended.
+#[test]
+fn a_file_that_is_open_without_a_descriptor_is_permitted_once_it_is_closed_and_refused_if_it_stays() {
+    let scratch = Scratch::new("mapped");
+    let file = scratch.file("file", 1);
+    let opened = open(&file, true);
+    // SAFETY: a new mapping, which nothing reads or writes.
+    let address =
+        unsafe { libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_READ, libc::MAP_SHARED, opened.as_raw_fd(), 0) };
+    assert_ne!(address, libc::MAP_FAILED);
+    drop(opened);
+    assert_refused(ask(&file), &["in a process that cannot be looked into or in the kernel"]);
+    let asking = std::thread::spawn({
+        let file = file.clone();
+        move || ask(&file).map(drop)
+    });
+    // Only a broken guard needs the time: it has looked by then, and refused.
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    // SAFETY: the mapping from above, once.
+    assert_eq!(unsafe { libc::munmap(address, 4096) }, 0);
+    asking.join().unwrap().unwrap();
+}
+
+/// As root every process can be looked into; this one hides by a user of its own, whom the asking process leaves root to be.
+#[test]
+fn a_file_that_a_hidden_process_writes_is_refused_by_the_kernels_own_count() {
+    needs!("a_file_that_a_hidden_process_writes_is_refused_by_the_kernels_own_count", "setpriv");
+    // Where any user may look, with a program that any user may run.
+    let scratch = Scratch::under(&std::env::temp_dir(), "hidden");
+    let (file, program) = (scratch.file("file", 1), scratch.path("program"));
+    let nobody = 65534;
+    std::os::unix::fs::chown(&file, Some(nobody), None).unwrap();
+    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    run("chmod", &["755", scratch.folder.to_str().unwrap(), program.to_str().unwrap()]);
+    let ask_as_nobody = || {
+        let id = nobody.to_string();
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", &id, "--regid", &id, "--clear-groups"]).arg(&program);
+        command.args(["--exact", "asks_for_what_the_environment_names", "--nocapture"]).env("GUARD_TARGET", &file);
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    assert!(ask_as_nobody().contains("ANSWER permitted"), "{}", ask_as_nobody());
+    let holder = Holder::of(open(&file, true));
+    assert!(ask_as_nobody().contains("ANSWER writing to"), "{}", ask_as_nobody());
+    assert!(ask_as_nobody().contains("it is open, in a process that cannot be looked into"), "{}", ask_as_nobody());
+    drop(holder);
+    // Of another's file the kernel does not say whether it is open.
+    std::os::unix::fs::chown(&file, Some(0), None).unwrap();
+    run("chmod", &["666", file.to_str().unwrap()]);
+    assert!(
+        ask_as_nobody().contains("processes that cannot be looked into has it open cannot be told"),
+        "{}",
+        ask_as_nobody()
+    );
+}
+
+/// No test of its own: run by another one, as another user.
+#[test]
+fn asks_for_what_the_environment_names() {
+    let Some(target) = std::env::var_os("GUARD_TARGET") else { return };
+    match ask(&target) {
+        Ok(_) => println!("ANSWER permitted"),
+        Err(refused) => println!("ANSWER {refused}"),
+    }
+}
+
+#[test]
+fn a_file_with_a_disk_image_or_a_database_in_it_is_refused_unless_it_may_be_erased() {
+    let scratch = Scratch::new("images");
+    let file = scratch.file("file", 1);
+    for (offset, magic, name) in [
+        (0, &b"QFI\xfb\0\0\0\x03"[..], "a qcow disk image"),
+        (0, b"SQLite format 3\0", "an SQLite database"),
+        (512, b"EFI PART", "a GPT partition table"),
+        ((1 << 20) - 512, b"conectix", "a VHD disk image"),
+    ] {
+        open(&file, true).write_all_at(magic, offset).unwrap();
+        assert_refused(ask(&file), &["it carries", name, "erased"]);
+        assert_eq!(ask(&file).unwrap_err().reason(), Reason::HoldsData);
+        drop(ask_to_erase(&file).unwrap());
+        open(&file, true).write_all_at(&vec![0; magic.len()], offset).unwrap();
+    }
+    drop(ask(&file).unwrap());
+}
+
+#[test]
+fn a_device_that_another_process_has_open_without_a_claim_is_refused() {
+    needs!("a_device_that_another_process_has_open_without_a_claim_is_refused", "losetup", "addpart");
+    let scratch = Scratch::new("raw");
+    let disk = Loop::of(&scratch.file("disk", 64));
+    let partition = disk.partition();
+    let name = disk.kernel_name();
+    let holder = Holder::of(open(&disk.0, true));
+    assert_refused(ask_to_erase(&disk.0), &["sleep (pid", "has it open"]);
+    assert_refused(ask_to_erase(&partition), &["sleep (pid", &format!("has its disk {name} open")]);
+    drop(holder);
+    let holder = Holder::of(open(&partition, false));
+    assert_refused(ask_to_erase(&disk.0), &["sleep (pid", &format!("has its partition {name}p1 open")]);
+    drop(holder);
+    drop(ask(&disk.0).unwrap());
+}
+
+#[test]
+fn a_device_on_a_file_that_another_process_has_open_is_refused() {
+    needs!("a_device_on_a_file_that_another_process_has_open_is_refused", "losetup");
+    let scratch = Scratch::new("backing-opened");
+    let file = scratch.file("disk", 16);
+    let disk = Loop::of(&file);
+    let holder = Holder::of(open(&file, true));
+    assert_refused(ask_to_erase(&disk.0), &["sleep (pid", "(which it is made of) open"]);
+    drop(holder);
+    drop(ask(&disk.0).unwrap());
+}
+
+#[test]
+fn a_disk_that_a_program_has_locked_is_refused_and_one_with_a_permit_is_locked() {
+    needs!("a_disk_that_a_program_has_locked_is_refused", "losetup");
+    let scratch = Scratch::new("disk-lock");
+    let disk = Loop::of(&scratch.file("disk", 16));
+    let lock = |file: &File| rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingLockShared);
+    let other = open(&disk.0, false);
+    let permit = ask(&disk.0).unwrap();
+    assert_eq!(lock(&other), Err(rustix::io::Errno::WOULDBLOCK));
+    drop(permit);
+    lock(&other).unwrap();
+    assert_refused(ask(&disk.0), &["it is locked (flock(2))", "lslocks"]);
+    drop(other);
+    drop(ask(&disk.0).unwrap());
 }
 
 #[test]
@@ -295,13 +314,13 @@ fn a_blank_device_is_written_only_when_it_is_named() {
     let disk = Loop::of(&scratch.file("disk", 64));
     let (partition, link) = (disk.partition(), scratch.path("by-id"));
     symlink(&disk.0, &link).unwrap();
-    let error = permit_writes(disk.0.as_ref(), &[partition.clone().into()], true).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Usage);
-    assert_eq!(permit_writes(partition.as_ref(), &[link.clone().into()], true).unwrap_err().kind(), ErrorKind::Usage);
-    drop(permit_writes(disk.0.as_ref(), &[link.clone().into()], false).unwrap());
-    drop(permit_writes(link.as_ref(), &[disk.0.clone().into()], false).unwrap());
+    let reason = |answer: Result<WritePermit, Refused>| answer.unwrap_err().reason();
+    assert_eq!(reason(ask_among(&disk.0, &[partition.clone().into()])), Reason::NotNamed);
+    assert_eq!(reason(ask_among(&partition, &[link.clone().into()])), Reason::NotNamed);
+    drop(ask_among(&disk.0, &[link.clone().into()]).unwrap());
+    drop(ask_among(&link, &[disk.0.clone().into()]).unwrap());
     let permit = ask(&partition).unwrap();
-    permit.covers(&Target::options().write(true).open(&partition).unwrap()).unwrap();
+    permit.covers(&Target::options().write_unguarded().open(&partition).unwrap()).unwrap();
     assert!(permit.covers(&Target::open(&disk.0).unwrap()).is_err());
 }
 
@@ -359,7 +378,7 @@ fn swap_is_refused_while_in_use_and_afterwards_for_its_header() {
         }
         Err(reason) => return skip("swap_is_refused_while_in_use_and_afterwards_for_its_header", &reason),
     }
-    assert_refused(ask(&disk.0), &["a swap area", "--erase"]);
+    assert_refused(ask(&disk.0), &["a swap area", "erased"]);
     drop(ask_to_erase(&disk.0).unwrap());
 }
 
@@ -378,7 +397,8 @@ fn a_file_in_use_as_swap_is_refused() {
         }
         Err(reason) => return skip("a_file_in_use_as_swap_is_refused", &reason),
     }
-    drop(ask(&file).unwrap());
+    assert_refused(ask(&file), &["it carries a swap area", "erased"]);
+    drop(ask_to_erase(&file).unwrap());
 }
 
 #[test]
@@ -396,6 +416,37 @@ fn a_file_behind_a_loop_device_is_refused() {
     assert_refused(ask_to_erase(scratch.path("link")), &["is made of it", disk.kernel_name()]);
     drop(disk);
     drop(ask(scratch.path("link")).unwrap());
+}
+
+#[test]
+fn a_loop_device_of_a_deleted_file_is_the_same_disk_as_another_one_of_it() {
+    needs!("a_loop_device_of_a_deleted_file_is_the_same_disk", "losetup", "mkfs.ext4");
+    let scratch = Scratch::new("deleted");
+    let file = scratch.file("disk", 64);
+    let (disk, other) = (Loop::of(&file), Loop::of(&file));
+    run("mkfs.ext4", &["-q", &other.0]);
+    let mounted = Mounted::new(&[], &other.0, scratch.path("mount"));
+    fs::hard_link(&file, scratch.path("link")).unwrap();
+    fs::remove_file(&file).unwrap();
+    let made = format!("loop device {} is made of", other.kernel_name());
+    assert_refused(ask_to_erase(&disk.0), &[&made]);
+    drop((mounted, other));
+    let holder = Holder::of(open(scratch.path("link"), true));
+    assert_refused(ask_to_erase(&disk.0), &["sleep (pid", "(which it is made of) open"]);
+    drop(holder);
+    drop(ask_to_erase(&disk.0).unwrap());
+}
+
+#[test]
+fn two_partitions_of_a_disk_are_permitted_to_one_process() {
+    needs!("two_partitions_of_a_disk_are_permitted_to_one_process", "losetup", "addpart");
+    let scratch = Scratch::new("siblings");
+    let disk = Loop::of(&scratch.file("disk", 64));
+    let partition = disk.partition();
+    run("addpart", &[&disk.0, "2", "67584", "8192"]);
+    let (one, other) = (ask(&partition).unwrap(), ask(format!("{}p2", disk.0)).unwrap());
+    drop((one, other));
+    drop(ask(&disk.0).unwrap());
 }
 
 #[test]
@@ -420,7 +471,7 @@ fn a_file_system_is_refused_unless_it_may_be_erased() {
     let disk = Loop::of(&scratch.file("disk", 64));
     drop(ask(&disk.0).unwrap());
     run("mkfs.ext4", &["-q", &disk.0]);
-    assert_refused(ask(&disk.0), &[&disk.0, "ext4", "--erase"]);
+    assert_refused(ask(&disk.0), &[&disk.0, "ext4", "erased"]);
     drop(ask_to_erase(&disk.0).unwrap());
 }
 
@@ -486,7 +537,7 @@ fn a_partition_table_and_its_backup_are_signatures_of_the_disk() {
         let script = scratch.path("script");
         fs::write(&script, format!("label: {label}\n,8M\n")).unwrap();
         run("sh", &["-c", &format!("sfdisk -q '{}' < '{}'", file.display(), script.display())]);
-        assert_refused(ask(&Loop::of(&file).0), &["it carries", name, "--erase"]);
+        assert_refused(ask(&Loop::of(&file).0), &["it carries", name, "erased"]);
         if label == "gpt" {
             fs::OpenOptions::new().write(true).open(&file).unwrap().write_all_at(&[0; 64 << 10], 0).unwrap();
             assert_refused(ask(&Loop::of(&file).0), &["it carries a GPT partition table (backup)"]);
@@ -522,8 +573,8 @@ fn a_mounted_partition_protects_its_disk_and_itself_alone() {
     assert_refused(ask_to_erase(&partition), &["it is mounted at", point]);
     drop(ask(&sibling).unwrap());
     drop(mounted);
-    assert_refused(ask(&disk.0), &["it carries an MBR partition table", "--erase"]);
-    assert_refused(ask(&partition), &["it carries an ext2, ext3 or ext4", "--erase"]);
+    assert_refused(ask(&disk.0), &["it carries an MBR partition table", "erased"]);
+    assert_refused(ask(&partition), &["it carries an ext2, ext3 or ext4", "erased"]);
     drop(ask_to_erase(&disk.0).unwrap());
 }
 
@@ -600,6 +651,6 @@ fn a_device_that_cannot_be_opened_to_look_at_it_is_refused() {
     let mounted = Mounted::new(&["-t", "tmpfs", "-o", "nodev"], "none", scratch.path("mount"));
     let (node, minor) = (mounted.0.join("node"), disk.kernel_name().trim_start_matches("loop"));
     run("mknod", &[node.to_str().unwrap(), "b", "7", minor]);
-    let answer = permit_writes(node.as_os_str(), &[disk.0.clone().into()], true);
+    let answer = ask_among(&node, &[disk.0.clone().into()]);
     assert_refused(answer, &["cannot be opened", "permission denied"]);
 }

@@ -4,6 +4,7 @@
 //! Both overwrite the drives in `IOLANE_NVME_DRIVES="0000:00:04.0 0000:00:05.0"`, PCI addresses of drives that are bound to the
 //! kernel before and after; without it the tests print SKIPPED. `IOLANE_NVME_SEED` is the seed of random choices.
 
+#[allow(dead_code, reason = "its data is its own, whatever the check")]
 #[path = "conformance/content.rs"]
 mod content;
 
@@ -88,7 +89,7 @@ impl Lane {
     fn all(devices: &[String], skipped: &mut BTreeSet<String>) -> Result<Vec<Self>> {
         let mut lanes = Vec::new();
         for device in devices {
-            let target = Target::options().write(true).open(device)?;
+            let target = Target::options().write_unguarded().open(device)?;
             let interfaces = iolane::interfaces().filter(|interface| interface.reaches(target.kind()));
             for path in interfaces.flat_map(iolane::Interface::paths) {
                 // Passthrough is tried only on the generic device.
@@ -209,7 +210,7 @@ fn a_writer_that_is_to_be_killed() -> Result<()> {
     let Ok(name) = std::env::var("IOLANE_NVME_WRITER") else { return Ok(()) };
     let (target, round) = name.split_once(' ').context("IOLANE_NVME_WRITER is a target and a number")?;
     let round: u64 = round.parse()?;
-    let target = Target::options().write(true).open(target)?;
+    let target = Target::options().write_unguarded().open(target)?;
     let pool = Pool::new(BATCH_BLOCKS, BLOCK_BYTES, Pages::Base)?;
     let path = if round.is_multiple_of(2) { "nvme" } else { "nvme+int" };
     let mut queue = iolane::open_queue(&path.parse()?, &target, &QueueConfig::new(BATCH_BLOCKS as u32).pool(&pool))?;

@@ -95,7 +95,7 @@ struct Grid {
 
 /// Measures, prints, and compares with the goals. Without `check` the tables are written too.
 pub(crate) fn run(iolane: &Path, check: bool) -> Result<bool> {
-    if let [package, ..] = packages::install(&[packages::QEMU])[..] {
+    if let [package, ..] = packages::install(&[packages::QEMU])?[..] {
         bail!("{} is missing; as root: apt-get install {}", package.program, package.name);
     }
     let cache = Cache::of_user()?;
@@ -123,7 +123,7 @@ pub(crate) fn run(iolane: &Path, check: bool) -> Result<bool> {
 impl Grid {
     fn measure(iolane: &Path, version: &str, sizes: &[&'static str], cache: &Cache) -> Result<Self> {
         let kernel = guest::kernel_of(version, cache)?;
-        let machine = Machine { cpus: 1, memory: Bytes(2 << 30), drives: Vec::new(), exact: true, huge_pages: 0 };
+        let machine = Machine { exact: true, ..Machine::new(1, Bytes(2 << 30), Vec::new()) };
         let lab = guest::lab(iolane, &kernel, cache, machine);
         let mut cells = Vec::new();
         for size in sizes {

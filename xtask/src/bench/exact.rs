@@ -89,7 +89,7 @@ impl fmt::Display for TelemetryCost {
 
 /// Measures, prints, and compares. Without `check` the table is written too, unless a path got worse.
 pub(crate) fn run(iolane: &Path, check: bool, accept: bool) -> Result<bool> {
-    if let [package, ..] = packages::install(&[packages::QEMU, packages::FIO])[..] {
+    if let [package, ..] = packages::install(&[packages::QEMU, packages::FIO])?[..] {
         bail!("{} is missing; as root: apt-get install {}", package.program, package.name);
     }
     let measured = measure(iolane)?;
@@ -190,7 +190,7 @@ fn measure(iolane: &Path) -> Result<Measured> {
     let cache = Cache::of_user()?;
     let kernel = guest::kernel(&cache)?;
     let described = format!("{} ({})", kernel.release, kernel.origin);
-    let machine = Machine { cpus: 1, memory: Bytes(2 << 30), drives: Vec::new(), exact: true, huge_pages: 0 };
+    let machine = Machine { exact: true, ..Machine::new(1, Bytes(2 << 30), Vec::new()) };
     let lab = guest::lab(iolane, &kernel, &cache, machine);
     let mut commands: Vec<GuestCommand> = Vec::new();
     for arm in &ARMS {

@@ -85,6 +85,7 @@ pub(super) fn lab<'a>(iolane: &Path, kernel: &Kernel, cache: &'a Cache, machine:
         iolane: iolane.to_owned(),
         files: Vec::new(),
         programs: vec![(PathBuf::from("/usr/bin/fio"), PathBuf::from(FIO))],
+        modules: &[],
         accelerator: None,
         timeout: Duration::from_secs(600),
         cache,

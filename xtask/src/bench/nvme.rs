@@ -46,7 +46,7 @@ struct Cost {
 /// Measures and prints. With `check` it only compares the instructions with the committed ones; otherwise it writes all figures.
 pub(super) fn run(iolane: &Path, target_folder: &Path, check: bool, accept: bool) -> Result<bool> {
     let wanted = if check { vec![packages::VALGRIND] } else { vec![packages::VALGRIND, packages::QEMU, packages::FIO] };
-    if let [package, ..] = packages::install(&wanted)[..] {
+    if let [package, ..] = packages::install(&wanted)?[..] {
         bail!("{} is missing; as root: apt-get install {}", package.program, package.name);
     }
     let costs = costs(target_folder)?;
@@ -208,8 +208,7 @@ fn rates(iolane: &Path) -> Result<Rates> {
     for boot in 1..=BOOTS {
         eprintln!("boot {boot} of {BOOTS}");
         let drive = Drive { bytes: Bytes(1 << 30), ..Drive::default() };
-        let machine =
-            Machine { cpus: 2, memory: Bytes(2 << 30), drives: vec![drive.clone()], exact: false, huge_pages: 0 };
+        let machine = Machine::new(2, Bytes(2 << 30), vec![drive.clone()]);
         let mut commands = Vec::new();
         // While the kernel has the drive; the first of the others takes it.
         commands.extend(DEPTHS.map(|(depth, ..)| fio_command("/dev/nvme0n1", FIO_POLLED, depth)));
@@ -226,7 +225,7 @@ fn rates(iolane: &Path) -> Result<Rates> {
             }
         }
         let drive = Drive { backing: Backing::Null, ..drive };
-        let machine = Machine { cpus: 1, memory: Bytes(2 << 30), drives: vec![drive], exact: true, huge_pages: 0 };
+        let machine = Machine { exact: true, ..Machine::new(1, Bytes(2 << 30), vec![drive]) };
         let commands = DEPTHS.map(|(depth, ..)| iolane_command(CONTROLLER, "nvme", depth, &["--runtime", "500ms"]));
         let outputs = guest::outputs(&guest::lab(iolane, &kernel, &cache, machine), commands.into())?;
         for (depth, output) in outputs.iter().enumerate() {

@@ -1,15 +1,18 @@
 //! `cargo xtask guests`: the conformance suite, its proofs and its faults on real NVMe controllers and null_blk, and drives
-//! that change hands, in a guest for each kernel that iolane cares for. `cargo xtask test` ends with it.
+//! that change hands, in a guest for each kernel that iolane cares for; and some power cuts, in another guest for each.
+//! `cargo xtask test` ends with it.
 //!
 //! Nothing in these guests is timed: translated, their processors run in turn, on one thread of this machine, so that as many
 //! guests run side by side as it has processors.
 
+mod cut_counts;
+pub(crate) mod cuts;
 mod record;
 mod steps;
 mod table;
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,14 +20,17 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use iolane_core::units::Bytes;
 use iolane_lab::cache::Cache;
-use iolane_lab::{Accelerator, Ended, Events, Job, Kernel, KernelSource, Lab, Machine, Stream};
+use iolane_lab::{Accelerator, Drive, Ended, Events, Job, Kernel, KernelSource, Lab, Machine, Stream};
 
+use crate::child::find_program;
 use crate::packages::{self, QEMU};
 use crate::programs::{self, Program};
 use crate::skips::{Accepted, Skip};
 use crate::tally::{End, Listener, Tally};
 use crate::times::Times;
 use crate::verdict;
+use cut_counts::CutCounts;
+use cuts::{Cuts, Recording, SLICE};
 use record::{Found, Record};
 use steps::Step;
 
@@ -33,6 +39,35 @@ use steps::Step;
 const KERNELS: [&str; 4] = ["5.10", "6.1", "6.12", "7.2"];
 /// A guest takes two or three minutes on a quiet machine; one that takes this long hangs.
 const TIMEOUT: Duration = Duration::from_secs(1200);
+
+/// What is run in a guest.
+#[derive(Debug, Clone, Copy)]
+enum Suite {
+    Conformance,
+    /// In a guest of its own, because more drives change the names of others: the kernel numbers a drive that can be removed after
+    /// all that cannot.
+    Cuts(Cuts),
+}
+
+/// Cuts the power of examples and of a study in guests of all kernels, and prints how often; `Ok(false)` if something is lost.
+pub(crate) fn run_cuts(cuts: Cuts, table_alone: bool) -> Result<bool> {
+    let accepted = Accepted::read()?;
+    let (mut tally, mut times) = (Tally::default(), Times::default());
+    tally.skipped = packages::install(&cuts.packages())?.into_iter().map(packages::Package::skip).collect();
+    tally.skipped.iter().for_each(|skip| eprintln!("SKIPPED {skip}"));
+    verdict::require_accepted(&tally.skipped, &accepted, verdict::is_ci())?;
+    let kernels = find_kernels(&[], &mut tally, &mut times)?;
+    let guests = kernels.into_iter().map(|kernel| (kernel, Suite::Cuts(cuts))).collect();
+    let outcomes = run_guests(guests, &mut tally, &mut times, !table_alone)?;
+    let counts: Vec<CutCounts> = outcomes.into_iter().filter_map(|outcome| outcome.cuts).collect();
+    if table_alone {
+        print!("{}", cut_counts::render(&counts));
+        eprint!("{}", tally.report(&accepted, false));
+        return Ok(tally.failures.is_empty());
+    }
+    print!("\n{}", cut_counts::render(&counts));
+    Ok(verdict::conclude(&tally, &times, &accepted, false, verdict::is_ci()))
+}
 
 /// Runs all guests, or those of the kernels named, and prints the table; `Ok(false)` if a check failed.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
@@ -45,7 +80,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     }
     let accepted = Accepted::read()?;
     let (mut tally, mut times) = (Tally::default(), Times::default());
-    let missing: Vec<Skip> = packages::install(&[QEMU]).into_iter().map(packages::Package::skip).collect();
+    let missing: Vec<Skip> = packages::install(&[QEMU])?.into_iter().map(packages::Package::skip).collect();
     verdict::require_accepted(&missing, &accepted, ci)?;
     let kernels = find_kernels(&kernels, &mut tally, &mut times)?;
     let table = run_all(kernels, &mut tally, &mut times, !table_alone)?;
@@ -79,71 +114,61 @@ pub(crate) fn find_kernels(wanted: &[&str], tally: &mut Tally, times: &mut Times
     })
 }
 
-/// Runs a guest for each kernel, counts what they print, and gives the table.
+/// Runs the guests for each kernel, counts what they print, and gives the table.
 pub(crate) fn run_all(kernels: Vec<Kernel>, tally: &mut Tally, times: &mut Times, show: bool) -> Result<String> {
-    if !packages::install(&[QEMU]).is_empty() {
-        tally.skipped.push(QEMU.skip());
-        return Ok(String::new());
-    }
-    let Some(programs) = times.measure("build for guests", Programs::build)? else {
-        tally.fail("the programs for guests", "they did not build, see above");
-        return Ok(String::new());
-    };
-    let began = Instant::now();
-    let outcomes = run_side_by_side(kernels, &programs, &Cache::of_user()?, show)?;
-    times.add("guests", began.elapsed());
-    let mut found = Vec::new();
-    for outcome in outcomes {
-        times.add(&format!("  Linux {}", outcome.release), outcome.took);
-        tally.absorb(outcome.tally);
-        found.extend(outcome.found);
-    }
+    let all = |suite: Suite| kernels.iter().map(move |kernel| (kernel.clone(), suite));
+    // Those that take longest begin.
+    let guests = all(Suite::Conformance).chain(all(Suite::Cuts(SLICE))).collect();
+    let outcomes = run_guests(guests, tally, times, show)?;
+    let found: Vec<Found> = outcomes.into_iter().filter_map(|outcome| outcome.found).collect();
     Ok(table::render(&found))
 }
 
-/// What came of one guest.
-struct Outcome {
-    release: String,
-    tally: Tally,
-    found: Option<Found>,
-    took: Duration,
+/// Runs guests, and counts what they print; what came of them, in their order.
+fn run_guests(guests: Vec<(Kernel, Suite)>, tally: &mut Tally, times: &mut Times, show: bool) -> Result<Vec<Outcome>> {
+    if !packages::install(&[QEMU])?.is_empty() {
+        if !tally.skipped.contains(&QEMU.skip()) {
+            tally.skipped.push(QEMU.skip());
+        }
+        return Ok(Vec::new());
+    }
+    let Some(programs) = times.measure("build for guests", Programs::build)? else {
+        tally.fail("the programs for guests", "they did not build, see above");
+        return Ok(Vec::new());
+    };
+    let began = Instant::now();
+    let mut outcomes = Runner { programs, cache: Cache::of_user()?, show }.run_side_by_side(guests)?;
+    times.add("guests", began.elapsed());
+    for outcome in &mut outcomes {
+        times.add(&format!("  Linux {}", outcome.name), outcome.took);
+        tally.absorb(std::mem::take(&mut outcome.tally));
+    }
+    Ok(outcomes)
 }
 
-/// Runs a guest for each kernel, as many at a time as there are processors; what came of them, in the kernels' order.
-fn run_side_by_side(kernels: Vec<Kernel>, programs: &Programs, cache: &Cache, show: bool) -> Result<Vec<Outcome>> {
-    let slots = std::thread::available_parallelism().map_or(1, usize::from).min(kernels.len());
-    let waiting: Mutex<VecDeque<(usize, Kernel)>> = Mutex::new(kernels.into_iter().enumerate().collect());
-    let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-    let work = || {
-        let mut outcomes = Vec::new();
-        while let Some((index, kernel)) = next() {
-            outcomes.push((index, run_guest(programs, cache, kernel, show)?));
-        }
-        Ok::<_, anyhow::Error>(outcomes)
-    };
-    let mut outcomes = Vec::new();
-    // Each guest ends with the thread that started it, which therefore stays until it is done.
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..slots).map(|_| scope.spawn(work)).collect();
-        for worker in workers {
-            outcomes.extend(worker.join().map_err(|_| anyhow::anyhow!("a guest's thread panicked"))??);
-        }
-        Ok::<_, anyhow::Error>(())
-    })?;
-    outcomes.sort_by_key(|(index, _)| *index);
-    Ok(outcomes.into_iter().map(|(_, outcome)| outcome).collect())
+/// What came of one guest.
+#[derive(Default)]
+struct Outcome {
+    /// The release of its kernel, and what it ran.
+    name: String,
+    tally: Tally,
+    found: Option<Found>,
+    cuts: Option<CutCounts>,
+    took: Duration,
 }
 
 /// What runs in a guest.
 struct Programs {
     iolane: PathBuf,
     tests: [(PathBuf, PathBuf); 3],
+    /// The programs of power cuts run in the guest and on the host.
+    power_cuts: [PathBuf; 2],
 }
 
 impl Programs {
     /// `None` if they do not build.
     fn build() -> Result<Option<Self>> {
-        let names = ["conformance", "faults", "nvme"];
+        let names = ["conformance", "faults", "nvme", "power_cuts"];
         let Some(programs) = programs::build(&["build", "--package", "iolane-cli"])? else { return Ok(None) };
         let arguments =
             [&["test", "--no-run", "--package", "iolane"][..], &names.map(|name| ["--test", name]).concat()];
@@ -152,55 +177,150 @@ impl Programs {
             let found = programs.iter().find(|known| known.target == name).map(|found| found.path.clone());
             found.with_context(|| format!("cargo built no program called {name}"))
         };
-        let [conformance, faults, nvme] =
-            names.map(|name| Ok::<_, anyhow::Error>((named(&tests, name)?, format!("/bin/{name}").into())));
-        Ok(Some(Self { iolane: named(&programs, "iolane")?, tests: [conformance?, faults?, nvme?] }))
+        let Some(of_study) =
+            programs::build(&["test", "--no-run", "--package", "iolane-study", "--test", "power_cuts"])?
+        else {
+            return Ok(None);
+        };
+        let in_guest = |name| Ok::<_, anyhow::Error>((named(&tests, name)?, format!("/bin/{name}").into()));
+        Ok(Some(Self {
+            iolane: named(&programs, "iolane")?,
+            tests: [in_guest("conformance")?, in_guest("faults")?, in_guest("nvme")?],
+            power_cuts: [named(&tests, "power_cuts")?, named(&of_study, "power_cuts")?],
+        }))
     }
 }
 
-fn run_guest(programs: &Programs, cache: &Cache, kernel: Kernel, show: bool) -> Result<Outcome> {
-    let folder = tempfile::tempdir().context("making a folder")?;
-    let records = ["kernel", "user-space"].map(|name| folder.path().join(name).with_extension("json"));
-    let release = kernel.release.clone();
-    let (names, commands): (Vec<_>, Vec<_>) = steps::steps(&kernel, &records)
-        .into_iter()
-        .map(|Step { name, command }| (name, command.tells_kernel_warnings()))
-        .unzip();
-    let lab = Lab {
-        machine: Machine { cpus: 2, memory: Bytes(2 << 30), drives: steps::drives(), exact: false, huge_pages: 0 },
-        kernel,
-        iolane: programs.iolane.clone(),
-        files: Vec::new(),
-        programs: programs.tests.to_vec(),
-        accelerator: None,
-        timeout: TIMEOUT,
-        cache,
-    };
-    let job = Job { commands, folder: "/".into(), returns: records.to_vec() };
-    let began = Instant::now();
-    let mut guest = Guest::new(&release, names, show);
-    let ended = lab.run_untimed(&job, &mut guest, &AtomicBool::new(false));
-    guest.note(&format!("done after {:.0} s", began.elapsed().as_secs_f64()));
-    let mut tally = std::mem::take(&mut guest.tally);
-    let mut outcome = Outcome { release: release.clone(), tally: Tally::default(), found: None, took: began.elapsed() };
-    match ended {
-        Ok(()) => {
-            let mut rows = Vec::new();
-            for record in &records {
-                match read_record(record) {
-                    Ok(record) => rows.extend(record.rows),
-                    Err(error) => tally.fail(format!("Linux {release}, the conformance suite"), &format!("{error:#}")),
-                }
+/// What a guest has and runs.
+struct Made {
+    drives: Vec<Drive>,
+    /// On the host, and in the guest.
+    programs: Vec<(PathBuf, PathBuf)>,
+    modules: &'static [&'static str],
+    steps: Vec<Step>,
+    /// The files that it sends back.
+    returns: Vec<PathBuf>,
+}
+
+/// Runs guests.
+struct Runner {
+    programs: Programs,
+    cache: Cache,
+    /// Whether what they print is shown.
+    show: bool,
+}
+
+impl Runner {
+    /// As many at a time as there are processors; what came of them, in their order.
+    fn run_side_by_side(&self, guests: Vec<(Kernel, Suite)>) -> Result<Vec<Outcome>> {
+        let slots = std::thread::available_parallelism().map_or(1, usize::from).min(guests.len());
+        let waiting: Mutex<VecDeque<_>> = Mutex::new(guests.into_iter().enumerate().collect());
+        let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        let work = || {
+            let mut outcomes = Vec::new();
+            while let Some((index, (kernel, suite))) = next() {
+                outcomes.push((index, self.run(kernel, suite)?));
             }
-            outcome.found = Some(Found { release, record: Record { rows } });
-        }
-        Err(error) => guest.lost(&error.to_string(), &mut tally),
+            Ok::<_, anyhow::Error>(outcomes)
+        };
+        let mut outcomes = Vec::new();
+        // Each guest ends with the thread that started it, which therefore stays until it is done.
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..slots).map(|_| scope.spawn(work)).collect();
+            for worker in workers {
+                outcomes.extend(worker.join().map_err(|_| anyhow::anyhow!("a guest's thread panicked"))??);
+            }
+            Ok::<_, anyhow::Error>(())
+        })?;
+        outcomes.sort_by_key(|(index, _)| *index);
+        Ok(outcomes.into_iter().map(|(_, outcome)| outcome).collect())
     }
-    outcome.tally = tally;
-    Ok(outcome)
+
+    fn run(&self, kernel: Kernel, suite: Suite) -> Result<Outcome> {
+        let began = Instant::now();
+        let folder = tempfile::tempdir().context("making a folder")?;
+        let outcome = match suite {
+            Suite::Conformance => self.test_conformance(kernel, folder.path()),
+            Suite::Cuts(cuts) => self.cut_power(kernel, cuts, folder.path())?,
+        };
+        Ok(Outcome { took: began.elapsed(), ..outcome })
+    }
+
+    fn test_conformance(&self, kernel: Kernel, folder: &Path) -> Outcome {
+        let release = kernel.release.clone();
+        let records = ["kernel", "user-space"].map(|name| folder.join(name).with_extension("json"));
+        let made = Made {
+            drives: steps::drives(),
+            programs: self.programs.tests.to_vec(),
+            modules: &[],
+            steps: steps::steps(&kernel, &records),
+            returns: records.to_vec(),
+        };
+        let (mut tally, has_ended) = self.boot(kernel, made);
+        if !has_ended {
+            return Outcome { name: release, tally, ..Outcome::default() };
+        }
+        let mut rows = Vec::new();
+        for record in &records {
+            match read_record(record) {
+                Ok(record) => rows.extend(record.rows),
+                Err(error) => tally.fail(format!("Linux {release}, the conformance suite"), &format!("{error:#}")),
+            }
+        }
+        let found = Found { release: release.clone(), record: Record { rows } };
+        Outcome { name: release, tally, found: Some(found), ..Outcome::default() }
+    }
+
+    /// Records what programs write in a guest, and cuts the power here.
+    fn cut_power(&self, kernel: Kernel, cuts: Cuts, folder: &Path) -> Result<Outcome> {
+        let release = kernel.release.clone();
+        let recording = Recording::new(cuts, folder, find_program);
+        let programs = &self.programs.power_cuts;
+        let in_guest = programs.iter().cloned().zip([cuts::EXAMPLES, cuts::STUDY].map(PathBuf::from));
+        let made = Made {
+            drives: recording.drives(),
+            programs: in_guest.chain(recording.makers()).collect(),
+            modules: recording.modules(),
+            steps: recording.steps(&kernel),
+            returns: Vec::new(),
+        };
+        let (mut tally, has_ended) = self.boot(kernel, made);
+        let counts = if has_ended { Some(recording.check(programs, &release, &mut tally, self.show)?) } else { None };
+        Ok(Outcome { name: format!("{release}, power cuts"), tally, cuts: counts, ..Outcome::default() })
+    }
+
+    /// Runs the steps in a guest: what they print, added up, and whether the guest came to its end.
+    fn boot(&self, kernel: Kernel, made: Made) -> (Tally, bool) {
+        let release = kernel.release.clone();
+        let (names, commands): (Vec<_>, Vec<_>) =
+            made.steps.into_iter().map(|Step { name, command }| (name, command.tells_kernel_warnings())).unzip();
+        let drives = made.drives;
+        let lab = Lab {
+            machine: Machine::new(2, Bytes(2 << 30), drives),
+            kernel,
+            iolane: self.programs.iolane.clone(),
+            files: Vec::new(),
+            programs: made.programs,
+            modules: made.modules,
+            accelerator: None,
+            timeout: TIMEOUT,
+            cache: &self.cache,
+        };
+        let job = Job { commands, folder: "/".into(), returns: made.returns };
+        let began = Instant::now();
+        let mut guest = Guest::new(&release, names, self.show);
+        let ended = lab.run_untimed(&job, &mut guest, &AtomicBool::new(false));
+        guest.note(&format!("done after {:.0} s", began.elapsed().as_secs_f64()));
+        let mut tally = std::mem::take(&mut guest.tally);
+        let has_ended = ended.is_ok();
+        if let Err(error) = ended {
+            guest.lost(&error.to_string(), &mut tally);
+        }
+        (tally, has_ended)
+    }
 }
 
-fn read_record(file: &std::path::Path) -> Result<Record> {
+fn read_record(file: &Path) -> Result<Record> {
     let text = std::fs::read(file).context("it left no record")?;
     serde_json::from_slice(&text).context("reading its record")
 }

@@ -34,8 +34,7 @@ pub(super) fn documentation() -> Result<Outcome> {
 
 pub(super) fn dependencies() -> Result<Outcome> {
     ensure_deny()?;
-    let mut deny = cargo(&["deny", "check", "--hide-inclusion-graph", "bans", "licenses", "sources"]);
-    succeeds(&mut deny).map(outcome_of)
+    all_locks(&["check", "--hide-inclusion-graph", "bans", "licenses", "sources"])
 }
 
 pub(super) fn advisories() -> Result<Outcome> {
@@ -47,7 +46,14 @@ pub(super) fn advisories() -> Result<Outcome> {
         println!("advisories were not checked: {why}");
         return Ok(Outcome::NotChecked(why));
     }
-    succeeds(&mut cargo(&["deny", "check", "--disable-fetch", "advisories"])).map(outcome_of)
+    all_locks(&["check", "--disable-fetch", "advisories"])
+}
+
+/// Runs cargo-deny on the workspace, and on the fuzz targets, which have a lock file of their own.
+fn all_locks(arguments: &[&str]) -> Result<Outcome> {
+    let deny = |manifest: &str| succeeds(&mut cargo(&[&["deny", "--manifest-path", manifest], arguments].concat()));
+    let (workspace, fuzz) = (deny("Cargo.toml")?, deny("fuzz/Cargo.toml")?);
+    Ok(outcome_of(workspace && fuzz))
 }
 
 fn output_of(arguments: &[&str]) -> Result<Output> {

@@ -3,12 +3,14 @@
 use clap::{CommandFactory, Parser, Subcommand};
 
 use super::advise::AdviseArguments;
+use super::calibrate::CalibrateArguments;
 use super::compare::CompareArguments;
 use super::energy::EnergyArguments;
 use super::help;
 use super::lab::LabArguments;
 use super::manual;
 use super::nvme::NvmeArguments;
+use super::predict::PredictArguments;
 use super::probe::ProbeArguments;
 use super::report::ReportArguments;
 use super::run::RunArguments;
@@ -32,6 +34,10 @@ pub(crate) enum Command {
     Study(Box<StudyArguments>),
     /// Recommend a path from a study's results, with its settings for other programs, or check the path in use
     Advise(AdviseArguments),
+    /// Fit a model of this machine to results, from which `predict` predicts larger ones
+    Calibrate(Box<CalibrateArguments>),
+    /// Predict what each path would do with more threads, cores and drives
+    Predict(Box<PredictArguments>),
     /// Write the report of a study's results as a page, charts, tables or a summary
     Report(ReportArguments),
     /// Add an external meter's recording to the results of a study
@@ -64,6 +70,8 @@ pub(crate) fn command() -> clap::Command {
         .mut_subcommand("fio", |fio| fio.override_help(manual::fio_job_files()))
         .mut_subcommand("probe", |probe| probe.after_help(exits))
         .mut_subcommand("advise", |advise| advise.after_help(and_exits(help::ADVISE)))
+        .mut_subcommand("calibrate", |calibrate| calibrate.after_help(and_exits(help::CALIBRATE)))
+        .mut_subcommand("predict", |predict| predict.after_help(and_exits(help::PREDICT)).mut_args(take_negative))
         .mut_subcommand("report", |report| report.after_help(and_exits(help::REPORT)))
         .mut_subcommand("energy", |energy| energy.after_help(and_exits(help::ENERGY)))
         .mut_subcommand("compare", |compare| compare.after_help(and_exits(help::COMPARE)))

@@ -15,6 +15,7 @@ Start with
   iolane run --path psync --json - | jq .result  for scripts
   iolane study systor22 --dry-run                what a published study would run here
   iolane advise                                  which path to take, from the last study
+  iolane calibrate --measure && iolane predict   what more threads, cores and drives would do
   iolane compare results/a results/b             two machines, kernels or settings
   iolane lab run -- study                        in a virtual machine with an NVMe drive";
 
@@ -30,6 +31,34 @@ In a build: exit code 1 if a path is shown to be at least 5 % better than the on
 comparisons share an error of 5 %, so noise alone fails at most one build in twenty.
 
   iolane advise results/survey --goal latency --check libaio --min-gain 5%";
+
+pub(super) const CALIBRATE: &str = "\
+Fits the costs of each path and the numbers of the drive to measurements of this machine. The file,
+machine.toml, has each number with its 95 % interval, and can be edited: a number that you know,
+such as drive.bytes_per_s from the data sheet, is written as a plain number.
+
+  iolane calibrate --measure --target /dev/nvme0n1     measures for a minute; only reads
+  iolane calibrate --measure --depth 1,16,64           one depth more shows how good predictions are
+  iolane calibrate results/survey                      from a study
+  iolane calibrate run.json other.json --out server.toml
+  iolane predict --machine machine.toml --threads 1..16
+
+Used are random reads and writes of one block size in a closed loop, on psync, libaio, io_uring,
+io_uring_cmd and nvme. Everything else is listed with the reason.";
+
+pub(super) const PREDICT: &str = "\
+Plays each load on a model of the machine. Each value is the median of 24 machines that explain the
+measurements about equally well; the line below has the interval that contains 95 % of them. For the
+goal, the best path is named, and the paths beside which no difference is shown. Predictions of
+measurements that the model did not see show how far it is off.
+
+  iolane predict                                       the machine in machine.toml
+  iolane predict --threads 1..16 --cores 4,8,16 --depth 32
+  iolane predict --drives 8 --threads 8 --path libaio,io_uring --goal efficiency
+  iolane predict --machine results/survey --depth 1,16,64 --page predicted.html
+  iolane predict --machine systor22 --cores 1..20 --threads 20 --drives 20 --depth 128 \\
+    --batch-submit 1 --batch-complete-max 1            a published machine, loaded as by fio
+  iolane predict --json - | jq '.loads[] | {threads, cores, best: .best.path}'";
 
 pub(super) const REPORT: &str = "\
 The page is one self-contained file: it opens in any browser without a network, and can be sent or

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use iolane::units::Bytes;
-use iolane_lab::{Backing, DriveSpeed, KernelSource};
+use iolane_lab::{Backing, DriveSpeed, KernelSource, NULL_BLK_TAGS};
 
 use super::values::parse_runtime;
 use crate::output::Destination;
@@ -112,6 +112,9 @@ pub(crate) struct GuestArguments {
     /// I/O queue pairs of each drive, including up to two poll queues
     #[arg(long, default_value_t = 31, value_name = "N", help_heading = "Drives")]
     pub(crate) nvme_queues: u16,
+    /// Most requests that a queue of null_blk (nullb0) holds; an NVMe queue has 1023
+    #[arg(long, default_value_t = NULL_BLK_TAGS, value_name = "N", help_heading = "Drives")]
+    pub(crate) null_blk_tags: u32,
     /// Storage behind the drives: a sparse file, or null (reads return zeroes) [default: file; null with --drive or --drive-latency]
     #[arg(long, value_name = "file|null", help_heading = "Drives")]
     pub(crate) nvme_backing: Option<Backing>,

@@ -20,6 +20,11 @@ pub(crate) struct MeterArguments {
 }
 
 impl MeterArguments {
+    /// No meter.
+    pub(super) fn none() -> Self {
+        Self { meter: MeterSpec::None, meter_command: None, power_model: None }
+    }
+
     pub(crate) fn spec(&self) -> MeterSpec {
         match (&self.meter_command, self.power_model) {
             (Some(command), _) => MeterSpec::Command(command.clone()),

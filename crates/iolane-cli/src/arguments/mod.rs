@@ -2,6 +2,7 @@
 //! their jobs of it. Nothing here opens a file or a target.
 
 mod advise;
+mod calibrate;
 mod cli;
 mod compare;
 mod energy;
@@ -11,6 +12,7 @@ pub(crate) mod manual;
 mod meter;
 mod nvme;
 mod placement;
+mod predict;
 mod probe;
 mod report;
 mod run;
@@ -21,6 +23,7 @@ mod values;
 mod workload;
 
 pub(crate) use advise::AdviseArguments;
+pub(crate) use calibrate::CalibrateArguments;
 pub(crate) use cli::{Cli, Command, command};
 pub(crate) use compare::CompareArguments;
 pub(crate) use energy::EnergyArguments;
@@ -29,6 +32,7 @@ pub(crate) use lab::{
 };
 pub(crate) use meter::MeterArguments;
 pub(crate) use nvme::{NvmeBindArguments, NvmeCommand};
+pub(crate) use predict::PredictArguments;
 pub(crate) use probe::ProbeArguments;
 pub(crate) use report::ReportArguments;
 pub(crate) use run::RunArguments;

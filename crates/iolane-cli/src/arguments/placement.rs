@@ -4,7 +4,7 @@ use clap::Args;
 use iolane::units::CpuList;
 use iolane_measure::placement::Placement;
 
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Placement")]
 pub(crate) struct PlacementArguments {
     /// CPUs for the threads, assigned in turn: 0,2-3

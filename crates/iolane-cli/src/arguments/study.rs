@@ -73,3 +73,30 @@ pub(crate) struct StudyArguments {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub(crate) json: Option<Destination>,
 }
+
+impl StudyArguments {
+    /// A survey for a time, whose results go to a folder.
+    pub(super) fn of_survey(survey: SurveyArguments, targets: TargetArguments, time: Duration, out: PathBuf) -> Self {
+        Self {
+            study: None,
+            dry_run: false,
+            full: false,
+            time: Some(time),
+            repeat: None,
+            runtime: None,
+            warmup: None,
+            peer: Vec::new(),
+            fresh: false,
+            fio: None,
+            print: None,
+            seed: None,
+            survey,
+            targets,
+            placement: PlacementArguments::default(),
+            meter: MeterArguments::none(),
+            meter_steps: false,
+            out: Some(out),
+            json: None,
+        }
+    }
+}

@@ -8,7 +8,7 @@ use iolane_study::plan::{LatencyBound, Survey};
 
 use super::values::{PathList, parse_align, parse_depth, parse_paths};
 
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Without a study: what to compare")]
 pub(crate) struct SurveyArguments {
     /// Only these paths, such as libaio,io_uring+sqpoll,fixedbufs; may be repeated [default: every path]

@@ -48,10 +48,72 @@ pub(super) fn parse_paths(text: &str) -> Result<PathList> {
     iolane::paths_of(text).map(PathList)
 }
 
+/// Paths that are asked for; none stands for all.
+#[derive(Debug, Clone)]
+pub(crate) struct PathsAsked(pub(crate) Vec<IoPath>);
+
+/// Parses a list of paths, or `all`.
+pub(super) fn parse_paths_asked(text: &str) -> Result<PathsAsked> {
+    match text.trim() {
+        "all" => Ok(PathsAsked(Vec::new())),
+        list => iolane::paths_of(list).map(PathsAsked),
+    }
+}
+
+/// Numbers from 1 on, as a list names them, each once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CountList(pub(crate) Vec<usize>);
+
+/// The most numbers of a list.
+const COUNTS_MAX: usize = 10_000;
+
+/// Parses a list of numbers and ranges: `1,2,4` or `1..20`, both ends included.
+pub(super) fn parse_counts(text: &str) -> Result<CountList> {
+    let bad = |cause: &str| Error::usage(format!("list `{text}`"), cause).remedy("write 1,2,4 or 1..20");
+    let number = |part: &str| match part.trim().parse::<usize>() {
+        Ok(0) | Err(_) => Err(bad("it has something else than numbers from 1 on")),
+        Ok(number) => Ok(number),
+    };
+    let mut counts = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = match part.split_once("..") {
+            None => (number(part)?, number(part)?),
+            Some((first, last)) => (number(first)?, number(last.trim_start_matches('='))?),
+        };
+        if first > last {
+            return Err(bad("a range that runs backwards"));
+        }
+        if last - first >= COUNTS_MAX {
+            return Err(bad("more than 10,000 numbers"));
+        }
+        for count in first..=last {
+            if !counts.contains(&count) {
+                counts.push(count);
+            }
+        }
+    }
+    Ok(CountList(counts))
+}
+
 /// Parses a command that is not empty.
 pub(super) fn parse_command(text: &str) -> Result<String> {
     match text.trim() {
         "" => Err(Error::usage("the meter's command", "it is empty")),
         command => Ok(command.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_numbers_has_ranges_and_each_number_once() {
+        let counts = |text: &str| parse_counts(text).map(|CountList(counts)| counts);
+        assert_eq!(counts("1..4,2,8").unwrap(), [1, 2, 3, 4, 8]);
+        for (text, says) in [("0", "from 1 on"), ("4..1", "backwards"), ("1..x", "from 1 on"), ("1..99999", "10,000")] {
+            let error = counts(text).unwrap_err().to_string();
+            assert!(error.contains(says) && error.contains("1..20"), "{error}");
+        }
     }
 }

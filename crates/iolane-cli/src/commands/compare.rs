@@ -60,8 +60,7 @@ fn show_gate(gate: &Gate, outputs: &Outputs) -> anyhow::Result<Outcome> {
 
 /// Prints a comparison, and writes it as JSON if that was asked for. `iolane lab matrix` ends with it.
 pub(super) fn show(comparison: &Comparison, outputs: &Outputs) -> anyhow::Result<()> {
-    // Results may come from anywhere: no name in them may control the terminal.
-    outputs.text(&text(comparison).replace(|c: char| c.is_control() && c != '\n', "?"))?;
+    outputs.text(&text(comparison))?;
     outputs.document(comparison)
 }
 

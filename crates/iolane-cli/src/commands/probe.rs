@@ -88,7 +88,7 @@ pub(crate) fn probe(arguments: ProbeArguments) -> anyhow::Result<Outcome> {
     let outputs = Outputs::checked(arguments.json, chosen.names())?;
     let target = match chosen.names() {
         [name, ..] => Target::options().direct(arguments.direct).open(name)?,
-        [] => targets::open_scratch(SCRATCH_BYTES, 1, Target::options().direct(arguments.direct))?,
+        [] => targets::open_scratch(SCRATCH_BYTES, 1, Target::options().direct(arguments.direct), false)?,
     };
     let mut targets = vec![target];
     // Without a target the question is what the machine offers, and only its devices offer some paths.

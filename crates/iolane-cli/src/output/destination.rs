@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use iolane_study::{files, results};
 use serde::Serialize;
 
-use super::print::{print, warn};
+use super::print::{print, print_json, warn};
 
 /// Where a document goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl Outputs {
     pub(crate) fn document(&self, document: &impl Serialize) -> anyhow::Result<()> {
         match &self.json {
             None => Ok(()),
-            Some(Destination::StandardOutput) => print(&results::to_json(document)?),
+            Some(Destination::StandardOutput) => print_json(&results::to_json(document)?),
             Some(Destination::File(file)) => Ok(files::write(file, results::to_json(document)?.as_bytes())?),
         }
     }

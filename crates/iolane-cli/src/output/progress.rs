@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::safe::safe;
+
 /// A progress bar, removed when it is dropped.
 pub(crate) struct Bar(ProgressBar);
 
@@ -11,6 +13,11 @@ impl Bar {
     /// Work measured in bytes.
     pub(crate) fn bytes(total: u64, what: &str) -> Self {
         Self::new(total, what, "{msg} [{bar:30}] {binary_bytes}/{binary_total_bytes}, {eta} left")
+    }
+
+    /// Work in steps.
+    pub(crate) fn steps(total: usize, what: &str) -> Self {
+        Self::new(total as u64, what, "{msg} [{bar:30}] {pos}/{len}, {eta} left")
     }
 
     /// Work of known length that reports nothing meanwhile.
@@ -40,7 +47,7 @@ impl Bar {
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style.progress_chars("=> "));
         }
-        bar.set_message(what.to_owned());
+        bar.set_message(safe(what).into_owned());
         Self(bar)
     }
 

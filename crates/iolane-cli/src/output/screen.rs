@@ -13,6 +13,8 @@ use crossterm::terminal::{
 use crossterm::{Command, queue};
 use unicode_width::UnicodeWidthChar;
 
+use super::safe::{REPLACEMENT, is_harmless, safe};
+
 /// The style of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Look {
@@ -140,7 +142,7 @@ fn frame<'a>(lines: impl Iterator<Item = &'a Line>, clear: bool) -> Result<Strin
             Look::Heading => SetAttribute(Attribute::Bold).write_ansi(&mut text)?,
             Look::Faint => SetAttribute(Attribute::Dim).write_ansi(&mut text)?,
         }
-        text.push_str(&line.text);
+        text.push_str(&safe(&line.text));
         SetAttribute(Attribute::Reset).write_ansi(&mut text)?;
         Clear(ClearType::UntilNewLine).write_ansi(&mut text)?;
         row = row.saturating_add(1);
@@ -151,8 +153,7 @@ fn frame<'a>(lines: impl Iterator<Item = &'a Line>, clear: bool) -> Result<Strin
 
 /// The text, cut to a width in columns; control and bidirectional characters are replaced by `?`.
 pub(crate) fn fit(text: &str, columns: usize) -> String {
-    let harmless = |c: char| if c.width().is_none() || is_bidirectional_control(c) { '?' } else { c };
-    let text: String = text.chars().map(harmless).collect();
+    let text: String = text.chars().map(|c| if is_harmless(c) { c } else { REPLACEMENT }).collect();
     if width(&text) <= columns {
         return text;
     }
@@ -174,11 +175,6 @@ pub(crate) fn fit(text: &str, columns: usize) -> String {
 /// The width of a text in columns.
 pub(crate) fn width(text: &str) -> usize {
     text.chars().map(|c| c.width().unwrap_or(0)).sum()
-}
-
-/// Unicode Standard Annex 9, table 4 and section 2.6.
-fn is_bidirectional_control(c: char) -> bool {
-    matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]

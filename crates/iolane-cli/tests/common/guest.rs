@@ -42,11 +42,12 @@ pub(crate) use guest_or_skip;
 /// A guest whose process 1 is the program, with a shell and these drives.
 pub(crate) fn lab(cache: &Cache, drives: Vec<Drive>) -> Lab<'_> {
     Lab {
-        machine: Machine { cpus: 1, memory: "1g".parse().unwrap(), drives, exact: false, huge_pages: 0 },
+        machine: Machine::new(1, "1g".parse().unwrap(), drives),
         kernel: Kernel::find(&KernelSource::Debian(KERNEL.into()), cache, &mut |_| {}).unwrap(),
         iolane: IOLANE.into(),
         files: Vec::new(),
         programs: vec![("/bin/sh".into(), "/bin/sh".into())],
+        modules: &[],
         accelerator: Some(Accelerator::Tcg),
         timeout: Duration::from_secs(600),
         cache,

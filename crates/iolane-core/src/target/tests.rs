@@ -19,7 +19,7 @@ fn a_durable_file_has_the_flag_of_the_kernel_and_others_do_not() {
     let path = std::env::temp_dir().join(format!("iolane-durable-{}", std::process::id()));
     std::fs::write(&path, [1; 4096]).unwrap();
     for durable in [true, false] {
-        let target = Target::options().write(true).direct(false).durable(durable).open(&path).unwrap();
+        let target = Target::options().write_unguarded().direct(false).durable(durable).open(&path).unwrap();
         let flags = rustix::fs::fcntl_getfl(target.fd().unwrap()).unwrap();
         assert_eq!((flags.contains(OFlags::DSYNC), target.durable()), (durable, durable));
     }

@@ -111,10 +111,16 @@ impl SetupFlags {
     }
 
     /// The sets of flags to try, the best first: those named, with the additions of ever older kernels.
-    pub(super) fn ladder(path: &IoPath, config: &QueueConfig) -> Vec<Self> {
+    pub(super) fn ladder(path: &IoPath, config: &QueueConfig, moves: bool) -> Vec<Self> {
         let named = Self::named(path, config);
         if path.options.plain {
             return vec![named];
+        }
+        if moves {
+            // Neither one submitter nor completions that wait until the submitter enters the kernel: it may compute meanwhile, or
+            // sleep elsewhere.
+            let linux_5_18 = Self { submit_all: true, ..named };
+            return vec![Self { no_sqarray: true, ..linux_5_18 }, linux_5_18, named];
         }
         // The submission thread runs completions itself, so they cannot be deferred to the caller.
         let own_completions = !path.polls_submissions();

@@ -6,14 +6,14 @@ use iolane_core::{Capabilities, Error, IoErrorKind, IoPath, Pages, Pool, Queue, 
 
 use super::encode::Encode;
 use super::flags::{depth_max, offers_event_fd};
-use super::queue::RingQueue;
+use super::queue::{RingQueue, Stays};
 
 /// Opens a queue on the path and reads one block, which proves that kernel and device do what the path asks for.
 pub(crate) fn probe<E: Encode>(path: &IoPath, target: &Target) -> Result<Capabilities> {
     let pool = Pool::new(1, (target.block_bytes() as usize).max(4096), Pages::Base)?;
     let config = QueueConfig::new(1).pool(&pool);
     let request_bytes_max = E::for_target(path, target)?.request_bytes_max();
-    let mut queue = RingQueue::<E>::open(path, target, &config)?;
+    let mut queue = RingQueue::<E, Stays>::open(path, target, &config)?;
     let mut buffer =
         pool.take().ok_or_else(|| Error::failed(path.to_string(), "the pool of the probe has no buffer"))?;
     // A file may be shorter, or empty: such a read is short, and has to begin and end at blocks all the same.

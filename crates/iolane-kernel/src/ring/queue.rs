@@ -2,6 +2,8 @@
 //! `io_uring` and `io_uring_cmd` open it through `Encode`.
 
 mod enter;
+mod submit;
+mod user_data;
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -9,17 +11,17 @@ use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::io_uring::{IoUring, opcode, squeue, types};
+use ::io_uring::IoUring;
 use rustix::io::Errno;
 use rustix::io_uring::IoringEnterFlags;
 
 use iolane_core::capability::check_depth;
 use iolane_core::targets::{check_detach, no_room_for};
 use iolane_core::{
-    Buffer, Completion, Error, IoError, IoPath, Operation, Queue, QueueConfig, Request, Result, Slots, Target,
-    TargetId, Targets,
+    Completion, Error, IoError, IoPath, Queue, QueueConfig, Request, Result, Slots, Target, TargetId, Targets,
 };
 
+use super::calls::{Linux, RingCalls};
 use super::cancelled::Cancelled;
 use super::encode::Encode;
 use super::flags::{depth_max, offers_event_fd};
@@ -29,9 +31,30 @@ use super::ring_target::{RingTarget, register_file, register_files, unregister_f
 use super::setup::set_up;
 use super::shared_thread::{SharedThread, open_sharing};
 use crate::{checks, io_workers};
+use user_data::{take_refused, to_user_data};
+
+/// Whether a queue stays with the thread that opened it.
+pub(crate) trait Residence {
+    const MOVES: bool;
+}
+
+/// The ring has one submitter, which the kernel checks (SINGLE_ISSUER), and is registered with its thread.
+pub(crate) struct Stays(PhantomData<*const ()>);
+
+/// Any thread may submit, one at a time.
+pub(crate) struct Moves;
+
+impl Residence for Stays {
+    const MOVES: bool = false;
+}
+
+impl Residence for Moves {
+    const MOVES: bool = true;
+}
 
 /// A queue on a ring.
-pub(crate) struct RingQueue<E: Encode> {
+pub(crate) struct RingQueue<E: Encode, R: Residence, K: RingCalls = Linux> {
+    calls: K,
     ring: IoUring<E::Submission, E::Completion>,
     path: IoPath,
     targets: Targets<RingTarget<E>>,
@@ -42,8 +65,12 @@ pub(crate) struct RingQueue<E: Encode> {
     held: VecDeque<Request>,
     /// Entries in the ring that were not submitted to the kernel yet.
     unsubmitted: u32,
+    /// Looks at the completions of a submission thread that found none, since its last check.
+    looks: u32,
     /// Requests that completed without the kernel, because the path has no entry for them.
     refused: Vec<Completion>,
+    /// User data of refused requests that complete by a no-op.
+    refused_in_ring: Vec<u64>,
     cancelled: Cancelled,
     registered: Vec<RegisteredPool>,
     /// The ring's index in the thread's table of registered rings.
@@ -57,8 +84,7 @@ pub(crate) struct RingQueue<E: Encode> {
     syscalls: u64,
     // Held until the ring is closed.
     _shared: Option<Arc<SharedThread>>,
-    /// A ring with SINGLE_ISSUER takes calls only from the thread that made it.
-    _not_send: PhantomData<*const ()>,
+    _residence: PhantomData<R>,
 }
 
 /// Most requests in the kernel. A polled ring that has more in flight than the device has tags does not get a tag until it polls, and
@@ -68,21 +94,7 @@ fn limit_of(path: &IoPath, target: &Target) -> usize {
     tags.map_or(usize::MAX, |tags| (tags as usize).max(1))
 }
 
-/// The user data of an entry: its slot, and in the upper half the errno of a refused request.
-#[inline]
-fn to_user_data(slot: u32, refusal: Option<IoError>) -> u64 {
-    let errno = refusal.map_or(0, IoError::errno) as u32;
-    u64::from(errno) << 32 | u64::from(slot)
-}
-
-/// The completion of a refused request, whose user data is larger than any slot.
-#[cold]
-fn take_refused(slots: &mut Slots, user_data: u64) -> Option<Completion> {
-    let request = slots.take(user_data & u64::from(u32::MAX))?;
-    Some(request.complete(Err(IoError::from_errno((user_data >> 32) as i32))))
-}
-
-impl<E: Encode> RingQueue<E> {
+impl<E: Encode, R: Residence> RingQueue<E, R> {
     pub(crate) fn open(path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Self> {
         check_depth(path, config.depth, depth_max(path))?;
         if config.sqpoll_cpu.is_some() && !path.polls_submissions() {
@@ -92,31 +104,16 @@ impl<E: Encode> RingQueue<E> {
             )
             .remedy("add +sqpoll"));
         }
+        if R::MOVES && (path.options.defer || path.options.coop) {
+            return Err(checks::impossible(path, "defer and coop are for a queue that stays with its thread"));
+        }
         let first = RingTarget::<E>::new(path, target, TargetId::FIRST)?;
         let registered_bytes_max = first.encode.registered_bytes_max();
         io_workers::keep();
-        let (ring, shared) = open_sharing(path, |attach_to| set_up::<E>(path, config, attach_to))?;
-        let mut queue = Self {
-            registered: Vec::new(),
-            path: path.clone(),
-            targets: Targets::new(config.targets, first),
-            slots: Slots::new(config.depth as usize),
-            limit: limit_of(path, target).min(config.depth as usize),
-            held: VecDeque::new(),
-            unsubmitted: 0,
-            refused: Vec::new(),
-            cancelled: Cancelled::default(),
-            registered_ring: None,
-            enter_number: ring.as_raw_fd(),
-            enter_flags: IoringEnterFlags::empty(),
-            polls_submissions: path.polls_submissions(),
-            polls_completions: path.asks_for_polling(),
-            event_fd: config.event_fd && offers_event_fd(path),
-            syscalls: 0,
-            _shared: shared,
-            _not_send: PhantomData,
-            ring,
-        };
+        let (ring, shared) = open_sharing(path, |attach_to| set_up::<E>(path, config, R::MOVES, attach_to))?;
+        let limit = limit_of(path, target);
+        let mut queue = Self::over(ring, Linux, path, first, config, limit);
+        queue._shared = shared;
         if path.options.fixed_files {
             register_files::<E>(&queue.ring, path, target, queue.targets.most())?;
         }
@@ -124,13 +121,50 @@ impl<E: Encode> RingQueue<E> {
             queue.registered =
                 registered_buffers::register::<E>(&queue.ring, path, &config.pools, registered_bytes_max)?;
         }
-        if !path.options.plain && !path.polls_submissions() {
+        if !path.options.plain && !path.polls_submissions() && !R::MOVES {
             queue.registered_ring = register_ring(&queue.ring);
         }
         if let Some(index) = queue.registered_ring {
             (queue.enter_number, queue.enter_flags) = (index as RawFd, IoringEnterFlags::REGISTERED_RING);
         }
         Ok(queue)
+    }
+}
+
+impl<E: Encode, R: Residence, K: RingCalls> RingQueue<E, R, K> {
+    /// A queue on a ring that is set up, with `limit` requests at most in the kernel.
+    pub(crate) fn over(
+        ring: IoUring<E::Submission, E::Completion>,
+        calls: K,
+        path: &IoPath,
+        first: RingTarget<E>,
+        config: &QueueConfig,
+        limit: usize,
+    ) -> Self {
+        Self {
+            calls,
+            path: path.clone(),
+            targets: Targets::new(config.targets, first),
+            slots: Slots::new(config.depth as usize),
+            limit: limit.min(config.depth as usize),
+            held: VecDeque::new(),
+            unsubmitted: 0,
+            looks: 0,
+            refused: Vec::new(),
+            refused_in_ring: Vec::new(),
+            cancelled: Cancelled::default(),
+            registered: Vec::new(),
+            registered_ring: None,
+            enter_number: ring.as_raw_fd(),
+            enter_flags: IoringEnterFlags::empty(),
+            polls_submissions: path.polls_submissions(),
+            polls_completions: path.asks_for_polling(),
+            event_fd: config.event_fd && offers_event_fd(path),
+            syscalls: 0,
+            _shared: None,
+            _residence: PhantomData,
+            ring,
+        }
     }
 
     /// Requests that were submitted to the kernel and not reaped.
@@ -156,20 +190,35 @@ impl<E: Encode> RingQueue<E> {
     /// Waits for completions without a system call, which is what the path is for.
     #[inline(never)]
     fn reap_by_thread(&mut self, min: usize, mut count: usize, completions: &mut Vec<Completion>) -> Result<usize> {
-        if self.unsubmitted > 0 {
-            self.wake()?;
-        }
         loop {
-            count += self.take_completions(completions);
+            let checked = self.check_thread();
+            // What the thread has completed is returned, whether or not it goes on.
+            let found = self.take_completions(completions);
+            checked?;
+            count += found;
+            self.looks = if found > 0 { 0 } else { self.looks.saturating_add(1) };
             if count >= min {
                 return Ok(count);
             }
-            // Held requests that took the place of others.
-            if self.unsubmitted > 0 {
-                self.wake()?;
-            }
-            std::hint::spin_loop();
+            self.calls.relax();
         }
+    }
+
+    /// Wakes the thread for entries that it may not have seen. After many looks that found nothing it is woken all the same: one
+    /// that has ended is an error (EOWNERDEAD), and completions that found the ring full come only with a call.
+    fn check_thread(&mut self) -> Result<()> {
+        let is_due = self.looks >= K::LOOKS_PER_CHECK && self.slots.in_flight() > 0;
+        if self.unsubmitted == 0 && !is_due {
+            return Ok(());
+        }
+        self.wake()?;
+        if is_due {
+            self.looks = 0;
+            if self.has_deferred_work() {
+                self.enter_for(0)?;
+            }
+        }
+        Ok(())
     }
 
     #[inline(always)]
@@ -189,7 +238,7 @@ impl<E: Encode> RingQueue<E> {
                         request.complete(result)
                     }
                 }
-                None => match take_refused(&mut self.slots, user_data) {
+                None => match take_refused(&mut self.slots, &mut self.refused_in_ring, user_data) {
                     Some(completion) => completion,
                     None => continue,
                 },
@@ -198,14 +247,15 @@ impl<E: Encode> RingQueue<E> {
             count += 1;
         }
         if !self.held.is_empty() || !self.cancelled.is_empty() {
-            self.submit_rest();
+            count += self.submit_rest(completions);
         }
         count
     }
 
-    /// Submits what the kernel gave up, and held requests that others made room for.
+    /// Submits what the kernel gave up, and held requests that others made room for. Appends those that are refused, and returns how
+    /// many: a caller that waits for them would wait for ever.
     #[cold]
-    fn submit_rest(&mut self) {
+    fn submit_rest(&mut self, completions: &mut Vec<Completion>) -> usize {
         let again = self.cancelled.again(&self.slots);
         let hands_over = !again.is_empty();
         for (request, tries) in again {
@@ -218,12 +268,28 @@ impl<E: Encode> RingQueue<E> {
             // The caller may sleep until a completion comes. An error shows at its next call.
             let _ = self.flush();
         }
+        let refused = self.refused.len();
+        completions.append(&mut self.refused);
+        refused
+    }
+
+    /// Submits the entries that the last call left in the ring: the completions that are returned may be the last that could bring the
+    /// caller back.
+    #[inline(always)]
+    fn before_returning(&mut self, count: usize) -> Result<usize> {
+        if self.unsubmitted > 0 {
+            self.flush()?;
+        }
+        Ok(count)
     }
 
     /// Takes what the kernel has completed, and submits nothing.
     fn discard_completions(&mut self) {
         for entry in self.ring.completion() {
-            self.slots.take(E::user_data(&entry) & u64::from(u32::MAX));
+            let user_data = E::user_data(&entry);
+            if self.slots.take(user_data).is_none() {
+                take_refused(&mut self.slots, &mut self.refused_in_ring, user_data);
+            }
         }
     }
 
@@ -244,84 +310,9 @@ impl<E: Encode> RingQueue<E> {
             self.submit_all(std::iter::once(request));
         }
     }
-
-    /// Puts requests into the ring; the caller has checked that there is room for them.
-    #[inline(always)]
-    fn submit_all(&mut self, requests: impl Iterator<Item = Request>) {
-        if self.registered.is_empty() {
-            self.submit_each(requests, |_, _| Some(None));
-        } else {
-            self.submit_each(requests, |pools, buffer| pools.first()?.frame_of(buffer).map(Some));
-        }
-    }
-
-    /// The loop of `submit_all`, compiled once without registered buffers and once with. `find` returns the index of a
-    /// buffer, or `None` if that takes a longer search.
-    #[inline(always)]
-    fn submit_each(
-        &mut self,
-        requests: impl Iterator<Item = Request>,
-        find: impl Fn(&[RegisteredPool], &Buffer) -> Option<Option<u16>>,
-    ) {
-        let mut submission = self.ring.submission();
-        for request in requests {
-            if let Operation::Read(buffer) | Operation::Write(buffer) = &request.operation
-                && let Some(index) = find(&self.registered, buffer)
-                && let Some(target) = self.targets.get(request.target)
-                && let Ok(entry) = target.encode.encode(&request, target.file, index)
-            {
-                push::<E>(&mut submission, &mut self.slots, entry, request, None);
-                self.unsubmitted += 1;
-            } else {
-                drop(submission);
-                self.submit_rare(request);
-                submission = self.ring.submission();
-            }
-        }
-    }
-
-    /// Submits requests other than reads and writes in a frame of the first pool, and refuses those that have no entry. It is
-    /// apart from the loop in `submit_each` to keep that short.
-    #[cold]
-    fn submit_rare(&mut self, request: Request) {
-        let (entry, refusal) = match self.rare_entry(&request) {
-            Ok(entry) => (entry, None),
-            // An event loop sleeps until the ring's descriptor is readable; a no-op makes it readable.
-            Err(error) if self.event_fd => (opcode::Nop::new().build().into(), Some(error)),
-            Err(error) => return self.refused.push(request.complete(Err(error))),
-        };
-        push::<E>(&mut self.ring.submission(), &mut self.slots, entry, request, refusal);
-        self.unsubmitted += 1;
-    }
-
-    fn rare_entry(&self, request: &Request) -> Result<E::Submission, IoError> {
-        let target = self.targets.get(request.target).ok_or(IoError::NOT_ATTACHED)?;
-        checks::supported(target.operations, &request.operation)?;
-        let index = match request.operation.buffer() {
-            Some(buffer) => RegisteredPool::find(&self.registered, buffer)?,
-            None => None,
-        };
-        target.encode.encode(request, target.file, index)
-    }
 }
 
-#[inline(always)]
-fn push<E: Encode>(
-    submission: &mut squeue::SubmissionQueue<'_, E::Submission>,
-    slots: &mut Slots,
-    mut entry: E::Submission,
-    request: Request,
-    refusal: Option<IoError>,
-) {
-    let slot = slots.insert(request);
-    squeue::EntryMarker::set_user_data(&mut entry, to_user_data(slot, refusal));
-    // SAFETY: the entry points to a buffer in the queue's slots and to a file that it keeps open; both stay until the
-    // completion is taken, and the queue's `Drop` waits for it.
-    let pushed = unsafe { submission.push(&entry) };
-    debug_assert!(pushed.is_ok(), "the ring has at least as many entries as there are slots");
-}
-
-impl<E: Encode> Queue for RingQueue<E> {
+impl<E: Encode, R: Residence, K: RingCalls> Queue for RingQueue<E, R, K> {
     fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize {
         let count = requests.len().min(self.room());
         if count <= self.room_in_ring() {
@@ -375,7 +366,7 @@ impl<E: Encode> Queue for RingQueue<E> {
             }
             count += self.take_completions(completions);
             if count >= min {
-                return Ok(count);
+                return self.before_returning(count);
             }
             enters = true;
         }
@@ -392,10 +383,8 @@ impl<E: Encode> Queue for RingQueue<E> {
         if count < min {
             self.enter_within(min - count, timeout)?;
             count += self.take_completions(completions);
-        } else {
-            self.flush()?;
         }
-        Ok(count)
+        self.before_returning(count)
     }
 
     fn turn(&mut self, requests: &mut Vec<Request>, min: usize, completions: &mut Vec<Completion>) -> Result<usize> {
@@ -424,8 +413,7 @@ impl<E: Encode> Queue for RingQueue<E> {
         for slot in slots {
             self.cancelled.ask(slot);
             self.syscalls += 1;
-            let request = types::CancelBuilder::user_data(to_user_data(slot, None));
-            let asked = self.ring.submitter().register_sync_cancel(Some(types::Timespec::new()), request);
+            let asked = self.calls.cancel(&self.ring.submitter(), Some(to_user_data(slot, None)));
             // Ended, or about to end: the time to wait for that is none.
             count += usize::from(match asked {
                 Ok(()) => true,
@@ -479,7 +467,7 @@ impl<E: Encode> Queue for RingQueue<E> {
     }
 }
 
-impl<E: Encode> Drop for RingQueue<E> {
+impl<E: Encode, R: Residence, K: RingCalls> Drop for RingQueue<E, R, K> {
     /// Closing a ring does not wait for requests in flight (io_uring_setup(2)), and the kernel may go on writing to their
     /// buffers. So all that was submitted to the kernel is cancelled if possible, and waited for otherwise, before the fields
     /// are dropped. Entries that were not submitted are discarded with the ring.
@@ -489,8 +477,7 @@ impl<E: Encode> Drop for RingQueue<E> {
             |queue: &Self| if queue.polls_submissions { queue.slots.in_flight() } else { queue.in_kernel() };
         if submitted(self) > 0 && !self.polls_completions {
             // Best effort: since Linux 6.0, and for requests that have not reached the device.
-            let _ =
-                self.ring.submitter().register_sync_cancel(Some(types::Timespec::new()), types::CancelBuilder::any());
+            let _ = self.calls.cancel(&self.ring.submitter(), None);
         }
         if self.polls_submissions {
             let _ = self.wake();
@@ -509,9 +496,14 @@ impl<E: Encode> Drop for RingQueue<E> {
                 }
             }
         }
-        debug_assert!(submitted(self) == 0 || self.slots.depth() == 0, "the kernel writes to no buffer any more");
+        debug_assert!(self.slots.depth() == 0 || submitted(self) == 0, "the kernel writes to no buffer any more");
         if let Some(index) = self.registered_ring {
             unregister_ring(&self.ring, index);
+        }
+        if self.path.options.fixed_files {
+            // The kernel takes a closed ring apart later (io_uring/io_uring.c, io_ring_exit_work), and its files with it: for tens of
+            // milliseconds they would be open, and locked if they were.
+            let _ = self.ring.submitter().unregister_files();
         }
     }
 }

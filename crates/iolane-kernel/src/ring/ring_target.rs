@@ -10,7 +10,7 @@ use iolane_core::{Error, IoPath, Operations, Result, Target, TargetId};
 use super::encode::{Encode, RingFile};
 
 /// What a queue keeps for one of its targets.
-pub(super) struct RingTarget<E> {
+pub(crate) struct RingTarget<E> {
     pub(super) encode: E,
     pub(super) file: RingFile,
     /// The operations of the path on it; other requests are refused before the kernel sees them.
@@ -20,7 +20,7 @@ pub(super) struct RingTarget<E> {
 }
 
 impl<E: Encode> RingTarget<E> {
-    pub(super) fn new(path: &IoPath, target: &Target, id: TargetId) -> Result<Self> {
+    pub(crate) fn new(path: &IoPath, target: &Target, id: TargetId) -> Result<Self> {
         let encode = E::for_target(path, target)?;
         let fd = target.require_fd(path.interface())?;
         let file = match path.options.fixed_files {

@@ -11,14 +11,15 @@ use super::encode::Encode;
 use super::flags::{SetupFlags, entries_per_request};
 use crate::kernel::{Release, memory_lock_limit};
 
-/// Sets a ring up with the best flags that this kernel takes, attached to the submission thread of another ring if given.
+/// Sets a ring up with the best flags that this kernel takes, for a queue that `moves` between threads or stays, attached to the submission thread of another ring if given.
 pub(super) fn set_up<E: Encode>(
     path: &IoPath,
     config: &QueueConfig,
+    moves: bool,
     attach_to: Option<RawFd>,
 ) -> Result<IoUring<E::Submission, E::Completion>> {
     let mut refusal = io::Error::from_raw_os_error(libc::EINVAL);
-    for mut flags in SetupFlags::ladder(path, config) {
+    for mut flags in SetupFlags::ladder(path, config, moves) {
         flags.attach_to = attach_to;
         match E::build_ring(config.depth * entries_per_request(path), &flags) {
             Ok(ring) => return Ok(ring),

@@ -105,7 +105,7 @@ mod tests {
 
     /// An engine with four requests in flight that has written each of 16 blocks of a simulated device.
     fn after_writing(settings: &str) -> (Engine<VirtualClock>, Arc<ContentMap>) {
-        let target = Target::options().write(true).open(format!("sim:64k,{settings}")).unwrap();
+        let target = Target::options().write_unguarded().open(format!("sim:64k,{settings}")).unwrap();
         let workload = Workload { access: Access::Write, verify: true, depth: 4, ..Workload::default() };
         let map = Arc::new(ContentMap::unwritten(0, 65_536, 4096, Origin { seed: 1, run: 5 }).unwrap());
         let pool = Pool::new(4, 4096, Pages::Base).unwrap();

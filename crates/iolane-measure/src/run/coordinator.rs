@@ -172,7 +172,9 @@ mod tests {
 
     fn simulated_with(settings: &str, workload: Workload, runtime: Duration) -> Tally {
         let device = format!("sim:16m,latency=100us,jitter=0us,{settings}");
-        let target = workload.target_options(true).open(device).unwrap();
+        let options = workload.target_options(true);
+        let options = if workload.access.writes() { options.write_unguarded() } else { options };
+        let target = options.open(device).unwrap();
         let plan = RunPlan::new(IoPath::new("sim"), vec![target], workload, runtime);
         run(&plan.check().unwrap(), &AtomicBool::new(false)).unwrap().tally
     }

@@ -25,7 +25,7 @@ fn run_plan(plan: RunPlan) -> Result<RunOutcome> {
 
 /// A plan of 10 ms on a simulated device where each request takes 100 us.
 fn simulated(settings: &str, workload: Workload) -> RunPlan {
-    let target = Target::options().write(true).open(format!("sim:{settings},latency=100us,jitter=0")).unwrap();
+    let target = Target::options().write_unguarded().open(format!("sim:{settings},latency=100us,jitter=0")).unwrap();
     RunPlan { runtime: Duration::from_millis(10), ..plan("sim", target, workload) }
 }
 
@@ -112,9 +112,14 @@ impl Disk {
         self.overwrite(offset, &[!byte[0]]);
     }
 
+    fn open(&self, access: Access) -> Target {
+        let options = Target::options().direct(false);
+        if access.writes() { options.write_unguarded() } else { options }.open(self.file()).unwrap()
+    }
+
     /// Runs a load over the whole file.
     fn run(&self, threads: usize, workload: Workload) -> Result<RunOutcome> {
-        let target = Target::options().write(workload.access.writes()).direct(false).open(self.file()).unwrap();
+        let target = self.open(workload.access);
         let bytes_max = Some(Self::BLOCKS * BLOCK_BYTES);
         run_plan(RunPlan { threads, ..plan("psync", target, Workload { bytes_max, ..workload }) })
     }
@@ -175,7 +180,7 @@ fn what_an_earlier_run_did_not_write_is_a_mismatch() {
 fn reads_that_find_only_zeroes_are_told_from_others_and_from_writes() {
     let disk = Disk::new("only-zeroes");
     let finds_only_zeroes = |access: Access| {
-        let target = Target::options().write(access.writes()).direct(false).open(disk.file()).unwrap();
+        let target = disk.open(access);
         let data = if access.writes() { "compress:100".parse().unwrap() } else { Workload::default().data };
         let load = Workload { access, data, bytes_max: Some(16 * BLOCK_BYTES), ..Workload::default() };
         let plan = plan("psync", target, load.clone());

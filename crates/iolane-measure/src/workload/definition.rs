@@ -110,9 +110,10 @@ impl Workload {
         self.align.unwrap_or(self.block_sizes.min())
     }
 
-    /// How its targets are opened.
+    /// How its targets are opened, for reading: whoever opens one that is written has its permission
+    /// ([`TargetOptions::write`]).
     pub fn target_options(&self, direct: bool) -> TargetOptions {
-        Target::options().write(self.access.writes()).direct(direct).durable(self.durable)
+        Target::options().direct(direct).durable(self.durable)
     }
 
     /// The value in [`fields`](Self::fields) of what is not given.

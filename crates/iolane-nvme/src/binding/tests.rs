@@ -89,7 +89,7 @@ fn a_bind_that_was_killed_between_any_two_steps_is_undone() {
         let device = bindings.pci().device(bdf).unwrap();
         let record = Record {
             bdf,
-            driver: device.driver(),
+            driver: device.driver().unwrap(),
             driver_override: None,
             model: None,
             namespaces: 1,
@@ -102,11 +102,11 @@ fn a_bind_that_was_killed_between_any_two_steps_is_undone() {
         }
         if steps > 1 {
             device.unbind().unwrap();
-            assert!(wait_until(VFIO_TIME_MAX, || device.driver().is_none()));
+            assert!(wait_until(VFIO_TIME_MAX, || device.is_bound_to(None)));
         }
         if steps > 2 {
             bindings.pci().probe_drivers(bdf).unwrap();
-            assert!(wait_until(VFIO_TIME_MAX, || device.driver().as_deref() == Some(VFIO_DRIVER)));
+            assert!(wait_until(VFIO_TIME_MAX, || device.is_bound_to(Some(VFIO_DRIVER))));
         }
         assert_eq!(give_back(&machine).unwrap(), Returned::ToDriver("nvme".into()), "{steps}");
         assert_eq!((machine.driver(DRIVE).as_deref(), machine.driver_override(DRIVE)), (Some("nvme"), None));

@@ -176,7 +176,7 @@ impl Engine {
     /// Grants all of its queues regardless of the number requested, as many controllers do.
     fn queues_allocated(&self) -> u32 {
         let less_one = u32::from(self.config.queues_max) - 1;
-        less_one << 16 | less_one
+        self.config.queues_granted.unwrap_or(less_one << 16 | less_one)
     }
 
     fn get_log_page(&mut self, origin: Origin, command: &Command) -> Result<u32, Status> {

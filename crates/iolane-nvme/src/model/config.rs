@@ -14,7 +14,7 @@ pub struct ModelConfig {
     pub vectors: u32,
     /// Most bytes of a transfer are 4096 shifted left by this (MDTS); 0 is no limit.
     pub transfer_pages_log2: u8,
-    /// Bytes from one doorbell to the next: 4, 8, 16, ... 128.
+    /// Bytes from one doorbell to the next: 4, 8, 16, ... 131072.
     pub doorbell_stride_bytes: usize,
     /// Whether I/O commands may describe their data by an SGL data block descriptor.
     pub sgl: bool,
@@ -32,6 +32,14 @@ pub struct ModelConfig {
     pub ready_steps: u64,
     /// CAP.TO: the maximum that it reports for this, in units of 500 ms.
     pub ready_timeout_half_seconds: u8,
+    /// Overrides the register CAP, whatever the controller does.
+    pub capabilities: Option<u64>,
+    /// Overrides the register VS.
+    pub version: Option<u32>,
+    /// Overrides the register CSTS once the controller is ready.
+    pub status: Option<u32>,
+    /// Overrides the answer to Number of Queues: submission queues less one, completion queues less one in the upper half.
+    pub queues_granted: Option<u32>,
     /// Overrides the first bytes of the Identify data of the controller.
     pub identify_controller: Vec<u8>,
     /// Overrides the first bytes of the Identify data of every namespace.
@@ -57,6 +65,10 @@ impl Default for ModelConfig {
             step_ns: 100_000,
             ready_steps: 2,
             ready_timeout_half_seconds: 1,
+            capabilities: None,
+            version: None,
+            status: None,
+            queues_granted: None,
             identify_controller: Vec::new(),
             identify_namespace: Vec::new(),
             faults: Faults::default(),

@@ -111,8 +111,9 @@ impl Engine {
         let timeout = u64::from(self.config.ready_timeout_half_seconds);
         let stride = u64::from(self.config.doorbell_stride_bytes.ilog2() - 2);
         let (contiguous, nvm_command_set) = (1 << 16, 1 << 37);
-        self.registers.write64(CAP, entries_less_one | contiguous | timeout << 24 | stride << 32 | nvm_command_set);
-        self.registers.write(VS, identify::VERSION);
+        let capabilities = entries_less_one | contiguous | timeout << 24 | stride << 32 | nvm_command_set;
+        self.registers.write64(CAP, self.config.capabilities.unwrap_or(capabilities));
+        self.registers.write(VS, self.config.version.unwrap_or(identify::VERSION));
     }
 
     /// Reads registers and doorbells once, and does all pending work.
@@ -148,7 +149,8 @@ impl Engine {
         let is_ready = matches!(self.power, Power::On | Power::Stopping(_));
         let stuck = if self.power == Power::Stuck { self.registers.read(CSTS) & CSTS_READY } else { 0 };
         let status = bit(is_ready, CSTS_READY) | bit(self.is_fatal, CSTS_FATAL) | stuck;
-        self.registers.write(CSTS, status | bit(self.is_shut_down, CSTS_SHUTDOWN_COMPLETE));
+        let status = status | bit(self.is_shut_down, CSTS_SHUTDOWN_COMPLETE);
+        self.registers.write(CSTS, self.config.status.filter(|_| self.power == Power::On).unwrap_or(status));
     }
 
     fn follow_configuration(&mut self) {

@@ -9,6 +9,7 @@ mod figures;
 mod id;
 mod latency;
 mod load;
+mod predicted;
 mod rate_curve;
 mod study;
 mod survey;
@@ -19,4 +20,5 @@ mod unit;
 
 pub use chart::{Axis, AxisKind, Chart, ChartKind, ChartSection, Charts, Line, Mark, NotDrawn, PublishedPoint};
 pub use compared::compared;
+pub use predicted::predicted;
 pub use unit::Unit;

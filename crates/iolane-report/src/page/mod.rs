@@ -8,10 +8,12 @@ mod compare;
 mod embedded;
 mod html_table;
 mod loads;
+mod predict;
 mod shell;
 mod study;
 #[cfg(test)]
 mod tests;
 
 pub use compare::compare_page;
+pub use predict::predict_page;
 pub use study::{PAGE_FILE, page};

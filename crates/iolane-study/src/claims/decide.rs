@@ -30,23 +30,26 @@ pub fn decide(study: &Study, results: &Results, looks: &Looks) -> Vec<Decision> 
 }
 
 fn decide_claim(claim: &Claim, evidence: &Evidence<'_>, tails: Tails) -> Decision {
-    let findings = find_all(claim, evidence, tails);
+    combine(claim, &find_all(claim, evidence, tails))
+}
+
+pub(super) fn combine(claim: &Claim, findings: &[Finding<'_>]) -> Decision {
     let mut measured: Vec<&str> = Vec::new();
     for figures in findings.iter().filter_map(|finding| finding.figures.as_deref()) {
         if !measured.contains(&figures) {
             measured.push(figures);
         }
     }
-    let verdict = combined_verdict(&findings);
+    let verdict = combined_verdict(findings);
     Decision {
         id: claim.id.clone(),
         says: claim.says.clone(),
         verdict,
         published: claim.published.clone(),
         measured: (!measured.is_empty()).then(|| measured.join("; ")),
-        why: combined_reason(verdict, claim, &findings),
+        why: combined_reason(verdict, claim, findings),
         differs: claim.differs.clone(),
-        checks: claim.checks.iter().zip(&findings).map(|(check, finding)| finding.decision(check)).collect(),
+        checks: claim.checks.iter().zip(findings).map(|(check, finding)| finding.decision(check)).collect(),
     }
 }
 
@@ -87,7 +90,7 @@ fn find<'a>(check: &Check, evidence: &Evidence<'a>, tails: Tails) -> Finding<'a>
     finding
 }
 
-fn find_by_rule<'a>(check: &Check, evidence: &Evidence<'a>, tails: Tails) -> Finding<'a> {
+pub(super) fn find_by_rule<'a>(check: &Check, evidence: &Evidence<'a>, tails: Tails) -> Finding<'a> {
     match &check.rule {
         Rule::Ratio { metric, of, to, each, share } => {
             let one = |arms: &[Vec<ArmEvidence<'a>>], tails| {

@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use iolane_model::{Outcome, Power};
+
 use super::needs;
 use crate::plan::{Arm, Check, Metric, Requests, Selection};
 use crate::rows::{ArmResults, LeftOut, Results, Row};
@@ -25,6 +27,51 @@ pub(super) struct Evidence<'a> {
 pub(super) enum ArmEvidence<'a> {
     Measured(Measured<'a>),
     LeftOut(&'a LeftOut),
+    Modelled(Modelled<'a>),
+}
+
+/// An arm as the model plays it in one draw.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Modelled<'a> {
+    arm: &'a Arm,
+    outcome: &'a Outcome,
+    power: Option<Power>,
+}
+
+impl<'a> Modelled<'a> {
+    pub(super) fn new(arm: &'a Arm, outcome: &'a Outcome, power: Option<Power>) -> Self {
+        Self { arm, outcome, power }
+    }
+
+    fn value(&self, metric: Metric) -> Option<f64> {
+        let Self { outcome, power, .. } = self;
+        let watts = |above_idle: bool| {
+            let power = (*power)?;
+            Some(outcome.watts(&power) - if above_idle { power.idle_w } else { 0.0 })
+        };
+        Some(match metric {
+            Metric::Iops => outcome.iops(),
+            Metric::BytesPerS => outcome.bytes_per_s(),
+            Metric::MeanNs => outcome.latency.mean(),
+            Metric::LatencyNs(Requests::All, percentile) => outcome.percentile_ns(100.0 * percentile.share()) as f64,
+            Metric::SyscallsPerIo => outcome.calls_per_io(),
+            Metric::ContextSwitchesPerIo => outcome.switches_per_io(),
+            Metric::InterruptsPerIo => outcome.interrupts_per_io(),
+            Metric::Cores => outcome.cores(),
+            Metric::CpuSPerMillionIos => outcome.cpu_ns_per_io() / 1e3,
+            Metric::Watts => watts(false)?,
+            Metric::WattsAboveIdle => watts(true)?,
+            Metric::IosPerJoule => outcome.iops() / watts(false)?,
+            Metric::IosPerJouleAboveIdle => outcome.iops() / watts(true)?,
+            Metric::LatencyNs(..)
+            | Metric::ServiceP50Ns
+            | Metric::ServiceP99Ns
+            | Metric::SubmitP50Ns
+            | Metric::CacheMissRate
+            | Metric::CyclesPerIo
+            | Metric::InstructionsPerIo => return None,
+        })
+    }
 }
 
 /// The runs of an arm that count.
@@ -42,6 +89,7 @@ impl<'a> ArmEvidence<'a> {
         match self {
             Self::Measured(measured) => &measured.results.arm,
             Self::LeftOut(left_out) => &left_out.arm,
+            Self::Modelled(modelled) => modelled.arm,
         }
     }
 
@@ -50,6 +98,10 @@ impl<'a> ArmEvidence<'a> {
         let Measured { results, end, lab } = match self {
             Self::Measured(measured) => *measured,
             Self::LeftOut(left_out) => return Err(left_out.reason.clone()),
+            Self::Modelled(modelled) => {
+                let value = modelled.value(metric).ok_or("the model has no such figure")?;
+                return Ok(ByRepeat::from([(0, value)]));
+            }
         };
         if let Some(reason) = lab.and_then(|lab| needs::shared_cores(&results.arm, metric, lab)) {
             return Err(reason);
@@ -67,6 +119,11 @@ impl<'a> Evidence<'a> {
         let measured = results.arms.iter().map(|results| ArmEvidence::Measured(Measured { results, end, lab }));
         let all = measured.chain(results.left_out.iter().map(ArmEvidence::LeftOut));
         Self { arms: all.filter(|evidence| evidence.arm().peer.is_none()).collect(), lab }
+    }
+
+    /// The evidence of one draw of the model.
+    pub(super) fn of_model(arms: Vec<ArmEvidence<'a>>) -> Self {
+        Self { arms, lab: None }
     }
 
     /// The joules that a check uses, one figure for each source; empty if its metric needs none.

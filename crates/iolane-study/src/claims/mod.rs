@@ -3,6 +3,7 @@
 //! reads or prints. The rules are specified in `docs/methodology.md`, "Deciding claims".
 
 mod bounds;
+mod by_model;
 mod crossing;
 mod decide;
 mod decision;
@@ -22,10 +23,12 @@ mod value;
 mod values;
 mod verdict;
 
+pub use by_model::{Model, decide_by_model};
 pub use decide::decide;
 pub use decision::{CheckDecision, Decision};
 pub use lint::{Lint, lint, require_testable};
 pub use looks::Looks;
+pub(crate) use needs::shared_cores;
 pub use undecided::undecided;
 pub use verdict::Verdict;
 

@@ -18,7 +18,7 @@ pub(super) fn unmet(needs: &[Need], lab: LabMachine) -> Option<String> {
 
 /// Why a metric of an arm says nothing in this guest: more is busy than the host has processors. Counts do not depend on it. `None`
 /// if all have their own.
-pub(super) fn shared_cores(arm: &Arm, metric: Metric, lab: LabMachine) -> Option<String> {
+pub(crate) fn shared_cores(arm: &Arm, metric: Metric, lab: LabMachine) -> Option<String> {
     let is_count = matches!(
         metric,
         Metric::SyscallsPerIo
@@ -28,8 +28,7 @@ pub(super) fn shared_cores(arm: &Arm, metric: Metric, lab: LabMachine) -> Option
             | Metric::CyclesPerIo
             | Metric::InstructionsPerIo
     );
-    let submission_threads = arm.path.submission_threads(arm.threads);
-    let busy = (arm.threads + submission_threads).min(arm.cores.unwrap_or(lab.cpus)).min(lab.cpus);
+    let busy = arm.threads_in_all().min(arm.cores.unwrap_or(lab.cpus)).min(lab.cpus);
     // One thread of the host emulates all drives.
     (!is_count && busy + 1 > lab.host_cpus).then(|| {
         format!("{busy} virtual processors share {} cores with the drive; needs {} cores", lab.host_cpus, busy + 1)

@@ -13,11 +13,11 @@ pub(super) const REPEATS_MIN: usize = 3;
 pub enum Verdict {
     /// The whole 95 % interval is within the bounds.
     Holds,
-    /// The same, with joules that a power model computes: the model is the user's, and decides with the figures.
+    /// The same, by a model: its joules are computed by the user's power model, or its arms were played.
     HoldsByModel,
     /// The whole interval is outside.
     DoesNotHold,
-    /// The same, with joules of a model.
+    /// The same, by a model.
     DoesNotHoldByModel,
     /// The interval contains a bound, or there are too few repeats for an interval.
     Inconclusive,
@@ -47,7 +47,7 @@ impl Verdict {
         }
     }
 
-    /// The verdict, where joules are those of a model.
+    /// The verdict, where a model decided.
     #[must_use]
     pub(super) fn by_model(self) -> Self {
         match self {

@@ -2,7 +2,7 @@
 //! arms of "SPDK bdev performance over io_uring and AIO" (IJRASET 2024). Registered in `registry`.
 //! It prints rates with two decimals but no number of I/Os, which is computed from rate and time.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use iolane::path::{CompletionMode, PathOptions};
@@ -34,6 +34,11 @@ impl Peer for Bdevperf {
         Some("--version")
     }
 
+    fn opens_for_writing_to_read(&self, interface: &str) -> bool {
+        // bdev_uring always does; bdev_aio has an option (`bdev_uring_open`, `bdev_aio_open`).
+        interface == "io_uring"
+    }
+
     fn cannot(&self, load: &Load<'_>) -> Option<String> {
         let path = load.path;
         let is_plain = !path.polls_submissions()
@@ -43,7 +48,7 @@ impl Peer for Bdevperf {
             return Some(format!("its only paths are io_uring and libaio without options, not {path}"));
         }
         if let Some(target) = load.targets.iter().find(|target| !is_bdev(target.kind)) {
-            return Some(format!("its bdevs are files and block devices; {} is neither", target.name));
+            return Some(format!("its bdevs are files and block devices; {} is neither", target.shown));
         }
         if !load.block_bytes.is_multiple_of(512) {
             return Some("its block size must be a multiple of 512 bytes".into());
@@ -59,7 +64,7 @@ impl Peer for Bdevperf {
         if !load.warmup.is_zero() {
             lines.push("it has no warm-up".into());
         }
-        if !load.access.writes() {
+        if !load.access.writes() && self.opens_for_writing_to_read(load.path.interface()) {
             lines.push("it opens targets for writing even if it only reads".into());
         }
         lines
@@ -67,7 +72,11 @@ impl Peer for Bdevperf {
 
     fn command(&self, program: &Path, load: &Load<'_>, folder: &Path) -> Result<Command> {
         let config = folder.join("bdevs.json");
-        let written = std::fs::write(&config, configuration(load).to_string());
+        let names = load.targets.iter().enumerate().map(|(index, target)| file_name(index, target, folder));
+        let written = names.collect::<std::io::Result<Vec<PathBuf>>>().and_then(|names| {
+            let configuration = configuration(load, &names);
+            std::fs::write(&config, configuration.to_string())
+        });
         written.map_err(|error| Error::system(format!("writing {}", config.display()), error))?;
         let mut bdevperf = spdk::command(program);
         bdevperf.args(["-m", &spdk::core_mask(load, load.threads)]).arg("-c").arg(config);
@@ -122,15 +131,30 @@ fn method(load: &Load<'_>) -> Option<&'static str> {
     }
 }
 
-/// SPDK's configuration: one bdev per target.
-fn configuration(load: &Load<'_>) -> Value {
+/// The name by which SPDK opens a target. It looks a block device up in sysfs by the last part of that name, so that a device
+/// gets a link with the kernel's name in the run's folder.
+fn file_name(index: usize, target: &LoadTarget, folder: &Path) -> std::io::Result<PathBuf> {
+    let Some(kernel_name) = &target.kernel_name else { return Ok(target.name.clone().into()) };
+    let folder = folder.join(format!("b{index}"));
+    std::fs::create_dir(&folder)?;
+    let link = folder.join(kernel_name);
+    std::os::unix::fs::symlink(&target.name, &link)?;
+    Ok(link)
+}
+
+/// SPDK's configuration: one bdev per target, opened by these names.
+fn configuration(load: &Load<'_>, names: &[PathBuf]) -> Value {
     // The block size of a bdev must not be below that of the device, and requests are multiples of it. A file has none.
     let block_bytes = if load.block_bytes.is_multiple_of(4096) { 4096 } else { 512 };
-    let bdev = |(index, target): (usize, &LoadTarget)| {
-        let params = json!({ "name": format!("b{index}"), "filename": target.name, "block_size": block_bytes });
+    let bdev = |(index, name): (usize, &PathBuf)| {
+        let mut params =
+            json!({ "name": format!("b{index}"), "filename": name.to_string_lossy(), "block_size": block_bytes });
+        if method(load) == Some("bdev_aio_create") {
+            params["readonly"] = (!load.access.writes()).into();
+        }
         json!({ "method": method(load), "params": params })
     };
-    let bdevs: Vec<Value> = load.targets.iter().enumerate().map(bdev).collect();
+    let bdevs: Vec<Value> = names.iter().enumerate().map(bdev).collect();
     json!({ "subsystems": [{ "subsystem": "bdev", "config": bdevs }] })
 }
 

@@ -36,7 +36,7 @@ impl Peer for Fio {
         }
         let is_node = |kind| matches!(kind, TargetKind::File | TargetKind::Block | TargetKind::NvmeGeneric);
         if let Some(target) = load.targets.iter().find(|target| !is_node(target.kind)) {
-            return Some(format!("fio opens files and devices; {} is neither", target.name));
+            return Some(format!("fio opens files and devices; {} is neither", target.shown));
         }
         let passthrough = load.path.interface() == "io_uring_cmd";
         (passthrough && load.targets.iter().any(|target| target.kind != TargetKind::NvmeGeneric))

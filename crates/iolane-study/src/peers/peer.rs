@@ -1,12 +1,13 @@
 //! What a peer is given, what it returns, and the trait that one file per tool implements.
 
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use iolane::units::CpuList;
-use iolane::{IoPath, Result, TargetKind};
+use iolane::{IoPath, Result, Target, TargetKind};
 use iolane_measure::workload::Access;
 
 /// The load of one of iolane's arms, as far as other tools can express it.
@@ -43,11 +44,35 @@ pub struct Load<'a> {
     pub size: Option<u64>,
 }
 
-/// A target by a name that another process can open: for an unnamed file `/proc/PID/fd/3`, not `/proc/self/fd/3`.
+/// A target as another process is to open it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadTarget {
+    /// What a peer opens. Of a file or device it leads to this process's open descriptor (`/proc/PID/fd/3`, proc_pid_fd(5)):
+    /// the target's own name may lead elsewhere by now.
     pub name: String,
+    /// Its name in messages.
+    pub shown: String,
+    /// The kernel's name of a block device: `nvme0n1`.
+    pub kernel_name: Option<String>,
     pub kind: TargetKind,
+    /// Whether a permit to write to it is held.
+    pub writable: bool,
+}
+
+impl LoadTarget {
+    pub fn of(target: &Target) -> Self {
+        let opened = target.fd().map(|fd| format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd()));
+        let number = target.device().filter(|_| target.kind() == TargetKind::Block);
+        let entry =
+            number.and_then(|(major, minor)| std::fs::read_link(format!("/sys/dev/block/{major}:{minor}")).ok());
+        Self {
+            name: opened.unwrap_or_else(|| target.name().to_owned()),
+            shown: target.name().to_owned(),
+            kernel_name: entry.and_then(|entry| Some(entry.file_name()?.to_str()?.to_owned())),
+            kind: target.kind(),
+            writable: target.writable(),
+        }
+    }
 }
 
 /// What a peer reports, in iolane's units. Each parser documents where its tool counts differently from iolane.
@@ -91,6 +116,11 @@ pub trait Peer: Sync {
 
     /// Whether it allocates its memory in huge pages.
     fn needs_huge_pages(&self) -> bool {
+        false
+    }
+
+    /// Whether it opens targets for writing to read them by paths of this interface.
+    fn opens_for_writing_to_read(&self, _interface: &str) -> bool {
         false
     }
 

@@ -32,7 +32,8 @@ pub struct PeerRun {
 /// It runs in its own process group, of which no process remains when this returns.
 ///
 /// # Errors
-/// `Usage` for a load that the peer [cannot](Peer::cannot) run; `Failed`, with the last lines it printed, if it fails, is
+/// `Usage` for a load that the peer [cannot](Peer::cannot) run; `Unavailable` for a target that it opens for writing without a
+/// permit; `Failed`, with the last lines it printed, if it fails, is
 /// stopped, or prints unexpected output.
 pub fn run(peer: &dyn Peer, installed: &Installed, load: &Load<'_>, stop: &AtomicBool) -> Result<PeerRun> {
     let limits = Limits { time: load.runtime + load.warmup + GRACE, patience: PATIENCE };
@@ -50,6 +51,7 @@ pub(super) fn run_within(
     if let Some(cause) = impossible(load).or_else(|| peer.cannot(load)) {
         return Err(Error::usage(what, cause));
     }
+    check_permits(peer, load)?;
     let folder = Folder::create()?;
     let mut command = peer.command(&installed.program, load, &folder.0)?;
     let mut calls = CallsOfPeer::open(load);
@@ -65,6 +67,24 @@ pub(super) fn run_within(
             Ok(PeerRun { measured, calls_per_io: calls.per_io() })
         }
     }
+}
+
+/// Checks that each target may be written, if the peer opens it for writing.
+///
+/// # Errors
+/// `Unavailable` for a target that may only be read.
+pub fn check_permits(peer: &dyn Peer, load: &Load<'_>) -> Result<()> {
+    let writes = load.access.writes();
+    if !writes && !peer.opens_for_writing_to_read(load.path.interface()) {
+        return Ok(());
+    }
+    let Some(target) = load.targets.iter().find(|target| !target.writable) else { return Ok(()) };
+    let why = if writes { "writes" } else { "opens targets for writing even if it only reads" };
+    Err(Error::unavailable(
+        format!("peer {} on {}", peer.name(), target.shown),
+        format!("it {why}, and writing to the target is not allowed"),
+    )
+    .remedy(format!("add --allow-writes {}", target.shown)))
 }
 
 /// Why no peer can run a load.

@@ -22,14 +22,20 @@ use super::*;
 /// Owns what a [`Load`] borrows, with values for the fields that tests do not depend on.
 pub(super) struct Arm {
     path: IoPath,
-    targets: Vec<LoadTarget>,
+    pub(super) targets: Vec<LoadTarget>,
     pub(super) cpus: Option<CpuList>,
     pub(super) sqpoll_cpus: Option<CpuList>,
 }
 
 impl Arm {
     pub(super) fn new(path: &str, targets: &[&str]) -> Self {
-        let target = |name: &&str| LoadTarget { name: (*name).into(), kind: kind(name) };
+        let target = |name: &&str| LoadTarget {
+            name: (*name).into(),
+            shown: (*name).into(),
+            kernel_name: None,
+            kind: kind(name),
+            writable: true,
+        };
         let targets = targets.iter().map(target).collect();
         Self { path: path.parse().unwrap(), targets, cpus: None, sqpoll_cpus: None }
     }
@@ -294,6 +300,68 @@ fn a_load_that_a_peer_cannot_do_is_not_begun() {
         let error = run(&Script(""), &installed, &load, &AtomicBool::new(false)).unwrap_err();
         assert_eq!((error.kind(), error.cause()), (iolane::error::ErrorKind::Usage, cause));
     }
+}
+
+#[test]
+fn a_peer_opens_for_writing_only_what_may_be_written() {
+    let mut arm = Arm::new("io_uring", &["/x"]);
+    arm.targets[0].writable = false;
+    let installed = Installed { program: "/nowhere/peer".into(), version: None };
+    let read = arm.load();
+    let written = Load { access: Access::Write, ..arm.load() };
+    for (peer, load, why) in [
+        (&bdevperf::Bdevperf as &dyn Peer, &read, "it opens targets for writing even if it only reads"),
+        (&bdevperf::Bdevperf, &written, "it writes"),
+        (&fio::Fio, &written, "it writes"),
+    ] {
+        let error = run(peer, &installed, load, &AtomicBool::new(false)).unwrap_err().to_string();
+        let expected = format!("{why}, and writing to the target is not allowed; add --allow-writes /x");
+        assert!(error.ends_with(&expected), "{error}");
+    }
+    check_permits(&fio::Fio, &read).unwrap();
+    let libaio = Arm { path: "libaio".parse().unwrap(), ..arm };
+    check_permits(&bdevperf::Bdevperf, &libaio.load()).unwrap();
+}
+
+/// A target that was opened by a link which leads elsewhere now; the two files hold different bytes.
+fn target_by_a_moved_link(folder: &Path, writable: bool) -> (iolane::Target, [std::path::PathBuf; 2]) {
+    let [checked, other, link] = ["checked", "other", "link"].map(|name| folder.join(name));
+    for file in [&checked, &other] {
+        std::fs::write(file, vec![7; 1 << 20]).unwrap();
+    }
+    std::os::unix::fs::symlink(&checked, &link).unwrap();
+    let options = iolane::Target::options().direct(false);
+    let target = if writable { options.write_unguarded() } else { options }.open(&link).unwrap();
+    std::fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink(&other, &link).unwrap();
+    (target, [checked, other])
+}
+
+#[test]
+fn a_peer_reaches_the_target_that_was_checked_though_its_name_leads_elsewhere_now() {
+    let folder = tempfile::tempdir().unwrap();
+    let (target, [checked, other]) = target_by_a_moved_link(folder.path(), true);
+    let arm = Arm { targets: vec![LoadTarget::of(&target)], ..Arm::new("psync", &[]) };
+    let installed = Installed { program: "/bin/sh".into(), version: None };
+    let error = run(&Script("printf changed > $1"), &installed, &arm.load(), &AtomicBool::new(false)).unwrap_err();
+    assert!(error.to_string().contains("output of bdevperf"), "{error}");
+    assert_eq!(std::fs::read(checked).unwrap(), b"changed");
+    assert!(std::fs::read(other).unwrap().iter().all(|byte| *byte == 7));
+}
+
+#[test]
+fn the_installed_fio_writes_the_target_that_was_checked() {
+    let installed = match find(&fio::Fio) {
+        Ok(installed) => installed,
+        Err(error) => return eprintln!("SKIPPED running a real fio: {error}"),
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let (target, [checked, other]) = target_by_a_moved_link(folder.path(), true);
+    let arm = Arm { targets: vec![LoadTarget::of(&target)], ..Arm::new("psync", &[]) };
+    let load = Load { access: Access::Write, runtime: Duration::from_millis(30), direct: false, ..arm.load() };
+    run(&fio::Fio, &installed, &load, &AtomicBool::new(false)).unwrap();
+    assert!(std::fs::read(checked).unwrap().iter().any(|byte| *byte != 7));
+    assert!(std::fs::read(other).unwrap().iter().all(|byte| *byte == 7));
 }
 
 /// Whether a process exists and is not a zombie.

@@ -104,6 +104,11 @@ impl Arm {
         Self { workload: Workload { rate: None, ..self.workload.clone() }, ..self.clone() }
     }
 
+    /// Its threads and the submission threads of their queues.
+    pub fn threads_in_all(&self) -> usize {
+        self.threads + self.path.submission_threads(self.threads)
+    }
+
     /// The path's name, with the peer's before it.
     pub fn label(&self) -> String {
         match &self.peer {

@@ -17,6 +17,7 @@ use crate::session::Measured;
 #[derive(Debug)]
 pub struct ResultsFolder {
     path: PathBuf,
+    damage: Option<String>,
     _made: MadeFolders,
 }
 
@@ -41,10 +42,13 @@ impl ResultsFolder {
         for file in [REPORT_FILE, RECORDS_FILE, journal::FILE].iter().chain(others) {
             files::check_writable(&path.join(file), targets)?;
         }
-        if !fresh {
-            journal::check(path)?;
-        }
-        Ok(Self { path: path.into(), _made: made })
+        let damage = if fresh { None } else { journal::check(path)? };
+        Ok(Self { path: path.into(), damage, _made: made })
+    }
+
+    /// What is lost of the study that is continued, in a line for people; `None` if nothing is.
+    pub fn damage(&self) -> Option<&str> {
+        self.damage.as_deref()
     }
 
     pub fn path(&self) -> &Path {
@@ -93,6 +97,14 @@ pub fn write_remade(folder: &Path, remade: &Remade, kept: &[OsString]) -> Result
         files::check_writable(&folder.join(file), kept)?;
     }
     write(folder, &remade.records, &remade.report)
+}
+
+/// Replaces a folder's `study.json` by one of the same runs.
+///
+/// # Errors
+/// `Failed` if it cannot be written.
+pub fn write_report(folder: &Path, report: &StudyReport) -> Result<()> {
+    files::write(&folder.join(REPORT_FILE), to_json(report)?.as_bytes())
 }
 
 /// A document as text, as result files store it.

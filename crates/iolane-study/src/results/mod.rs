@@ -3,6 +3,7 @@
 
 mod advice;
 mod arms;
+mod by_model;
 mod figures;
 #[doc(hidden)]
 pub mod fixtures;
@@ -18,10 +19,10 @@ pub use advice::{Answer, Choice, Goal, REPEATS_FOR_ADVICE, Ranked, RunnerUp, Sur
 pub(crate) use advice::{best_of_each_path, by_rate, candidates, goals_of, loads};
 pub use arms::{ArmReport, arm_reports};
 pub use figures::{FigureReport, Point, Series};
-pub use folder::{ResultsFolder, Written, to_json, write_remade};
+pub use folder::{ResultsFolder, Written, to_json, write_remade, write_report};
 pub use load::{Loaded, REPORT_FILE, load};
 pub(crate) use notes::too_few;
 pub use rate_until::{RateAnswer, RateUntil, Searched, load_in_words};
-pub use reanalyze::{Remade, with_trace};
+pub use reanalyze::{Remade, with_model, with_trace};
 pub use report::{Asked, RECORDS_FILE, RecordsFile, SCHEMA, StudyReport};
 pub use skipped::{Skipped, skipped};

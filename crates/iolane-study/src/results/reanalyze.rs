@@ -70,6 +70,28 @@ pub fn with_trace(folder: &Path, samples: &Samples, name: &str) -> Result<Remade
         alignment: Some(aligned.clock),
         ..report.energy
     };
+    let study = study_of(&report, &rows)?;
+    let left_out = study.as_ref().map_or(Vec::new(), |study| left_out(study, &report, &rows));
+    report.analyze(study.as_ref(), &rows, left_out);
+    Ok(Remade { report, records, aligned, runs })
+}
+
+/// The results in a folder with claims decided by the model that were not testable, which the lab does outside the guest; `None` if the
+/// model decides none.
+///
+/// # Errors
+/// As [`load`](super::load).
+pub fn with_model(folder: &Path) -> Result<Option<StudyReport>> {
+    let Loaded { document: mut report, rows, .. } = load_begun(folder)?;
+    let Some(study) = study_of(&report, &rows)?.filter(|_| report.complete) else { return Ok(None) };
+    let further = report.further_results(&study, &rows, left_out(&study, &report, &rows));
+    let Some(warning) = report.decide_by_model(&study, &further, &rows) else { return Ok(None) };
+    report.warnings.push(warning);
+    Ok(Some(report))
+}
+
+/// The study that results are of; `None` of a survey.
+fn study_of(report: &StudyReport, rows: &[Row]) -> Result<Option<Study>> {
     let text = report.study_file.as_deref();
     let mut study = text.map(|text| Study::parse(text, "study.json's study_file")).transpose()?;
     // The seed and the size are the command's, not the file's.
@@ -77,9 +99,7 @@ pub fn with_trace(folder: &Path, samples: &Samples, name: &str) -> Result<Remade
         study.workload =
             Workload { seed: row.arm.workload.seed, size: row.arm.workload.size, ..study.workload.clone() };
     }
-    let left_out = study.as_ref().map_or(Vec::new(), |study| left_out(study, &report, &rows));
-    report.analyze(study.as_ref(), &rows, left_out);
-    Ok(Remade { report, records, aligned, runs })
+    Ok(study)
 }
 
 /// The arms that were not measured. `study.json` groups their reasons by path.

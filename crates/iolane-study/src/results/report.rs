@@ -182,20 +182,23 @@ impl StudyReport {
     pub(super) fn analyze(&mut self, study: Option<&Study>, rows: &[Row], left_out: Vec<LeftOut>) {
         let whole: Vec<Row> = rows.iter().filter(|row| (row.repeat as usize) < self.repeats).cloned().collect();
         let mut results = Results::new(&whole, left_out);
+        let mut modelled = None;
         if let Some(study) = study {
             in_order_of(study, self.scale, &mut results);
             // Repeats of an interrupted study may lack arms at random; those of later looks lack them by design.
-            let mut further = Results::new(if self.complete { rows } else { &whole }, results.left_out.clone());
-            in_order_of(study, self.scale, &mut further);
-            further.lab = self.host.host.lab;
+            let counted = if self.complete { rows } else { &whole };
+            let further = self.further_results(study, counted, results.left_out.clone());
             self.figures = study.figures.iter().map(|figure| FigureReport::new(figure, &further)).collect();
             self.claims = claims::decide(study, &further, &self.looks);
+            // A guest without KVM would take minutes: the lab does it outside.
+            modelled = further.lab.is_none().then(|| self.decide_by_model(study, &further, rows)).flatten();
         }
         self.cpus = common(placed(&whole), |row| row.cpus.as_ref());
         let with_thread = placed(&whole).filter(|row| row.arm.path.polls_submissions());
         self.sqpoll_cpus = common(with_thread, |row| row.sqpoll_cpus.as_ref());
         self.arms = arm_reports(&results, rows);
         self.warnings = self.preconditioned.iter().filter_map(not_steady).collect();
+        self.warnings.extend(modelled);
         match &mut self.rate_until {
             Some(rate_until) => {
                 *rate_until = rate_until.of_runs(&results);
@@ -214,6 +217,14 @@ impl StudyReport {
                 self.warnings.extend(merge_warnings(&results, &[]));
             }
         }
+    }
+
+    /// The results that claims and figures are made from, given the rows that count.
+    pub(super) fn further_results(&self, study: &Study, rows: &[Row], left_out: Vec<LeftOut>) -> Results {
+        let mut further = Results::new(rows, left_out);
+        in_order_of(study, self.scale, &mut further);
+        further.lab = self.host.host.lab;
+        further
     }
 
     /// A one-line summary of what was measured.

@@ -1,5 +1,6 @@
 //! The journal of a running study: its set-up, then one line per run, synced to disk before the next run begins. An
-//! interrupted study continues from it; a complete study replaces it by `records.parquet`.
+//! interrupted study continues from it; a complete study replaces it by `records.parquet`. A line is `["CHECKSUM",JSON]`, so
+//! that a damaged one is noticed, and costs only what it held.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
@@ -13,12 +14,16 @@ use serde::{Deserialize, Serialize};
 
 use super::{Preconditioned, Row};
 use crate::energy::EnergyNotes;
+use crate::place::open_own;
 
 /// The journal's name in the folder of results.
 pub const FILE: &str = "journal.jsonl";
 
 /// The schema of the journal.
-pub const SCHEMA: &str = "iolane.journal/4";
+pub const SCHEMA: &str = "iolane.journal/5";
+
+/// The schema before lines had checksums. Such a journal is continued by lines that have them.
+const SCHEMA_WITHOUT_CHECKSUMS: &str = "iolane.journal/4";
 
 /// The first line of a journal.
 #[derive(Serialize, Deserialize)]
@@ -54,6 +59,8 @@ pub struct Begun<S> {
     pub preconditioned: Vec<Preconditioned>,
     /// The latest energy figures that are not part of a run; `None` if there are none.
     pub energy: Option<EnergyNotes>,
+    /// The numbers of the damaged lines, from 1. What they held is lost.
+    pub damaged: Vec<usize>,
 }
 
 impl Journal {
@@ -61,13 +68,11 @@ impl Journal {
     /// kill leaves it, is dropped.
     ///
     /// # Errors
-    /// `Failed` if another study is writing to it, or if a line is invalid.
+    /// `Failed` if another study is writing to it, or if its first line is invalid.
     pub fn open<S: for<'de> Deserialize<'de>>(folder: &Path) -> Result<(Self, Option<Begun<S>>)> {
         let path = folder.join(FILE);
-        let mut options = File::options();
-        options.read(true).write(true).create(true).truncate(false);
         let file = loop {
-            let file = options.open(&path).map_err(|error| cannot("opening", &path, error))?;
+            let file = open_own(&path, true).map_err(|error| cannot("opening", &path, error))?;
             lock(&file, &path)?;
             // A study that has just ended may have removed the file between our open and our lock.
             let found = file.metadata().map_err(|error| cannot("opening", &path, error))?;
@@ -118,10 +123,10 @@ impl Journal {
     }
 
     fn line(&mut self, value: &impl Serialize) -> Result<()> {
-        let mut line = serde_json::to_vec(value).map_err(|error| cannot("writing", &self.path, error.into()))?;
-        line.push(b'\n');
+        let json = serde_json::to_string(value).map_err(|error| cannot("writing", &self.path, error.into()))?;
+        let line = line_of(&json);
         let begin = self.file.stream_position().map_err(|error| cannot("writing", &self.path, error))?;
-        let written = self.file.write_all(&line).and_then(|()| self.file.sync_data());
+        let written = self.file.write_all(line.as_bytes()).and_then(|()| self.file.sync_data());
         written.map_err(|error| {
             // An incomplete line, as a full disk leaves it, would corrupt the lines after it.
             let _ = self.cut(begin);
@@ -148,30 +153,41 @@ impl Journal {
     }
 }
 
+/// A line of the journal, with its checksum and its end, for a document without line breaks.
+pub fn line_of(json: &str) -> String {
+    format!("[\"{:08x}\",{json}]\n", crc32fast::hash(json.as_bytes()))
+}
+
+/// The document of a line: that of a whole `["CHECKSUM",JSON]`, or `None` if it is damaged or has no checksum.
+fn checked(line: &[u8]) -> Option<&[u8]> {
+    let (checksum, rest) = line.strip_prefix(b"[\"")?.split_at_checked(8)?;
+    let json = rest.strip_prefix(b"\",")?.strip_suffix(b"]")?;
+    // Compared as text, so that no other spelling of the number passes.
+    (format!("{:08x}", crc32fast::hash(json)).as_bytes() == checksum).then_some(json)
+}
+
 /// Parses a journal; returns its contents and the length in bytes of its complete lines. Errors name it as `path`.
 ///
 /// # Errors
-/// `Failed` for an invalid line, or if the journal cannot be read.
+/// `Failed` if the first line, which holds the set-up, is invalid, or if the journal cannot be read.
 pub fn parse<S: for<'de> Deserialize<'de>>(mut lines: impl BufRead, path: &Path) -> Result<(Option<Begun<S>>, u64)> {
     let (mut line, mut whole_bytes, mut number) = (Vec::new(), 0, 0);
-    let mut begun = None;
+    let mut state: Option<(Begun<S>, bool)> = None;
     loop {
         line.clear();
         lines.read_until(b'\n', &mut line).map_err(|error| cannot("reading", path, error))?;
         if line.pop() != Some(b'\n') {
-            return Ok((begun, whole_bytes));
+            return Ok((state.map(|(begun, _)| begun), whole_bytes));
         }
         number += 1;
-        match &mut begun {
-            None => {
-                let setup = heading(&line, path)?;
-                begun = Some(Begun { setup, rows: Vec::new(), preconditioned: Vec::new(), energy: None });
-            }
-            Some(Begun { rows, preconditioned, energy, .. }) => {
-                match serde_json::from_slice(&line).map_err(|error| bad_line(path, number, &error))? {
-                    Entry::Run(row) => rows.push(row),
-                    Entry::Preconditioned(done) => *preconditioned = done,
-                    Entry::Energy(notes) => *energy = Some(notes),
+        match &mut state {
+            None => state = Some(heading(&line, path)?),
+            Some((begun, has_checksums)) => {
+                // A line of an older journal starts with a brace, which no damage of one byte makes of one with a checksum.
+                let plain = Some(&line[..]).filter(|_| !*has_checksums);
+                let json = checked(&line).or(plain);
+                if json.is_none_or(|json| begun.take(json).is_err()) {
+                    begun.damaged.push(number);
                 }
             }
         }
@@ -179,15 +195,45 @@ pub fn parse<S: for<'de> Deserialize<'de>>(mut lines: impl BufRead, path: &Path)
     }
 }
 
-/// Checks, before any work is done, that a study can continue from a folder's journal, if there is one.
+impl<S> Begun<S> {
+    fn take(&mut self, json: &[u8]) -> serde_json::Result<()> {
+        match serde_json::from_slice(json)? {
+            Entry::Run(row) => self.rows.push(row),
+            Entry::Preconditioned(done) => self.preconditioned = done,
+            Entry::Energy(notes) => self.energy = Some(notes),
+        }
+        Ok(())
+    }
+
+    /// What damage costs, in a line for people; `None` if there is none.
+    fn damage(&self, path: &Path) -> Option<String> {
+        const SHOWN_MAX: usize = 8;
+        let numbers: Vec<String> = self.damaged.iter().take(SHOWN_MAX).map(usize::to_string).collect();
+        let more = if self.damaged.len() > SHOWN_MAX { ", ..." } else { "" };
+        let (lines, are) = if self.damaged.len() == 1 { ("line", "is") } else { ("lines", "are") };
+        (!numbers.is_empty()).then(|| {
+            let what = format!(
+                "{}: {} {lines} ({}{more}) {are} damaged",
+                path.display(),
+                self.damaged.len(),
+                numbers.join(", ")
+            );
+            format!("{what}: the runs there are lost and will be measured again; {} runs are whole", self.rows.len())
+        })
+    }
+}
+
+/// Checks, before any work is done, that a study can continue from a folder's journal, if there is one. Returns what damage
+/// costs, in a line for people.
 ///
 /// # Errors
-/// `Failed` if a study is writing to it, or if a line is invalid.
-pub fn check(folder: &Path) -> Result<()> {
+/// `Failed` if a study is writing to it, or if its first line is invalid.
+pub fn check(folder: &Path) -> Result<Option<String>> {
     let path = folder.join(FILE);
-    let Ok(file) = File::open(&path) else { return Ok(()) };
+    let Some(file) = existing(&path)? else { return Ok(None) };
     lock(&file, &path)?;
-    parse::<IgnoredAny>(BufReader::new(&file), &path).map(drop)
+    let (begun, _) = parse::<IgnoredAny>(BufReader::new(&file), &path)?;
+    Ok(begun.and_then(|begun| begun.damage(&path)))
 }
 
 /// Removes a folder's journal, if there is one.
@@ -196,9 +242,16 @@ pub fn check(folder: &Path) -> Result<()> {
 /// `Failed` if a study is writing to it, or if it cannot be removed.
 pub fn discard(folder: &Path) -> Result<()> {
     let path = folder.join(FILE);
-    let Ok(file) = File::open(&path) else { return Ok(()) };
+    let Some(file) = existing(&path)? else { return Ok(()) };
     lock(&file, &path)?;
     std::fs::remove_file(&path).map_err(|error| cannot("removing", &path, error))
+}
+
+fn existing(path: &Path) -> Result<Option<File>> {
+    match open_own(path, false) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        opened => opened.map(Some).map_err(|error| cannot("opening", path, error)),
+    }
 }
 
 fn lock(file: &File, path: &Path) -> Result<()> {
@@ -208,20 +261,29 @@ fn lock(file: &File, path: &Path) -> Result<()> {
     })
 }
 
-fn heading<S: for<'de> Deserialize<'de>>(line: &[u8], path: &Path) -> Result<S> {
+/// A journal without runs, and whether all of its lines have checksums.
+fn heading<S: for<'de> Deserialize<'de>>(line: &[u8], path: &Path) -> Result<(Begun<S>, bool)> {
     #[derive(Deserialize)]
     struct Version {
         schema: String,
     }
     let bad = |error| bad_line(path, 1, &error);
-    match serde_json::from_slice::<Version>(line).map_err(bad)?.schema {
-        schema if schema == SCHEMA => Ok(serde_json::from_slice::<Heading<S>>(line).map_err(bad)?.setup),
-        other => Err(Error::failed(
-            format!("{} line 1", path.display()),
-            format!("its schema is {other:?}, and this version of iolane continues {SCHEMA}"),
-        )
-        .remedy("continue with the version that began it, or start over with --fresh")),
+    let (json, has_checksums) = checked(line).map_or((line, false), |json| (json, true));
+    if !has_checksums && line.starts_with(b"[") {
+        let what = format!("{} line 1", path.display());
+        return Err(Error::failed(what, "it is damaged: its checksum differs").remedy("start over with --fresh"));
     }
+    let schema = serde_json::from_slice::<Version>(json).map_err(bad)?.schema;
+    if schema != if has_checksums { SCHEMA } else { SCHEMA_WITHOUT_CHECKSUMS } {
+        return Err(Error::failed(
+            format!("{} line 1", path.display()),
+            format!("its schema is {schema:?}, and this version of iolane continues {SCHEMA}"),
+        )
+        .remedy("continue with the version that began it, or start over with --fresh"));
+    }
+    let setup = serde_json::from_slice::<Heading<S>>(json).map_err(bad)?.setup;
+    let begun = Begun { setup, rows: Vec::new(), preconditioned: Vec::new(), energy: None, damaged: Vec::new() };
+    Ok((begun, has_checksums))
 }
 
 fn bad_line(path: &Path, number: usize, error: &serde_json::Error) -> Error {
@@ -312,22 +374,127 @@ mod tests {
         }
     }
 
+    /// A journal of three runs, as it is written.
+    fn whole() -> Vec<u8> {
+        let setup = Heading { schema: SCHEMA.into(), setup: "set up" };
+        let mut text = line_of(&serde_json::to_string(&setup).unwrap());
+        for repeat in 0..3 {
+            text += &line_of(&serde_json::to_string(&Entry::<_, (), ()>::Run(row(repeat))).unwrap());
+        }
+        text.into_bytes()
+    }
+
+    /// The same, as versions without checksums wrote it.
+    fn old() -> Vec<u8> {
+        let text = String::from_utf8(whole()).unwrap().replace(SCHEMA, SCHEMA_WITHOUT_CHECKSUMS);
+        let lines = text.lines().map(|line| format!("{}\n", &line["[\"01234567\",".len()..line.len() - 1]));
+        lines.collect::<String>().into_bytes()
+    }
+
+    /// Parses a journal that was [`whole`]: every run it returns is one of those written, in their order.
+    fn check_damaged(bytes: &[u8]) -> std::result::Result<Option<Begun<String>>, TestCaseError> {
+        let (begun, whole_bytes) = match parse::<String>(bytes, Path::new(FILE)) {
+            Ok(parsed) => parsed,
+            Err(error) => {
+                prop_assert!(error.to_string().starts_with("journal.jsonl line 1: "), "{}", error);
+                return Ok(None);
+            }
+        };
+        prop_assert!(whole_bytes <= bytes.len() as u64);
+        let Some(begun) = begun else { return Ok(None) };
+        prop_assert_eq!(&begun.setup, "set up");
+        let repeats: Vec<u32> = begun.rows.iter().map(|row| row.repeat).collect();
+        prop_assert!(repeats.is_sorted_by(|one, next| one < next), "{:?}", repeats);
+        prop_assert!(begun.rows.iter().all(|is| *is == row(is.repeat)));
+        Ok(Some(begun))
+    }
+
     proptest! {
         #[test]
-        fn a_journal_with_damaged_bytes_is_read_or_refused(
+        fn a_changed_byte_anywhere_costs_runs_and_changes_none(place: prop::sample::Index, byte: u8) {
+            let mut bytes = whole();
+            let place = place.index(bytes.len());
+            let first_line = bytes.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+            let is_changed = bytes[place] != byte;
+            bytes[place] = byte;
+            let begun = check_damaged(&bytes)?;
+            if place < first_line {
+                prop_assert!(begun.is_none() == is_changed, "a damaged set-up is refused");
+            } else {
+                let kept = begun.map(|begun| begun.rows.len()).unwrap_or_default();
+                // The end of a line ends in two of them.
+                prop_assert!(kept >= 1 && (kept < 3) == is_changed, "{} runs are left", kept);
+            }
+        }
+
+        #[test]
+        fn damage_of_any_extent_gives_no_run_that_was_not_made(
+            damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8), cut: prop::sample::Index,
+        ) {
+            let mut bytes = whole();
+            for (place, byte) in damage {
+                let place = place.index(bytes.len());
+                bytes[place] = byte;
+            }
+            bytes.truncate(cut.index(bytes.len()));
+            check_damaged(&bytes)?;
+        }
+
+        #[test]
+        fn an_old_journal_with_damaged_bytes_is_read_or_refused(
             damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8)
         ) {
-            let heading = serde_json::to_vec(&Heading { schema: SCHEMA.into(), setup: "set up" }).unwrap();
-            let mut bytes = [&heading[..], &serde_json::to_vec(&row(0)).unwrap(), b""].join(&b'\n');
+            let mut bytes = old();
             for (place, byte) in damage {
                 let place = place.index(bytes.len());
                 bytes[place] = byte;
             }
             match parse::<String>(&bytes[..], Path::new(FILE)) {
                 Ok((_, whole_bytes)) => prop_assert!(whole_bytes <= bytes.len() as u64),
-                Err(error) => prop_assert!(error.to_string().starts_with("journal.jsonl line "), "{}", error),
+                Err(error) => prop_assert!(error.to_string().starts_with("journal.jsonl line 1: "), "{}", error),
             }
         }
+    }
+
+    #[test]
+    fn a_damaged_line_in_the_middle_costs_what_it_held_and_is_named() {
+        let folder = Folder::new("middle");
+        let text = String::from_utf8(whole()).unwrap();
+        // Still a valid run, of another repeat.
+        std::fs::write(folder.0.join(FILE), text.replace("\"repeat\":1", "\"repeat\":2")).unwrap();
+        let told = check(&folder.0).unwrap().unwrap();
+        let expected = "journal.jsonl: 1 line (3) is damaged: the runs there are lost and will be measured again; 2 runs are whole";
+        assert!(told.ends_with(expected), "{told}");
+        let (mut journal, begun) = open(&folder).unwrap();
+        let begun = begun.unwrap();
+        assert_eq!((begun.rows, begun.damaged), (vec![row(0), row(2)], vec![3]));
+        journal.append(&row(1)).unwrap();
+        drop(journal);
+        assert_eq!(open(&folder).unwrap().1.unwrap().rows, [row(0), row(2), row(1)]);
+    }
+
+    #[test]
+    fn a_journal_without_checksums_is_continued() {
+        let folder = Folder::new("old");
+        std::fs::write(folder.0.join(FILE), old()).unwrap();
+        assert_eq!(check(&folder.0).unwrap(), None);
+        let (mut journal, _) = open(&folder).unwrap();
+        journal.append(&row(3)).unwrap();
+        drop(journal);
+        let begun = open(&folder).unwrap().1.unwrap();
+        assert_eq!((begun.rows, begun.damaged.len()), ((0..4).map(row).collect(), 0));
+    }
+
+    #[test]
+    fn a_link_in_the_journals_place_is_not_followed() {
+        let folder = Folder::new("link");
+        let other = folder.0.join("other");
+        std::fs::write(&other, whole()).unwrap();
+        std::os::unix::fs::symlink(&other, folder.0.join(FILE)).unwrap();
+        for error in [open(&folder).unwrap_err(), check(&folder.0).unwrap_err(), discard(&folder.0).unwrap_err()] {
+            assert!(error.to_string().contains("journal.jsonl: it is a symbolic link"), "{error}");
+        }
+        assert_eq!(std::fs::read(other).unwrap(), whole());
     }
 
     #[test]
@@ -339,13 +506,14 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_line_and_another_version_are_named() {
+    fn a_broken_set_up_and_another_version_are_named() {
         let folder = Folder::new("broken");
-        begin(&folder, 1);
-        let text = std::fs::read_to_string(folder.0.join(FILE)).unwrap();
+        let later = Heading { schema: "iolane.journal/7".into(), setup: "set up" };
+        let later = line_of(&serde_json::to_string(&later).unwrap());
+        let text = String::from_utf8(whole()).unwrap();
         for (broken, words) in [
-            (text.replace("\"repeat\":0", "\"repeat\":x"), "journal.jsonl line 2"),
-            (text.replace(SCHEMA, "iolane.journal/7"), "iolane.journal/7"),
+            (text.replace("set up", "set-up"), "journal.jsonl line 1"),
+            (later, "iolane.journal/7"),
             ("rubbish\n".into(), "journal.jsonl line 1"),
         ] {
             std::fs::write(folder.0.join(FILE), broken).unwrap();

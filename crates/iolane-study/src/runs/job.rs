@@ -175,7 +175,8 @@ impl RunJob {
             let total = files.bytes.saturating_mul(files.count as u64);
             let tell = |written| progress(index * files.bytes + written, total);
             let scratch = Scratch::create(&files.folder, files.bytes, plan.workload.seed, stop, tell)?;
-            targets.push(scratch.open(plan.workload.target_options(files.direct))?);
+            let options = plan.workload.target_options(files.direct);
+            targets.push(scratch.open(options, plan.workload.access.writes())?);
         }
         RunPlan { targets, prefilled: true, ..plan.clone() }.check().map_err(|error| self.named(error))
     }

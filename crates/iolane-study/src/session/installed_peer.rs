@@ -29,4 +29,9 @@ impl InstalledPeer {
         })?;
         Ok(Self { peer, installed: peers::find(peer)? })
     }
+
+    /// Whether it opens targets for writing to read them, by the paths of some interface.
+    pub fn opens_for_writing_to_read(&self) -> bool {
+        iolane::interfaces().any(|interface| self.peer.opens_for_writing_to_read(interface.name()))
+    }
 }

@@ -1,9 +1,8 @@
 //! Arms that a peer tool runs: the same load on the same target as iolane's own, as the peer itself reports it.
 
-use std::os::fd::AsRawFd;
 use std::sync::atomic::AtomicBool;
 
-use iolane::{Result, Target, TargetKind};
+use iolane::{Error, Result, Target};
 
 use super::installed_peer::InstalledPeer;
 use super::planned::Planned;
@@ -20,9 +19,12 @@ pub(super) fn plan(own: &[Planned], peer: &InstalledPeer) -> (Vec<Planned>, Vec<
     for beside in own {
         let mut arm = beside.arm.clone();
         arm.peer = Some(peer.peer.name().into());
-        match cannot(beside.plan.plan(), peer) {
-            None => planned.push(Planned { arm, plan: beside.plan.clone(), peer: Some(peer.clone()) }),
-            Some(reason) => left_out.push(LeftOut { arm, reason, remedy: String::new(), failed: false }),
+        match check(beside.plan.plan(), peer) {
+            Ok(()) => planned.push(Planned { arm, plan: beside.plan.clone(), peer: Some(peer.clone()) }),
+            Err(error) => {
+                let (reason, remedy) = (error.cause().into(), error.remedy_text().into());
+                left_out.push(LeftOut { arm, reason, remedy, failed: false });
+            }
         }
     }
     (planned, left_out)
@@ -39,32 +41,24 @@ fn beyond_peers(workload: &Workload) -> Option<(&'static str, String)> {
     beyond.next().map(|(field, _)| field)
 }
 
-fn cannot(plan: &RunPlan, peer: &InstalledPeer) -> Option<String> {
+/// Checks that a peer can and may run an arm.
+fn check(plan: &RunPlan, peer: &InstalledPeer) -> Result<()> {
+    let cannot = |cause: String| Err(Error::usage(peer.peer.name(), cause));
     let workload = &plan.workload;
     if let Some((name, value)) = beyond_peers(workload) {
-        return Some(format!("peers run no load with {name} {value}"));
+        return cannot(format!("peers run no load with {name} {value}"));
     }
     if plan.workload.block_sizes.single().is_none() {
-        return Some("peers run only loads with one block size".into());
+        return cannot("peers run only loads with one block size".into());
     }
     let targets = load_targets(plan);
-    peer.peer.cannot(&load(plan, &targets))
+    let load = load(plan, &targets);
+    peer.peer.cannot(&load).map_or(Ok(()), cannot)?;
+    peers::check_permits(peer.peer, &load)
 }
 
-/// The targets, by names that another process can open.
 fn load_targets(plan: &RunPlan) -> Vec<LoadTarget> {
-    let name = |target: &Target| match target.fd() {
-        // A scratch file has no other name.
-        Some(fd) if plan.prefilled => format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd()),
-        Some(_) if target.kind() == TargetKind::Block => without_links(target.name()),
-        _ => target.name().to_owned(),
-    };
-    plan.targets.iter().map(|target| LoadTarget { name: name(target), kind: target.kind() }).collect()
-}
-
-/// The name that a link leads to: SPDK looks a block device up in sysfs by the last part of its name.
-fn without_links(name: &str) -> String {
-    std::fs::canonicalize(name).map_or_else(|_| name.to_owned(), |node| node.display().to_string())
+    plan.targets.iter().map(LoadTarget::of).collect()
 }
 
 fn load<'a>(plan: &'a RunPlan, targets: &'a [LoadTarget]) -> Load<'a> {
@@ -133,15 +127,6 @@ mod tests {
     use iolane_measure::workload::Access;
 
     use super::*;
-
-    #[test]
-    fn a_peer_is_given_a_device_by_its_own_name_and_not_by_that_of_a_link() {
-        let link = std::env::temp_dir().join(format!("iolane-link-{}", std::process::id()));
-        std::os::unix::fs::symlink("/dev/null", &link).unwrap();
-        assert_eq!(without_links(link.to_str().unwrap()), "/dev/null");
-        std::fs::remove_file(&link).unwrap();
-        assert_eq!(without_links("/dev/no-such-device"), "/dev/no-such-device");
-    }
 
     #[test]
     fn an_arm_with_a_load_that_a_peer_is_not_told_is_left_out() {

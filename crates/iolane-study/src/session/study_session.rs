@@ -416,6 +416,10 @@ impl Session {
         stop: &AtomicBool,
         progress: &mut impl FnMut(Progress<'_>),
     ) -> Result<bool> {
+        if looks.repeats().is_empty() {
+            // Without time for more, claims are decided once, on all repeats.
+            return Ok(true);
+        }
         let mut random = random_stream(self.study.workload.seed, LOOKS_STREAM);
         let mut before = self.runs();
         for _ in looks.repeats().len()..self.looks() {

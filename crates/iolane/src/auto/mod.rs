@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn a_path_without_registered_memory_is_a_candidate_only_where_none_with_it_is() {
         let file = std::env::temp_dir().join(format!("iolane-auto-{}", std::process::id()));
-        let target = Target::options().write(true).create(4096).direct(false).open(&file).unwrap();
+        let target = Target::options().create(4096).direct(false).open(&file).unwrap();
         let _ = std::fs::remove_file(&file);
         let pool = Pool::new(1, 4096, Pages::Base).unwrap();
         let names = |config: &QueueConfig| -> Vec<String> {
@@ -155,7 +155,7 @@ mod tests {
         let folders = [std::env::temp_dir(), "/dev/shm".into()];
         let open = |folder: &std::path::PathBuf| {
             let file = folder.join(format!("iolane-auto-kinds-{}", std::process::id()));
-            let target = Target::options().write(true).create(1 << 20).direct(false).open(&file);
+            let target = Target::options().create(1 << 20).direct(false).open(&file);
             let _ = std::fs::remove_file(&file);
             target
         };

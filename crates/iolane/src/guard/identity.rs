@@ -11,7 +11,7 @@ use iolane_nvme::pci::Bdf;
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use super::refusal::Refusal;
+use super::refusal::{Reason, Refusal};
 use super::sysfs::{Number, Sysfs, device_number};
 
 /// What a name leads to.
@@ -94,7 +94,7 @@ pub(super) struct Found {
 pub(super) fn find(target: &OsStr) -> Result<Option<Found>, Refusal> {
     let cannot = |errno: Errno| {
         let cause = format!("it cannot be looked up ({})", describe(&errno.into()));
-        Refusal::new(cause, "check the name, or run as a user who may see it")
+        Refusal::new(Reason::Unanswered, cause, "check the name, or run as a user who may see it")
     };
     let node = match rustix::fs::open(target, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
         Ok(node) => node,
@@ -105,6 +105,7 @@ pub(super) fn find(target: &OsStr) -> Result<Option<Found>, Refusal> {
     match Identity::of(&stat) {
         Some(identity) => Ok(Some(Found { node, stat, identity })),
         None => Err(Refusal::new(
+            Reason::Unsuitable,
             "it is neither a file, a block device nor an NVMe namespace",
             "name a file, a block device or /dev/ngXnY",
         )),

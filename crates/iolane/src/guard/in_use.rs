@@ -5,8 +5,11 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use iolane_core::loop_device::loop_backing;
+use iolane_core::open_files::Opener;
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 
+use super::exports::{Export, read_exports};
 use super::identity::{Identity, identify};
 use super::proc::{Mount, read_mounts, read_swaps};
 use super::refusal::{Refusal, shown};
@@ -98,31 +101,42 @@ impl Survey {
     /// Adds the backing of a loop device, which can be mounted although the loop device exists.
     fn add_backing(&mut self, device: &BlockDevice) -> Result<(), Refusal> {
         let Some(made) = device.as_loop()? else { return Ok(()) };
-        self.own_loops.push(made.name);
-        match identify(&made.backing) {
+        self.own_loops.push(made.name.clone());
+        // The kernel's report first: a file that was deleted, or is in another mount namespace, may be in use under another name.
+        match System::ask(&made).or_else(|| identify(&made.backing)) {
             Some(Identity::Block(number)) => self.add_with_disk(&Sysfs::HERE.block(number)?, Role::Backing),
             Some(identity) => {
                 let name = shown(&made.backing);
                 self.concerns.push(Concern { identity, role: Role::Backing, name, bytes: made.end });
                 Ok(())
             }
-            // Deleted, or in another mount namespace: no process here can reach it in another way.
-            None => Ok(()),
+            None => Err(Refusal::unreadable(&made.backing, Errno::NOENT)),
         }
     }
 
     /// Refuses if any of it is in use on this machine, or if the lists cannot be read.
     pub(super) fn check(&self) -> Result<(), Refusal> {
-        self.refusals(&System::read()?).next().map_or(Ok(()), Err)
+        self.refusals(&System::read(self.is_device())?).next().map_or(Ok(()), Err)
+    }
+
+    fn is_device(&self) -> bool {
+        self.concerns.iter().any(|concern| matches!(concern.identity, Identity::Block(_)))
     }
 
     /// Every use of any of it on this machine, such as "it is mounted at /".
     pub(super) fn uses(&self) -> Result<Vec<String>, Refusal> {
-        Ok(self.refusals(&System::read()?).map(|refusal| refusal.cause).collect())
+        Ok(self.refusals(&System::read(self.is_device())?).map(|refusal| refusal.cause).collect())
     }
 
     fn refusals(&self, system: &System) -> impl Iterator<Item = Refusal> {
-        self.mounted(system).chain(self.swapped_to(system)).chain(self.held()).chain(self.behind_loop(system))
+        let uses = self.mounted(system).chain(self.swapped_to(system)).chain(self.held());
+        uses.chain(self.behind_loop(system)).chain(self.exported(system))
+    }
+
+    /// Refuses if what a process has open is any of it.
+    pub(super) fn opened(&self, identity: Option<Identity>, opener: &Opener) -> Option<Refusal> {
+        let cause = format!("{opener} has {} open", self.concern(identity)?.phrase());
+        Some(Refusal::in_use(cause, "end that process first, or have it close that"))
     }
 
     fn concern(&self, identity: Option<Identity>) -> Option<&Concern> {
@@ -136,7 +150,7 @@ impl Survey {
             let concern = by_number.or_else(|| self.concern((system.resolve)(&mount.source)))?;
             let point = shown(&mount.point);
             let cause = format!("{} is mounted at {point}", concern.phrase());
-            Some(Refusal::new(cause, format!("unmount it first (umount {point})")))
+            Some(Refusal::in_use(cause, format!("unmount it first (umount {point})")))
         })
     }
 
@@ -145,13 +159,25 @@ impl Survey {
     fn swapped_to(&self, system: &System) -> impl Iterator<Item = Refusal> {
         system.swaps.iter().filter_map(|swap| {
             let cause = format!("{} is in use as swap", self.concern((system.resolve)(swap))?.phrase());
-            Some(Refusal::new(cause, format!("turn that off first (swapoff {})", shown(swap))))
+            Some(Refusal::in_use(cause, format!("turn that off first (swapoff {})", shown(swap))))
         })
     }
 
     fn held(&self) -> impl Iterator<Item = Refusal> {
         self.concerns.iter().filter(|concern| concern.role == Role::Holder).map(|holder| {
-            Refusal::new(format!("{} is built on it", holder.name), format!("stop {} first (lsblk)", holder.name))
+            Refusal::in_use(format!("{} is built on it", holder.name), format!("stop {} first (lsblk)", holder.name))
+        })
+    }
+
+    /// An export whose name leads nowhere here may be any device.
+    fn exported(&self, system: &System) -> impl Iterator<Item = Refusal> {
+        system.exports.iter().filter_map(|export| {
+            let phrase = match (system.resolve)(&export.device) {
+                Some(identity) => self.concern(Some(identity))?.phrase(),
+                None => format!("{}, which may be it", shown(&export.device)),
+            };
+            let cause = format!("NVMe target {} exports {phrase}", export.subsystem);
+            Some(Refusal::in_use(cause, format!("turn that off first (echo 0 > {})", export.switch.display())))
         })
     }
 
@@ -160,16 +186,17 @@ impl Survey {
             let backing = (system.ask)(made).or_else(|| (system.resolve)(&made.backing));
             let is_behind = |concern: &&Concern| match backing {
                 Some(backing) => concern.identity == backing,
-                None => made.may_be_made_of(concern.bytes),
+                // By its size, which says nothing of a device.
+                None => matches!(concern.identity, Identity::File { .. }) && made.may_be_made_of(concern.bytes),
             };
             let concern = self.concerns.iter().find(is_behind)?;
             let (name, phrase) = (&made.name, concern.phrase());
             Some(match backing {
-                Some(_) => Refusal::new(
+                Some(_) => Refusal::in_use(
                     format!("loop device {name} is made of {phrase}"),
                     format!("detach it first (losetup -d /dev/{name})"),
                 ),
-                None => Refusal::new(
+                None => Refusal::in_use(
                     format!("loop device {name} may be made of {phrase}, by its size"),
                     format!("find out what it is made of (losetup -l /dev/{name}), or run as root"),
                 ),
@@ -183,6 +210,7 @@ struct System {
     mounts: Vec<Mount>,
     swaps: Vec<OsString>,
     loops: Vec<Loop>,
+    exports: Vec<Export>,
     /// Looks up a name of these lists; a field, so that tests can supply their own.
     resolve: fn(&OsStr) -> Option<Identity>,
     /// The backing of a loop device as the kernel reports it, if permitted.
@@ -190,9 +218,11 @@ struct System {
 }
 
 impl System {
-    fn read() -> Result<Self, Refusal> {
+    /// What is exported matters to devices only: a file that is exported is open, which shows otherwise.
+    fn read(is_device: bool) -> Result<Self, Refusal> {
         let (mounts, swaps, loops) = (read_mounts()?, read_swaps()?, Sysfs::HERE.loops()?);
-        Ok(Self { mounts, swaps, loops, resolve: Self::resolve, ask: Self::ask })
+        let exports = if is_device { read_exports(Path::new(Sysfs::HERE.0))? } else { Vec::new() };
+        Ok(Self { mounts, swaps, loops, exports, resolve: Self::resolve, ask: Self::ask })
     }
 
     /// The kernel's report is right where the name is stale: the file was deleted, or is in another mount namespace.
@@ -246,7 +276,14 @@ mod tests {
         assert_eq!(fake.concerns((9, 0)), named(&[("md0", Role::Itself), ("md0p1", Role::Partition)]));
     }
 
-    const IDLE: System = System { mounts: Vec::new(), swaps: Vec::new(), loops: Vec::new(), resolve, ask: |_| None };
+    const IDLE: System = System {
+        mounts: Vec::new(),
+        swaps: Vec::new(),
+        loops: Vec::new(),
+        exports: Vec::new(),
+        resolve,
+        ask: |_| None,
+    };
 
     fn mount(number: Number, source: &str) -> System {
         System { mounts: vec![Mount { number, point: "/data".into(), source: source.into() }], ..IDLE }
@@ -302,6 +339,32 @@ mod tests {
         assert_eq!(cause(&fake.survey((8, 0)), &IDLE), "md0 is built on it");
         assert_eq!(cause(&fake.survey((8, 2)), &IDLE), "");
         assert_eq!(cause(&fake.survey((9, 0)), &IDLE), "");
+    }
+
+    #[test]
+    fn an_export_speaks_against_the_disk_of_the_partition_it_exports() {
+        let fake = FakeSysfs::new("exported");
+        let export =
+            Export { subsystem: "nqn.a".into(), device: "/dev/sda1".into(), switch: "/config/nqn.a/enable".into() };
+        let system = System { exports: vec![export], ..IDLE };
+        assert_eq!(cause(&fake.survey((8, 0)), &system), "md0 is built on it");
+        let causes: Vec<String> = fake.survey((8, 0)).refusals(&system).map(|refusal| refusal.cause).collect();
+        assert!(causes.contains(&"NVMe target nqn.a exports its partition sda1".into()), "{causes:?}");
+        assert_eq!(cause(&fake.survey((8, 2)), &system), "");
+    }
+
+    #[test]
+    fn a_process_speaks_against_what_it_has_open_and_its_disk() {
+        let fake = FakeSysfs::new("opened");
+        let opener = Opener { pid: 7, program: "qemu".into() };
+        let cause = |number, open| {
+            let refusal = fake.survey(number).opened(Some(Identity::Block(open)), &opener);
+            refusal.map(|refusal| refusal.cause).unwrap_or_default()
+        };
+        assert_eq!(cause((8, 2), (8, 2)), "qemu (pid 7) has it open");
+        assert_eq!(cause((8, 0), (8, 2)), "qemu (pid 7) has its partition sda2 open");
+        assert_eq!(cause((8, 2), (8, 0)), "qemu (pid 7) has its disk sda open");
+        assert_eq!(cause((8, 2), (8, 1)), "");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::os::fd::OwnedFd;
 
-use super::refusal::Refusal;
+use super::refusal::{Reason, Refusal};
 
 /// File systems of such files, by their numbers in statfs(2) and linux/magic.h.
 const DOORS: &[(u32, &str)] = &[
@@ -31,7 +31,8 @@ pub(super) fn check(node: &OwnedFd) -> Result<(), Refusal> {
     // The field is signed on some architectures; the numbers have 32 bits on all.
     match DOORS.iter().find(|(magic, _)| *magic == statfs.f_type as u32) {
         Some((_, name)) => {
-            Err(Refusal::new(format!("it is a file of {name}, which steers the kernel"), "name another file"))
+            let cause = format!("it is a file of {name}, which steers the kernel");
+            Err(Refusal::new(Reason::Unsuitable, cause, "name another file"))
         }
         None => Ok(()),
     }

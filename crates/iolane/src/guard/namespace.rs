@@ -6,17 +6,18 @@ use std::io;
 
 use iolane_core::{Error, IoPath, Pages, Pool, Queue, QueueConfig, Request, Result, Target};
 
-use super::refusal::{Refusal, shown};
+use super::refusal::{Reason, Refused, shown};
 use super::signature;
 
 /// Opens the target and checks for signatures. While it is open no other process can open the controller: an IOMMU group is
 /// opened by one process at a time (Documentation/driver-api/vfio.rst).
-pub(super) fn check(target: &OsStr, erase: bool) -> Result<Target> {
-    let opened = Target::open(target)?;
+pub(super) fn check(target: &OsStr, erase: bool) -> Result<Target, Refused> {
+    let unsuitable = |error| Refused::new(Reason::Unsuitable, error);
+    let opened = Target::open(target).map_err(unsuitable)?;
     if !erase {
-        let mut blocks = Blocks::of(&opened)?;
+        let mut blocks = Blocks::of(&opened).map_err(unsuitable)?;
         let checked = signature::check_extent("it", opened.bytes(), &mut |offset, buffer| blocks.read(offset, buffer));
-        checked.map_err(|refusal: Refusal| refusal.of(format!("writing to {}", shown(target))))?;
+        checked.map_err(|refusal| refusal.of(format!("writing to {}", shown(target))))?;
     }
     Ok(opened)
 }

@@ -1,5 +1,5 @@
-//! Signatures on a device: the table of magic numbers of file systems, RAIDs, volume managers and partition tables, and the search
-//! for them. Called by `mod.rs` while the device is claimed; nothing here writes.
+//! Signatures on a device or in a file: the table of magic numbers of file systems, RAIDs, volume managers, partition tables, disk
+//! images and databases, and the search for them. Called by `mod.rs` while the target is claimed; nothing here writes.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use iolane_core::error::describe;
 use rustix::fs::Advice;
 
-use super::refusal::Refusal;
+use super::refusal::{Reason, Refusal};
 use super::sysfs::BlockDevice;
 
 /// Refuses a device that carries a signature, itself or on one of its partitions, and one that cannot be read.
@@ -23,6 +23,11 @@ pub(super) fn check(claim: &OwnedFd, device: &BlockDevice) -> Result<(), Refusal
     Ok(())
 }
 
+/// As [`check`], for a regular file of this size.
+pub(super) fn check_file(file: &OwnedFd, bytes: u64) -> Result<(), Refusal> {
+    check_part(file, "it", 0, bytes)
+}
+
 /// Checks `bytes` of the device from `start`.
 fn check_part(fd: &OwnedFd, phrase: &str, start: u64, bytes: u64) -> Result<(), Refusal> {
     check_extent(phrase, bytes, &mut |offset, buffer| {
@@ -31,17 +36,17 @@ fn check_part(fd: &OwnedFd, phrase: &str, start: u64, bytes: u64) -> Result<(), 
     })
 }
 
+const TO_ERASE: &str = "if all that is on it may be lost, allow that it is erased";
+
 /// Refuses `bytes` that carry a signature or cannot be read; `phrase` names them in the message.
 pub(super) fn check_extent(phrase: &str, bytes: u64, read: &mut ReadAt<'_>) -> Result<(), Refusal> {
     match find_signature(bytes, read) {
         Ok(None) => Ok(()),
-        Ok(Some(name)) => {
-            Err(Refusal::new(format!("{phrase} carries {name}"), "if all that is on it may be lost add --erase"))
+        Ok(Some(name)) => Err(Refusal::new(Reason::HoldsData, format!("{phrase} carries {name}"), TO_ERASE)),
+        Err(error) => {
+            let cause = format!("what {phrase} carries cannot be read ({})", describe(&error));
+            Err(Refusal::new(Reason::HoldsData, cause, TO_ERASE))
         }
-        Err(error) => Err(Refusal::new(
-            format!("what {phrase} carries cannot be read ({})", describe(&error)),
-            "if all that is on it may be lost add --erase",
-        )),
     }
 }
 
@@ -129,6 +134,13 @@ const SIGNATURES: &[(&str, Place, &[u8])] = &[
     ("a hibernation image", Start(PAGE_ENDS), b"S1SUSPEND"),
     ("a hibernation image", Start(PAGE_ENDS), b"ULSUSPEND"),
     ("a hibernation image", Start(PAGE_ENDS), b"LINHIB0001"),
+    ("a qcow disk image", Start(&[0]), b"QFI\xfb"),
+    ("a VMDK disk image", Start(&[0]), b"KDMV"),
+    ("a VDI disk image", Start(&[64]), b"\x7f\x10\xda\xbe"),
+    ("a VHDX disk image", Start(&[0]), b"vhdxfile"),
+    ("a VHD disk image", End(512, 512), b"conectix"),
+    ("an SQLite database", Start(&[0]), b"SQLite format 3\0"),
+    ("a redb database", Start(&[0]), b"redb\x1a\x0a\xa9\x0d\x0a"),
     ("a GPT partition table", Start(&[512, 4096]), b"EFI PART"),
     ("a GPT partition table (backup)", End(512, 512), b"EFI PART"),
     ("a GPT partition table (backup)", End(4096, 4096), b"EFI PART"),

@@ -61,11 +61,15 @@ impl Sysfs<'_> {
     }
 }
 
-/// The names in a sysfs folder.
+/// The names in a folder of sysfs or configfs, in order.
+pub(super) fn try_names_in(folder: &Path) -> io::Result<Vec<OsString>> {
+    let mut names = fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>()?;
+    names.sort();
+    Ok(names)
+}
+
 fn names_in(folder: &Path) -> Result<Vec<OsString>, Refusal> {
-    fs::read_dir(folder)
-        .and_then(|entries| entries.map(|entry| entry.map(|entry| entry.file_name())).collect())
-        .map_err(|error| Refusal::unreadable(folder, error))
+    try_names_in(folder).map_err(|error| Refusal::unreadable(folder, error))
 }
 
 /// A block device in sysfs.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::Result;
 use iolane::{Capabilities, ErrorKind, IoPath, Pages, Pool, Queue, QueueConfig, Target};
 
+use crate::content;
 use crate::drive;
 use crate::fixtures::StoppableDevice;
 use crate::paths;
@@ -199,8 +200,10 @@ pub(crate) fn check_each<'a>(pairs: &[Pair<'a>], mut check: impl FnMut(&Pair<'a>
     let mut failures: Vec<(String, Vec<&Pair<'_>>)> = Vec::new();
     for pair in pairs {
         let (path, column, label) = (pair.path.to_string(), &pair.place.column, &pair.place.label);
+        let what = format!("{path} on {label} ({caller})");
+        content::begin(&what);
         let hangs = || report::failed(&path, column, &format!("not done after {} s ({caller})", HANG.as_secs()));
-        let outcome = within(HANG, &format!("{path} on {label} ({caller})"), hangs, || {
+        let outcome = within(HANG, &what, hangs, || {
             catch_unwind(AssertUnwindSafe(|| check(pair))).unwrap_or_else(|panic| {
                 let text = panic.downcast_ref::<String>().cloned();
                 let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));

@@ -4,7 +4,9 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::unix::fs::FileExt;
 
 use anyhow::{Context, Result, ensure};
-use iolane::{Buffer, Completion, IoError, IoErrorKind, IoPath, Pages, Pool, Queue, QueueConfig, Request, Target};
+use iolane::{
+    Buffer, Completion, IoError, IoErrorKind, IoPath, Operation, Pages, Pool, Queue, QueueConfig, Request, Target,
+};
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -20,18 +22,36 @@ pub(crate) fn random(number: u64) -> Xoshiro256PlusPlus {
     Xoshiro256PlusPlus::seed_from_u64(seed().wrapping_mul(1_000_003).wrapping_add(number))
 }
 
-/// Runs requests to completion, also more than the queue is deep; the completions are in the order of arrival.
+/// Runs requests to completion, also more than the queue is deep, and checks that each brings its own buffers; the completions are in
+/// the order of arrival.
 pub(crate) fn run(queue: &mut dyn Queue, requests: impl IntoIterator<Item = Request>) -> Result<Vec<Completion>> {
     let mut waiting: VecDeque<Request> = requests.into_iter().collect();
     let mut awaited: HashSet<u64> = waiting.iter().map(|request| request.tag).collect();
     ensure!(awaited.len() == waiting.len(), "the test gave a tag twice");
+    let given: HashMap<u64, Vec<usize>> =
+        waiting.iter().map(|request| (request.tag, buffers_of(&request.operation))).collect();
     let mut ended = Vec::new();
     while !awaited.is_empty() {
         queue.submit(&mut waiting);
         reap(queue, 1, &mut ended, &mut awaited)?;
     }
     ensure!(queue.in_flight() == 0, "all tags came, and {} requests are in flight", queue.in_flight());
+    for Completion { tag, buffer, buffers, .. } in &ended {
+        let brought = addresses(buffer.iter().chain(buffers.iter().flatten()));
+        ensure!(brought == given[tag], "tag {tag} came with other buffers than its own, or with none");
+    }
     Ok(ended)
+}
+
+fn buffers_of(operation: &Operation) -> Vec<usize> {
+    match operation {
+        Operation::ReadVectored(buffers) | Operation::WriteVectored(buffers) => addresses(buffers),
+        operation => addresses(operation.buffer()),
+    }
+}
+
+fn addresses<'a>(buffers: impl IntoIterator<Item = &'a Buffer>) -> Vec<usize> {
+    buffers.into_iter().map(|buffer| buffer.address().addr()).collect()
 }
 
 /// Reaps, and checks the count and that each tag is one that was awaited.

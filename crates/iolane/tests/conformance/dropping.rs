@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use iolane::{Buffer, Pages, Pool, Queue, Request};
@@ -162,4 +162,32 @@ fn other_io(pair: &Pair<'_>) -> Result<()> {
     let right = ended.len() == 4 && ended.iter().all(|completion| completion.result == Ok(16 << 10));
     ensure!(right, "{ended:?}");
     Ok(())
+}
+
+#[test]
+fn a_dropped_queue_leaves_what_another_one_has_in_flight_on_its_target() {
+    /// After this much the requests are taken to be lost.
+    const PATIENCE: Duration = Duration::from_secs(20);
+    let bench = Bench::everywhere();
+    check_each(&bench.pairs(), |pair| {
+        let depth = pair.depth(PIECES as u32);
+        let pool = pool(2 * PIECES as usize, PIECE_BYTES)?;
+        for round in 0..times(8, 2) {
+            let (mut dropped, mut kept) = (pair.queue(depth, &pool)?, pair.queue(depth, &pool)?);
+            dropped.submit(&mut requests(&pool, false, 0)?);
+            kept.submit(&mut requests(&pool, false, 0)?);
+            let waiting = kept.in_flight();
+            dropped.flush()?;
+            kept.flush()?;
+            drop(dropped);
+            let (mut completions, began) = (Vec::new(), Instant::now());
+            while completions.len() < waiting && began.elapsed() < PATIENCE {
+                kept.reap_within(waiting - completions.len(), Duration::from_millis(100), &mut completions)?;
+            }
+            ensure!(completions.len() == waiting, "round {round}: {} of {waiting} requests ended", completions.len());
+            let failed = completions.iter().find(|completion| completion.result.is_err());
+            ensure!(failed.is_none(), "round {round}: {failed:?}");
+        }
+        Ok(())
+    });
 }

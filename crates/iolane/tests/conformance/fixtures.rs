@@ -17,6 +17,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 
 use crate::content;
+use crate::places::wanted;
 use crate::report::{self, Skip};
 
 const REMEDY: &str = "run as root where losetup, mkfs.ext4 and fsfreeze are installed";
@@ -51,6 +52,7 @@ pub(crate) struct LoopDevice {
 
 impl LoopDevice {
     pub(crate) fn new(backing: ScratchFile, sector_bytes: u32) -> Result<Self, Skip> {
+        wanted(if sector_bytes == 512 { "loop512" } else { "loop4k" })?;
         let sector = sector_bytes.to_string();
         let file = backing.path();
         let output = output(Command::new("losetup").args(["--find", "--show", "--sector-size", &sector]).arg(file))?;
@@ -65,10 +67,20 @@ impl LoopDevice {
 
     /// Reads and writes that the device has and has not ended.
     pub(crate) fn in_flight(&self) -> (u64, u64) {
-        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
-        let text = std::fs::read_to_string(format!("/sys/block/{name}/inflight")).unwrap_or_default();
+        let text = self.attribute("inflight");
         let mut numbers = text.split_whitespace().map(|number| number.parse().unwrap_or(0));
         (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+    }
+
+    /// How often it was flushed, by the 16th number of its statistics (Documentation/block/stat.rst). It has a cache, and no writes
+    /// that bypass it.
+    pub(crate) fn flushes(&self) -> Option<u64> {
+        self.attribute("stat").split_whitespace().nth(15)?.parse().ok()
+    }
+
+    fn attribute(&self, name: &str) -> String {
+        let device = self.path.file_name().unwrap_or_default().to_string_lossy();
+        std::fs::read_to_string(format!("/sys/block/{device}/{name}")).unwrap_or_default()
     }
 }
 

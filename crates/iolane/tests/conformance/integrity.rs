@@ -70,6 +70,8 @@ struct Load<'a> {
     pool: Pool,
     random: Xoshiro256PlusPlus,
     pending: HashMap<u64, Pending>,
+    /// The range of the write that completed last.
+    written: Option<(usize, usize)>,
     generation: u64,
 }
 
@@ -79,7 +81,7 @@ fn mixed_load(pair: &Pair<'_>, depth: u32, image: &mut [u8]) -> Result<()> {
     let pool = pool(most, frame_bytes)?;
     let mut queue = pair.queue(depth, &pool)?;
     let random = drive::random(u64::from(depth));
-    let mut load = Load { pair, image, pool, random, pending: HashMap::new(), generation: 0 };
+    let mut load = Load { pair, image, pool, random, pending: HashMap::new(), written: None, generation: 0 };
     let mut left = 48 + 3 * depth as usize;
     let mut waiting = VecDeque::new();
     let mut ended = Vec::new();
@@ -102,7 +104,13 @@ fn mixed_load(pair: &Pair<'_>, depth: u32, image: &mut [u8]) -> Result<()> {
     }
     ensure!(queue.in_flight() == 0 && waiting.is_empty(), "requests are left over");
     ensure!(deepest == depth as usize, "{deepest} requests were in flight at most");
-    Ok(())
+    match load.written {
+        Some((start, end)) if pair.moves_data() => {
+            let found = pair.get(start as u64, end - start)?;
+            ensure_same("the last write, read by other means while the queue is open", &image[start..end], &found)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Submits, and checks that just what fits was taken.
@@ -148,7 +156,12 @@ impl Load<'_> {
 
     fn next_request(&mut self) -> Result<Request> {
         let write = self.below(2) == 0;
-        let (start, end) = self.draw_free_range(write)?;
+        // Two random ranges seldom meet: some reads are of what was written just now.
+        let again = self.written.filter(|range| !write && self.is_free(*range, write));
+        let (start, end) = match again {
+            Some(range) if self.below(3) == 0 => range,
+            _ => self.draw_free_range(write)?,
+        };
         let mut buffer = self.pool.take().context("the pool ran out of frames that were handed back")?;
         // Any 64 bits may be a tag.
         let tag = self.random.next_u64();
@@ -176,6 +189,9 @@ impl Load<'_> {
         ensure!(completion.result == Ok(bytes as u32), "{what}: {:?}", completion.result);
         let mut buffer = completion.buffer.with_context(|| format!("{what}: its buffer is not handed back"))?;
         ensure!(buffer.len() == bytes, "{what}: its buffer came back with {} bytes", buffer.len());
+        if request.write {
+            self.written = Some((start, request.end));
+        }
         if request.write || !self.pair.moves_data() {
             return Ok(());
         }

@@ -6,10 +6,13 @@
 //! |---|---|
 //! | `PATHS=psync,io_uring+sqpoll` | only these paths; an interface's name stands for all of its paths |
 //! | `TARGETS="/dev/nvme0n1 /dev/ng0n1"` | adds devices, which are **overwritten** |
+//! | `PLACES="file tmpfs"` | of the places that the suite makes itself only these |
 //! | `ONLY_NAMED=1` | only those devices: no files, tmpfs, loop devices or simulated devices |
 //! | `BRIEF=1` | fewer repetitions, for an emulated machine |
 //! | `RECORD=FILE` | at the end writes the table as JSON: `kernel`, `rows` and `failures` |
 //! | `SEED=7` | draws other offsets and sizes |
+//! | `BUG=lost-write` | makes the interface `broken` one with this bug (`broken/bugs.rs`) |
+//! | `SEEN=FILE` | writes what the suite finds on each broken queue |
 //!
 //! Loop devices, small file systems and a device that can be stopped need root and losetup; without them those parts are
 //! skipped.
@@ -20,6 +23,7 @@
 mod own_backend;
 
 mod bench;
+mod broken;
 mod content;
 mod drive;
 mod fixtures;
@@ -38,13 +42,17 @@ mod full;
 mod integrity;
 mod leaks;
 mod mix;
+mod moving;
 mod operations;
 mod order;
 mod proofs;
 mod regions;
+mod self_test;
 mod signals;
+mod syncing;
 mod syscall_counter;
 mod threads;
 mod timeouts;
+mod truncating;
 mod vectored;
 mod waiting;

@@ -295,7 +295,7 @@ fn ten_thousand_mixes_with_faults_on_the_simulated_device_go_by_the_copy_of_its_
         let settings = ["", "short=0.2", "error=0.1", "short=0.1,error=0.1,jitter=200us", "stall-every=7,stall=1ms"];
         let settings = settings[seed as usize % settings.len()];
         let depth = [1, 2, 7, 32][seed as usize / 5 % 4];
-        let target = Target::options().write(true).open(format!("sim:1m,seed={seed},{settings}")).unwrap();
+        let target = Target::options().write_unguarded().open(format!("sim:1m,seed={seed},{settings}")).unwrap();
         let pool = pool(depth + SPAN, SPAN * BLOCK).unwrap();
         let config = QueueConfig::new(depth as u32).pool(&pool);
         let queue = iolane::open_queue(&path, &target, &config).unwrap();

@@ -1,5 +1,5 @@
 //! The targets: scratch files with and without O_DIRECT, on tmpfs, loop devices of both block sizes, simulated devices, and
-//! devices named by `IOLANE_CONFORMANCE_TARGETS`, which are overwritten.
+//! devices named by `IOLANE_CONFORMANCE_TARGETS`, which are overwritten. `IOLANE_CONFORMANCE_PLACES` leaves out what it does not name.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
@@ -127,7 +127,7 @@ impl Place {
 
     /// Opens it for reading and writing.
     pub(crate) fn open(&self) -> iolane::Result<Target> {
-        self.options().write(true).open(&self.name)
+        self.options().write_unguarded().open(&self.name)
     }
 
     pub(crate) fn open_to_read(&self) -> iolane::Result<Target> {
@@ -200,26 +200,38 @@ fn only_named() -> bool {
     only
 }
 
+type Make<'a> = &'a dyn Fn() -> Result<Place, Skip>;
+
 /// Files, loop devices, simulated devices.
 fn made_here() -> Vec<Place> {
     let folder = std::env::temp_dir();
+    let makers: [(&str, Make<'_>); 8] = [
+        ("file", &|| Place::file("file", &folder, true, PLACE_BYTES)),
+        ("buffered", &|| Place::file("buffered", &folder, false, PLACE_BYTES)),
+        ("tmpfs", &on_tmpfs),
+        ("loop512", &|| Place::loop_device("loop512", 512)),
+        ("loop4k", &|| Place::loop_device("loop4k", 4096)),
+        ("sim", &|| Ok(Place::simulated("sim", "sim:16m"))),
+        ("null", &|| Ok(Place::simulated("null", "null"))),
+        ("ram", &|| Ok(Place::simulated("ram", "ram:16m"))),
+    ];
     let mut places = Vec::new();
-    for (name, made) in [
-        ("file", Place::file("file", &folder, true, PLACE_BYTES)),
-        ("buffered", Place::file("buffered", &folder, false, PLACE_BYTES)),
-        ("tmpfs", on_tmpfs()),
-        ("loop512", Place::loop_device("loop512", 512)),
-        ("loop4k", Place::loop_device("loop4k", 4096)),
-    ] {
-        match made {
+    for (name, make) in makers {
+        match wanted(name).and_then(|()| make()) {
             Ok(place) => places.push(place),
             Err(skip) => report::skipped_everywhere(name, &skip),
         }
     }
-    places.push(Place::simulated("sim", "sim:16m"));
-    places.push(Place::simulated("null", "null"));
-    places.push(Place::simulated("ram", "ram:16m"));
     places
+}
+
+/// Whether `IOLANE_CONFORMANCE_PLACES` has this place among others, or names none.
+pub(crate) fn wanted(name: &str) -> Result<(), Skip> {
+    let named = std::env::var("IOLANE_CONFORMANCE_PLACES").unwrap_or_default();
+    if named.trim().is_empty() || named.split_whitespace().any(|known| known == name) {
+        return Ok(());
+    }
+    Err(Skip::new("IOLANE_CONFORMANCE_PLACES leaves it out", "unset it"))
 }
 
 /// A file system that has no device and not all operations.

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use iolane::{
     Buffer, Completion, Error, ErrorKind, IoError, IoErrorKind, IoPath, Pages, Pool, Queue, QueueConfig, Request,
-    Target,
+    Target, TargetKind,
 };
 
 const BLOCK_BYTES: usize = 4096;
@@ -543,6 +543,10 @@ fn tell(by: &str, controller: &str) -> Result<()> {
     Ok(file.write_all(format!("unplug {controller}\n").as_bytes())?)
 }
 
+fn asks_the_drive(lane: &Lane) -> bool {
+    [iolane::nvme::CONTROLLER, TargetKind::NvmeGeneric].contains(&lane.target.kind())
+}
+
 /// Reads until nothing but errors comes; gives what the path and its last answers were.
 fn until_gone(lane: &Lane) -> Result<(String, String)> {
     let pool = lane.pool()?;
@@ -573,10 +577,11 @@ fn until_gone(lane: &Lane) -> Result<(String, String)> {
         }
     }
     flight.ensure_empty()?;
-    // A controller that is gone gives no more queues.
-    if lane.target.kind() != iolane::nvme::CONTROLLER {
-        drop(flight);
-        drop_in_flight(Flight::new(lane, &pool)?, &pool)?;
+    drop(flight);
+    match Flight::new(lane, &pool) {
+        Ok(flight) => drop_in_flight(flight, &pool)?,
+        // A drive that is gone gives no more queues to paths that ask it first: the driver's, and passthrough, which asks for its format.
+        Err(error) => ensure!(asks_the_drive(lane), "{error}"),
     }
     Ok((lane.path.to_string(), tally(outcomes)))
 }

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use iolane_study::session::InstalledPeer;
 
 /// Options whose value is a file or folder that a command writes.
-const OUTPUT_OPTIONS: &[&str] = &["--out", "--json"];
+const OUTPUT_OPTIONS: &[&str] = &["--out", "--json", "--fio"];
 /// A larger file is a target, and would fill the guest's memory.
 const INPUT_BYTES_MAX: u64 = 64 << 20;
 
-/// Files and folders that a command writes.
-pub(super) fn outputs(words: &[String], folder: &Path) -> Vec<PathBuf> {
-    values_of(words, OUTPUT_OPTIONS).filter(|value| *value != "-").map(|value| normal(&folder.join(value))).collect()
+/// Files and folders that a command writes: those that its options name, and `default`.
+pub(super) fn outputs(words: &[String], default: Option<&Path>, folder: &Path) -> Vec<PathBuf> {
+    let named = values_of(words, OUTPUT_OPTIONS).filter(|value| *value != "-").map(Path::new);
+    named.chain(default).map(|output| normal(&folder.join(output))).collect()
 }
 
 /// The values of these options in a command, each in a word of its own or after `=`.
@@ -70,10 +71,13 @@ mod tests {
 
     #[test]
     fn what_a_command_writes_is_found_in_its_words() {
-        let found = super::outputs(&words("study --out results --json=x.json"), Path::new("/home/me"));
+        let outputs =
+            |line: &str, default: Option<&str>| outputs(&words(line), default.map(Path::new), Path::new("/home/me"));
+        let found = outputs("study --out results --json=x.json", None);
         assert_eq!(found, [Path::new("/home/me/results"), Path::new("/home/me/x.json")]);
-        assert_eq!(outputs(&words("run --json -"), Path::new("/")), Vec::<PathBuf>::new());
-        assert_eq!(outputs(&words("study --out ../up/./x"), Path::new("/home/me")), [Path::new("/home/up/x")]);
+        assert_eq!(outputs("run --json -", None), Vec::<PathBuf>::new());
+        assert_eq!(outputs("study --out ../up/./x", None), [Path::new("/home/up/x")]);
+        assert_eq!(outputs("study x", Some("results/x")), [Path::new("/home/me/results/x")]);
     }
 
     #[test]

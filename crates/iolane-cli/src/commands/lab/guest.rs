@@ -1,6 +1,7 @@
 //! Runs a command in a guest: the machine that the options describe, the files that go in and out, and its output.
 
 use std::io::Write;
+use std::path::Path;
 use std::time::Duration;
 
 use iolane::Error;
@@ -18,13 +19,14 @@ use super::files;
 use crate::arguments::{Accel, GuestArguments};
 use crate::interrupt::STOP;
 use crate::outcome::Outcome;
-use crate::output::complain;
+use crate::output::{SafeStream, complain};
 
-/// Runs a command in a guest with this kernel; its standard output goes to `output`.
+/// Runs a command in a guest with this kernel; its standard output goes to `output`. It writes to what its words name, and to
+/// `results` if its words leave that out.
 pub(super) fn run(
     arguments: &GuestArguments,
     kernel: Option<&KernelSource>,
-    words: &[String],
+    (words, results): (&[String], Option<&Path>),
     output: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
     let peers = files::peers(words);
@@ -38,14 +40,14 @@ pub(super) fn run(
         None => Kernel::find_default(&cache, &mut say)?,
     };
     let folder = std::env::current_dir().map_err(|error| Error::system("the current folder", error))?;
-    let mut returns = files::outputs(words, &folder);
+    let returns = files::outputs(words, results, &folder);
     let files = files::inputs(words, &folder, &returns);
-    returns.push(folder.clone());
     let lab = Lab {
         machine,
         iolane: std::env::current_exe().map_err(|error| Error::system("this program", error))?,
         files,
         programs: files::programs(&peers),
+        modules: &[],
         accelerator: arguments.accel.map(|accel| match accel {
             Accel::Kvm => Accelerator::Kvm,
             Accel::Tcg => Accelerator::Tcg,
@@ -64,7 +66,7 @@ pub(super) fn run(
         .with(COMMAND_LINE_VARIABLE, serde_json::to_string(&command_line())?)
         .with(LAB_VARIABLE, serde_json::to_string(&behind)?);
     let job = Job { commands: vec![command], folder, returns };
-    let mut events = Shown { lab: &lab, output, ended: None };
+    let mut events = Shown { lab: &lab, output, streams: Default::default(), ended: None };
     lab.run(&job, &mut events, &STOP)?;
     Ok(match events.ended {
         Some(Ended::Code(code)) => u8::try_from(code).map_or(Outcome::Failed, Outcome::Code),
@@ -86,14 +88,14 @@ pub(super) fn machine(arguments: &GuestArguments) -> Machine {
         queue_pairs: arguments.nvme_queues,
         backing: arguments.nvme_backing.unwrap_or(if speed.is_limited() { Backing::Null } else { Backing::File }),
         speed,
-        removable: false,
+        ..Drive::default()
     };
+    let cpus = arguments.cpus.unwrap_or(if arguments.exact { 1 } else { 2 });
+    let drives = block_bytes.take(arguments.nvme).map(drive).collect();
     Machine {
-        cpus: arguments.cpus.unwrap_or(if arguments.exact { 1 } else { 2 }),
-        memory: arguments.memory,
-        drives: block_bytes.take(arguments.nvme).map(drive).collect(),
         exact: arguments.exact,
-        huge_pages: 0,
+        null_blk_tags: arguments.null_blk_tags,
+        ..Machine::new(cpus, arguments.memory, drives)
     }
 }
 
@@ -119,6 +121,8 @@ struct Shown<'a> {
     lab: &'a Lab<'a>,
     /// Where its standard output goes.
     output: &'a mut dyn Write,
+    /// Its text on the way to the terminal.
+    streams: [SafeStream; 2],
     ended: Option<Ended>,
 }
 
@@ -142,10 +146,11 @@ impl Events for Shown<'_> {
     }
 
     fn output(&mut self, _command: usize, stream: Stream, bytes: &[u8]) {
+        let [out, error] = &mut self.streams;
         // A reader that closes the pipe (`| head`) does not end the guest.
         let _ = match stream {
-            Stream::Output => self.output.write_all(bytes).and_then(|()| self.output.flush()),
-            Stream::Error => std::io::stderr().write_all(bytes),
+            Stream::Output => self.output.write_all(out.take(bytes).as_bytes()).and_then(|()| self.output.flush()),
+            Stream::Error => std::io::stderr().write_all(error.take(bytes).as_bytes()),
         };
     }
 

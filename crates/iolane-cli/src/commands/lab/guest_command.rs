@@ -1,11 +1,14 @@
 //! The command that runs in a guest, parsed on the host, so that mistakes are found before anything boots.
 
+use std::path::PathBuf;
+
 use clap::FromArgMatches;
 use iolane::Error;
 use iolane_lab::Drive;
 
 use super::guest::say;
 use crate::arguments::{self, Cli, Command, StudyArguments};
+use crate::commands::study;
 use crate::output;
 
 /// A command that the parser accepts.
@@ -27,7 +30,7 @@ impl GuestCommand {
             Ok(Cli { command: Command::Study(study) }) => Some(study),
             Ok(Cli { command: Command::Run(run) }) if run.searches_rate() => Some(Box::new(run.into_study())),
             Ok(_) => None,
-            Err(error) if error.use_stderr() => error.exit(),
+            Err(error) if error.use_stderr() => output::exit(&error),
             Err(help) => {
                 output::print(&help.to_string())?;
                 return Ok(None);
@@ -39,6 +42,11 @@ impl GuestCommand {
     /// Its arguments, if it is a study.
     pub(super) fn study(&self) -> Option<&StudyArguments> {
         self.study.as_deref()
+    }
+
+    /// The folder of its results, if it is a study. A study that is not found fails in the guest.
+    pub(super) fn results_folder(&self) -> Option<PathBuf> {
+        self.study().and_then(|study| study::results_folder(study).ok())
     }
 
     /// Its words; a named study without targets gets all of the drives.

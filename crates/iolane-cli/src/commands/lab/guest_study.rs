@@ -6,7 +6,7 @@ use std::path::Path;
 use iolane_lab::KernelSource;
 use iolane_study::results::{self, Loaded, REPORT_FILE};
 
-use super::guest;
+use super::{by_model, guest};
 use crate::arguments::GuestArguments;
 use crate::outcome::{Outcome, message};
 
@@ -26,7 +26,7 @@ impl GuestStudy {
         folder: &Path,
     ) -> Self {
         let before = stamp(folder);
-        let trouble = match guest::run(arguments, kernel, words, &mut std::io::sink()) {
+        let trouble = match guest::run(arguments, kernel, (words, Some(folder)), &mut std::io::sink()) {
             Ok(Outcome::Done | Outcome::Code(0)) => None,
             Ok(_) => Some("the study, or a part of it, failed".into()),
             Err(error) => Some(message(&error)),
@@ -35,6 +35,7 @@ impl GuestStudy {
         if stamp(folder) == before {
             return Self { loaded: None, trouble };
         }
+        by_model::decide(folder);
         match results::load(folder) {
             Ok(loaded) => Self { loaded: Some(loaded), trouble },
             Err(error) => Self { loaded: None, trouble: Some(error.to_string()) },
@@ -43,7 +44,7 @@ impl GuestStudy {
 }
 
 /// The identity of the results in a folder; it changes when they are replaced.
-fn stamp(folder: &Path) -> Option<(u64, i64, i64)> {
+pub(super) fn stamp(folder: &Path) -> Option<(u64, i64, i64)> {
     let found = std::fs::metadata(folder.join(REPORT_FILE)).ok()?;
     Some((found.ino(), found.mtime(), found.mtime_nsec()))
 }

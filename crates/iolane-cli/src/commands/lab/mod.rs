@@ -1,5 +1,6 @@
 //! `iolane lab`: the same commands in a virtual machine, whose output is passed on as it comes.
 
+mod by_model;
 mod files;
 mod guest;
 mod guest_command;
@@ -26,5 +27,12 @@ pub(crate) fn lab(command: LabCommand) -> anyhow::Result<Outcome> {
 fn run(arguments: &LabRunArguments) -> anyhow::Result<Outcome> {
     let Some(command) = GuestCommand::parse(&arguments.words)? else { return Ok(Outcome::Done) };
     let words = command.with_targets(arguments.guest.nvme);
-    guest::run(&arguments.guest, arguments.kernel.as_ref(), &words, &mut std::io::stdout())
+    let results = command.results_folder();
+    let before = results.as_deref().and_then(guest_study::stamp);
+    let kernel = arguments.kernel.as_ref();
+    let outcome = guest::run(&arguments.guest, kernel, (&words, results.as_deref()), &mut std::io::stdout())?;
+    if let Some(folder) = results.filter(|folder| guest_study::stamp(folder) != before) {
+        by_model::decide(&folder);
+    }
+    Ok(outcome)
 }

@@ -60,7 +60,8 @@ impl Job {
             }
             Chosen::Named(names) => {
                 let options = plan.workload.target_options(direct);
-                let open = |name: &OsString| opener.open(name, &options);
+                let writes = plan.workload.access.writes();
+                let open = |name: &OsString| opener.open(name, &options, writes);
                 let targets = names.iter().map(open).collect::<iolane::Result<Vec<_>>>()?;
                 let threads = arguments.threads.unwrap_or(targets.len());
                 RunJob::on_targets(RunPlan { targets, threads, ..plan })?
@@ -98,8 +99,9 @@ impl Job {
                 None => None,
                 Some(names) => {
                     guard::refuse_doubles(&names)?;
+                    let writes = job.workload.access.writes();
                     let open = |name: &OsString| {
-                        let opened = opener.open(name, &options);
+                        let opened = opener.open(name, &options, writes);
                         opened.map_err(|error| if overriding.is_none() { in_job_file(name, error) } else { error })
                     };
                     Some(names.iter().map(open).collect::<iolane::Result<Vec<_>>>()?)

@@ -145,6 +145,7 @@ fn work(
     let metering = meter::open(&arguments.meter, arguments.meter_steps)?;
     let peers = peers(&arguments.peer)?;
     let writes = named.as_ref().map_or(arguments.survey.writes(), Study::writes);
+    let peers_write = peers.iter().any(InstalledPeer::opens_for_writing_to_read);
     let durable = named.as_ref().map_or(arguments.survey.durable(), |study| study.workload.durable);
     let options = Target::options().direct(arguments.targets.direct).durable(durable);
     let mut opener = Opener::new(&arguments.targets);
@@ -154,16 +155,16 @@ fn work(
             let mut targets = Vec::new();
             for name in names {
                 // A study reads the targets that it may not write; a survey of writes needs all of them.
-                let writes = writes && (named.is_none() || opener.allows(name));
-                targets.push(opener.open(name, &options.clone().write(writes))?);
+                let writes = (writes && named.is_none()) || (writes || peers_write) && opener.allows(name);
+                targets.push(opener.open(name, &options, writes)?);
             }
             (targets, size, false)
         }
         Chosen::Scratch => {
-            let (bytes, options) = (size.unwrap_or(SCRATCH_BYTES), options.write(writes));
+            let (bytes, writes) = (size.unwrap_or(SCRATCH_BYTES), writes || peers_write);
             let scratch = match purpose {
-                Purpose::Plan => targets::open_sparse_scratch(bytes, options),
-                Purpose::Measurement => targets::open_scratch(bytes, seed, options),
+                Purpose::Plan => targets::open_sparse_scratch(bytes, options, writes),
+                Purpose::Measurement => targets::open_scratch(bytes, seed, options, writes),
             };
             (vec![scratch?], None, true)
         }

@@ -10,7 +10,7 @@ mod view;
 
 pub(crate) use find::results_folder;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use iolane::Error;
 use iolane_study::results::{Asked, RECORDS_FILE, REPORT_FILE, StudyReport, Written};
@@ -22,7 +22,7 @@ use super::report_page;
 use crate::arguments::StudyArguments;
 use crate::interrupt::{STOP, is_stopped};
 use crate::outcome::Outcome;
-use crate::output::{self, wrap};
+use crate::output::{self, Bar, printable, wrap};
 use crate::targets::{self, describe};
 
 pub(crate) fn study(arguments: StudyArguments) -> anyhow::Result<Outcome> {
@@ -53,10 +53,35 @@ fn write_fio_jobs(file: &Path, jobs: &[fio::JobSpec]) -> anyhow::Result<()> {
     output::print(&format!("{}\n", file.display()))
 }
 
+/// Runs a study without printing its results, and returns their folder.
+///
+/// # Errors
+/// As [`study`]; `Failed` if it was interrupted or is not complete.
+pub(crate) fn measure_for(arguments: StudyArguments, goes_on: &str) -> anyhow::Result<PathBuf> {
+    let Job::Measure(measurement) = Job::of_arguments(arguments)? else { unreachable!("nothing else was asked for") };
+    let Measurement { work, folder, .. } = measurement;
+    let Work { session, _opener, .. } = work;
+    let asked = Asked { study: session.study().clone(), conditions: session.conditions().clone() };
+    let measured = {
+        let mut live = Live::of(&session);
+        session.run(folder.path(), &STOP, |progress| live.at(&progress))?
+    };
+    let (report, written) = folder.write(&asked, measured)?;
+    if is_stopped() || !report.complete || written == Written::KeptEarlier {
+        let what = printable(folder.path());
+        return Err(Error::failed(what, "the measurement was interrupted").remedy(goes_on).into());
+    }
+    report_page::renew(folder.path());
+    Ok(folder.path().to_owned())
+}
+
 fn measure(measurement: Measurement) -> anyhow::Result<Outcome> {
     let Measurement { work, folder, starts_over, is_unspecific } = measurement;
     // The write permits last until the results are written.
     let Work { session, outputs, _opener } = work;
+    if let Some(damage) = folder.damage() {
+        output::warn(damage);
+    }
     let asked = Asked { study: session.study().clone(), conditions: session.conditions().clone() };
     if starts_over {
         folder.discard_journal()?;
@@ -65,7 +90,10 @@ fn measure(measurement: Measurement) -> anyhow::Result<Outcome> {
         let mut live = Live::of(&session);
         session.run(folder.path(), &STOP, |progress| live.at(&progress))?
     };
-    let (report, written) = folder.write(&asked, measured)?;
+    let (report, written) = {
+        let _bar = Bar::unknown("deciding claims");
+        folder.write(&asked, measured)?
+    };
     let page = match written {
         Written::Yes => report_page::renew(folder.path()),
         Written::KeptEarlier => None,

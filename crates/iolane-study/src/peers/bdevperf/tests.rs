@@ -19,15 +19,28 @@ fn the_command_contains_the_whole_load() {
 fn each_target_is_a_bdev_of_the_paths_kind() {
     let arm = Arm::new("io_uring", &["/dev/nvme0n1", "/x/a\"b"]);
     assert_eq!(
-        configuration(&Load { block_bytes: 512, ..arm.load() }).to_string(),
+        configuration(&Load { block_bytes: 512, ..arm.load() }, &["/dev/nvme0n1".into(), "/x/a\"b".into()]).to_string(),
         r#"{"subsystems":[{"subsystem":"bdev","config":[{"method":"bdev_uring_create","params":{"name":"b0","filename":"/dev/nvme0n1","block_size":512}},{"method":"bdev_uring_create","params":{"name":"b1","filename":"/x/a\"b","block_size":512}}]}]}"#
     );
     let arm = Arm::new("libaio", &["/x"]);
-    assert!(
-        configuration(&arm.load())
-            .to_string()
-            .contains(r#""bdev_aio_create","params":{"name":"b0","filename":"/x","block_size":4096"#)
-    );
+    let written = Load { access: Access::Write, ..arm.load() };
+    for (load, readonly) in [(arm.load(), true), (written, false)] {
+        let bdev = &configuration(&load, &["/x".into()])["subsystems"][0]["config"][0];
+        assert_eq!(bdev["method"], "bdev_aio_create");
+        assert_eq!(bdev["params"], json!({ "name": "b0", "filename": "/x", "block_size": 4096, "readonly": readonly }));
+    }
+}
+
+#[test]
+fn a_device_is_opened_by_its_descriptor_under_the_kernels_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let device =
+        LoadTarget { kernel_name: Some("nvme0n1".into()), ..Arm::new("libaio", &["/proc/1/fd/3"]).targets[0].clone() };
+    let name = file_name(1, &device, folder.path()).unwrap();
+    assert_eq!(name.file_name().unwrap(), "nvme0n1");
+    assert_eq!(std::fs::read_link(&name).unwrap(), Path::new("/proc/1/fd/3"));
+    let file = LoadTarget { kernel_name: None, ..device };
+    assert_eq!(file_name(1, &file, folder.path()).unwrap(), Path::new("/proc/1/fd/3"));
 }
 
 #[test]
@@ -48,6 +61,8 @@ fn what_it_cannot_run_is_refused_with_the_reason() {
     assert_eq!(Bdevperf.cannot(&arm.load()), None);
     let differences = Bdevperf.differences(&Load { warmup: Duration::from_secs(1), ..arm.load() }).join("\n");
     assert!(differences.contains("no warm-up") && differences.contains("for writing"), "{differences}");
+    let differences = Bdevperf.differences(&Arm::new("libaio", &["/x"]).load()).join("\n");
+    assert!(!differences.contains("for writing"), "{differences}");
 }
 
 /// The expected values are those in the sample.

@@ -1,0 +1,130 @@
+//! The Identify data of a namespace (NVM Command Set Specification 1.0, figure 97): which formats the paths that send NVMe commands
+//! themselves support. The data may be wrong, so nothing here trusts it. Called by passthrough and by the user-space driver.
+
+use crate::error::{Error, Result};
+
+/// Bytes of an identify data structure.
+pub const IDENTIFY_BYTES: usize = 4096;
+
+/// The largest offset that files have (off_t).
+const BYTES_MAX: u64 = i64::MAX as u64;
+
+/// A namespace that can be read and written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Namespace {
+    /// Its identifier, 1 or more.
+    pub identifier: u32,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// Bytes of a logical block: 512 or 4096, or another power of two up to 64 KiB.
+    pub block_bytes: u32,
+}
+
+impl Namespace {
+    /// Parses the data structure.
+    ///
+    /// # Errors
+    /// `Unavailable` if it is not active, or has a format that no path here supports: metadata, in the blocks or beside them,
+    /// protection information, or an invalid block size.
+    pub fn parse(data: &[u8; IDENTIFY_BYTES], identifier: u32, device: &str) -> Result<Self> {
+        let refuse = |cause: String, remedy: &str| {
+            Err(Error::unavailable(format!("namespace {identifier} of {device}"), cause).remedy(remedy))
+        };
+        let blocks = u64::from_le_bytes(data[0..8].try_into().expect("eight bytes"));
+        if blocks == 0 {
+            return refuse("the controller has no such active namespace".into(), "name one it has: ns=1");
+        }
+        // FLBAS: bit 4 is set for extended LBAs, bits 6:5 are the upper bits of the format's index.
+        let flbas = data[26];
+        let format = usize::from(flbas & 0xf | flbas >> 1 & 0x30);
+        let format_data = u32_at(data, 128 + 4 * format);
+        let (metadata_bytes, shift) = (format_data & 0xffff, format_data >> 16 & 0xff);
+        if metadata_bytes != 0 {
+            let place = if flbas >> 4 & 1 == 1 { "in" } else { "with" };
+            return refuse(
+                format!("its format has {metadata_bytes} bytes of metadata {place} each block, which is not supported"),
+                "choose a format without (nvme format --lbaf), which erases it, or use its block device",
+            );
+        }
+        // DPS: the type of protection information.
+        if data[29] & 7 != 0 {
+            return refuse(
+                "it is formatted with protection information, which is not supported".into(),
+                "choose a format without (nvme format --pi=0), which erases it, or use its block device",
+            );
+        }
+        let block_bytes = if (9..=16).contains(&shift) { 1u32 << shift } else { 0 };
+        match blocks.checked_mul(block_bytes.into()) {
+            Some(bytes @ 1..=BYTES_MAX) => Ok(Self { identifier, bytes, block_bytes }),
+            _ => refuse(
+                format!("it reports {blocks} blocks of 2^{shift} bytes, which is invalid"),
+                "check the drive and its firmware",
+            ),
+        }
+    }
+}
+
+fn u32_at(data: &[u8], offset: usize) -> u32 {
+    u32::from_le_bytes(data[offset..offset + 4].try_into().expect("four bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 2048 blocks of 512 bytes, in a format at this index with these bytes of metadata.
+    fn identify(index: u8, metadata_bytes: u16) -> [u8; IDENTIFY_BYTES] {
+        let mut data = [0; IDENTIFY_BYTES];
+        data[..8].copy_from_slice(&2048u64.to_le_bytes());
+        data[26] = index & 0xf | (index & 0x30) << 1;
+        let format = 128 + 4 * usize::from(index);
+        data[format..format + 2].copy_from_slice(&metadata_bytes.to_le_bytes());
+        data[format + 2] = 9;
+        data
+    }
+
+    fn refused(data: &[u8; IDENTIFY_BYTES]) -> String {
+        Namespace::parse(data, 1, "/dev/ng0n1").unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_format_in_use_is_the_one_that_counts() {
+        for index in [0, 1, 15, 16, 63] {
+            let namespace = Namespace::parse(&identify(index, 0), 1, "/dev/ng0n1").unwrap();
+            assert_eq!(namespace, Namespace { identifier: 1, bytes: 1 << 20, block_bytes: 512 });
+            assert!(refused(&identify(index, 8)).contains("8 bytes of metadata with each block"));
+        }
+    }
+
+    #[test]
+    fn metadata_extended_blocks_and_protection_information_are_refused_with_a_remedy() {
+        let mut extended = identify(0, 8);
+        extended[26] |= 1 << 4;
+        let mut protected = identify(0, 0);
+        protected[29] = 1;
+        for (data, cause) in [
+            (identify(0, 8), "its format has 8 bytes of metadata with each block, which is not supported"),
+            (identify(0, 64), "its format has 64 bytes of metadata with each block, which is not supported"),
+            (extended, "its format has 8 bytes of metadata in each block, which is not supported"),
+            (protected, "it is formatted with protection information, which is not supported"),
+        ] {
+            let text = refused(&data);
+            assert!(
+                text.starts_with(&format!("namespace 1 of /dev/ng0n1: {cause}; choose a format without")),
+                "{text}"
+            );
+            assert!(text.ends_with("which erases it, or use its block device"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_namespace_without_blocks_or_with_impossible_ones_is_refused() {
+        assert!(refused(&[0; IDENTIFY_BYTES]).contains("no such active namespace"));
+        for (blocks, shift) in [(1u64, 0u8), (1, 8), (1, 17), (1, 255), (u64::MAX, 9), (1 << 54, 9)] {
+            let mut data = identify(0, 0);
+            data[..8].copy_from_slice(&blocks.to_le_bytes());
+            data[130] = shift;
+            assert!(refused(&data).contains(&format!("{blocks} blocks of 2^{shift} bytes, which is invalid")));
+        }
+    }
+}

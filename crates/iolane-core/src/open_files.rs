@@ -1,0 +1,286 @@
+//! The processes that have a file or a device open, from /proc. Only root sees the processes of other users, and nobody sees those
+//! of other PID namespaces. Asked before a target is written, and before a controller is taken or returned.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, FileType, Statx, StatxFlags};
+
+use crate::error::{Error, Result};
+
+/// A process that has a file or a device open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Opener {
+    /// Its process ID.
+    pub pid: u32,
+    /// The name of its program, as the kernel has it (15 bytes at most).
+    pub program: String,
+}
+
+impl fmt::Display for Opener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (pid {})", self.program, self.pid)
+    }
+}
+
+/// What a descriptor leads to, as stat(2) numbers it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum OpenFile {
+    /// A block device, by major and minor number.
+    Block((u32, u32)),
+    /// A character device, by major and minor number.
+    Character((u32, u32)),
+    /// A regular file.
+    File {
+        /// `st_dev`.
+        device: u64,
+        /// `st_ino`.
+        inode: u64,
+    },
+}
+
+impl OpenFile {
+    /// What a name leads to; `None` if that is none of these.
+    pub fn at(path: &Path) -> Option<Self> {
+        Self::look_up(path).ok().flatten()
+    }
+
+    fn look_up(path: &Path) -> io::Result<Option<Self>> {
+        // What the kernel knows is enough: asking a file server that does not answer would block.
+        let flags = AtFlags::STATX_DONT_SYNC;
+        Ok(Self::of(&rustix::fs::statx(CWD, path, flags, StatxFlags::TYPE | StatxFlags::INO)?))
+    }
+
+    fn of(found: &Statx) -> Option<Self> {
+        match FileType::from_raw_mode(found.stx_mode.into()) {
+            FileType::BlockDevice => Some(Self::Block((found.stx_rdev_major, found.stx_rdev_minor))),
+            FileType::CharacterDevice => Some(Self::Character((found.stx_rdev_major, found.stx_rdev_minor))),
+            FileType::RegularFile => {
+                let device = rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor);
+                Some(Self::File { device, inode: found.stx_ino })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Everything that other processes have open, at one moment.
+#[derive(Debug, Default)]
+pub struct OpenFiles {
+    openers: HashMap<OpenFile, Vec<Opener>>,
+    /// How many processes could not be looked into.
+    hidden: usize,
+}
+
+impl OpenFiles {
+    /// Scans every process but this one. Those that end meanwhile are left out.
+    ///
+    /// # Errors
+    /// If /proc cannot be listed.
+    pub fn scan() -> Result<Self> {
+        let mut found = Self::default();
+        let processes = fs::read_dir("/proc").and_then(Iterator::collect::<io::Result<Vec<_>>>);
+        let processes = processes.map_err(|error| Error::system("reading /proc", error))?;
+        for pid in processes.iter().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()) {
+            if pid != std::process::id() {
+                found.add_process(pid);
+            }
+        }
+        // Mounted so that processes of others do not appear at all (proc(5), hidepid).
+        found.hidden += usize::from(!processes.iter().any(|entry| entry.file_name() == "1"));
+        Ok(found)
+    }
+
+    /// Of the descriptors of this process that lead to the file, how many there are, and how many may write.
+    pub fn of_this_process(file: OpenFile) -> (usize, usize) {
+        let (mut all, mut writing) = (0, 0);
+        for number in numbers(&"/proc/self/fd".into()).unwrap_or_default() {
+            if OpenFile::at(&PathBuf::from(format!("/proc/self/fd/{number}"))) == Some(file) {
+                all += 1;
+                let info = fs::read_to_string(format!("/proc/self/fdinfo/{number}")).unwrap_or_default();
+                writing += usize::from(may_write(&info));
+            }
+        }
+        (all, writing)
+    }
+
+    /// The processes that have the file or the device of this name open; none if there is no such name.
+    pub fn of(&self, name: &Path) -> &[Opener] {
+        OpenFile::at(name).and_then(|file| self.openers.get(&file)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Everything that was found open, with its openers.
+    pub fn iter(&self) -> impl Iterator<Item = (OpenFile, &[Opener])> {
+        self.openers.iter().map(|(file, openers)| (*file, openers.as_slice()))
+    }
+
+    /// How many processes could not be looked into, mostly for lack of permission; all that /proc does not show count as one. Process
+    /// 1, threads of the kernel, which have no descriptors, and processes that have ended do not count.
+    pub fn hidden(&self) -> usize {
+        self.hidden
+    }
+
+    fn add_process(&mut self, pid: u32) {
+        let files = match files_of(pid) {
+            Ok(files) => files,
+            // It has ended meanwhile.
+            Err(error) if has_ended(&error) => return,
+            Err(_) => {
+                let stat = fs::read(format!("/proc/{pid}/stat"));
+                let may_have_some = stat.map_or_else(|error| !has_ended(&error), |stat| may_have_files(&stat));
+                // Process 1 started this machine or container, and may have capabilities that nobody else has. It opens no disk but
+                // to mount it, which shows otherwise.
+                self.hidden += usize::from(may_have_some && pid != 1);
+                return;
+            }
+        };
+        if files.is_empty() {
+            return;
+        }
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let program = name.trim_end().replace(char::is_control, "?");
+        for file in files.into_iter().collect::<HashSet<_>>() {
+            self.openers.entry(file).or_default().push(Opener { pid, program: program.clone() });
+        }
+    }
+}
+
+/// What a process has open, by any of its threads: they may have descriptors of their own, and outlive the first.
+fn files_of(pid: u32) -> io::Result<Vec<OpenFile>> {
+    let (mut files, mut last) = (Vec::new(), Vec::new());
+    for thread in numbers(&format!("/proc/{pid}/task").into())? {
+        let folder = PathBuf::from(format!("/proc/{pid}/task/{thread}/fd"));
+        match numbers(&folder) {
+            // Most threads share one table, which is asked once.
+            Ok(numbers) if numbers == last => {}
+            Ok(numbers) => {
+                files.extend(descriptors(&folder, &numbers)?);
+                last = numbers;
+            }
+            Err(error) if has_ended(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(files)
+}
+
+/// The numbers that name the entries of a folder in /proc.
+fn numbers(folder: &PathBuf) -> io::Result<Vec<u32>> {
+    fs::read_dir(folder)?
+        .filter_map(|entry| entry.map(|entry| entry.file_name().to_str()?.parse().ok()).transpose())
+        .collect()
+}
+
+fn has_ended(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
+}
+
+/// What the descriptors with these numbers, in a folder of /proc, lead to. The descriptor itself is asked, since its name may be one in another mount
+/// namespace.
+///
+/// # Errors
+/// Also for a descriptor that may not be asked, as without CAP_SYS_PTRACE.
+fn descriptors(folder: &Path, numbers: &[u32]) -> io::Result<Vec<OpenFile>> {
+    let mut files = Vec::new();
+    for number in numbers {
+        match OpenFile::look_up(&folder.join(number.to_string())) {
+            Ok(file) => files.extend(file),
+            // Closed meanwhile.
+            Err(error) if has_ended(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(files)
+}
+
+/// Whether a descriptor may write, by its text in /proc/PID/fdinfo (proc_pid_fdinfo(5)), whose flags are octal.
+fn may_write(info: &str) -> bool {
+    const ACCESS_MODE: u32 = 0o3;
+    let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
+    flags.is_some_and(|flags| u32::from_str_radix(flags.trim(), 8).is_ok_and(|flags| flags & ACCESS_MODE != 0))
+}
+
+/// Whether a process can have descriptors, by its line in /proc/PID/stat (proc_pid_stat(5)): a zombie and a thread of the kernel
+/// have none. What cannot be parsed may have some.
+fn may_have_files(stat: &[u8]) -> bool {
+    const PF_KTHREAD: u64 = 0x0020_0000;
+    // The name in parentheses may hold any byte, so that the fields are counted from the last parenthesis.
+    let Some(end) = stat.iter().rposition(|byte| *byte == b')') else { return true };
+    let mut fields = stat[end + 1..].split(u8::is_ascii_whitespace).filter(|field| !field.is_empty());
+    let (state, flags) = (fields.next(), fields.nth(5));
+    let flags = flags.and_then(|flags| str::from_utf8(flags).ok()?.parse::<u64>().ok());
+    !matches!(state, Some(b"Z" | b"X")) && flags.is_none_or(|flags| flags & PF_KTHREAD == 0)
+}
+
+/// Tests that start processes, and tests that count who has a file open, take turns: a process being started shares every
+/// descriptor of this one until its exec.
+#[cfg(test)]
+pub(crate) static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+    use std::sync::PoisonError;
+
+    #[test]
+    fn a_process_is_found_by_a_device_it_has_open_and_not_by_another() {
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let full = fs::File::open("/dev/full").unwrap();
+        let mut child = Command::new("sleep").arg("60").stdin(Stdio::from(full)).spawn().unwrap();
+        let openers = OpenFiles::scan().unwrap();
+        let has_child = |node: &str| openers.of(Path::new(node)).iter().any(|opener| opener.pid == child.id());
+        let seen = (has_child("/dev/full"), has_child("/dev/zero"), has_child("/nonexistent"));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(seen, (true, false, false));
+    }
+
+    #[test]
+    fn a_process_is_found_by_a_file_it_has_open_under_any_name_and_after_its_last() {
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let folder = std::env::temp_dir().join(format!("iolane-open-files-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let (file, link) = (folder.join("file"), folder.join("link"));
+        fs::write(&file, "x").unwrap();
+        fs::hard_link(&file, &link).unwrap();
+        let held = Stdio::from(fs::File::open(&file).unwrap());
+        let mut child = Command::new("sleep").arg("60").stdin(held).spawn().unwrap();
+        let has_child = |openers: &[Opener]| openers.iter().any(|opener| opener.pid == child.id());
+        let by_link = has_child(OpenFiles::scan().unwrap().of(&link));
+        let numbers = OpenFile::at(&file).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+        let deleted = OpenFiles::scan().unwrap().iter().any(|(file, openers)| file == numbers && has_child(openers));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!((by_link, deleted), (true, true));
+    }
+
+    #[test]
+    fn what_this_process_has_open_is_counted_apart() {
+        let path = std::env::temp_dir().join(format!("iolane-open-here-{}", std::process::id()));
+        let held = [fs::File::create(&path).unwrap(), fs::File::open(&path).unwrap()];
+        let file = OpenFile::at(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        assert_eq!(OpenFiles::of_this_process(file), (2, 1));
+        drop(held);
+        assert_eq!(OpenFiles::of_this_process(file), (0, 0));
+    }
+
+    #[test]
+    fn threads_of_the_kernel_and_ended_processes_have_no_files_and_a_name_hides_none() {
+        for (stat, expected) in [
+            (&b"7 (kworker/0:1) I 2 0 0 0 -1 69238880 0 0\n"[..], false),
+            (b"9 (a) Z 1 9 9 0 -1 4194304 0 0\n", false),
+            (b"9 (a) S 1 9 9 0 -1 4194304 0 0\n", true),
+            (b"9 (Z) Z (x) S 1 9 9 0 -1 4194304 0 0\n", true),
+            (b"9 (a) S 1 9\n", true),
+            (b"", true),
+        ] {
+            assert_eq!(may_have_files(stat), expected, "{}", String::from_utf8_lossy(stat));
+        }
+    }
+}

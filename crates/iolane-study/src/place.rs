@@ -1,0 +1,197 @@
+//! What the name of an output stands for, and the journal's file: another user must not lead what is written here to a file of
+//! theirs choosing. `files` and the journal ask. Names are resolved here, nothing is written.
+
+use std::fs::File;
+use std::io::{Error, ErrorKind, Result};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+/// What a name stands for.
+#[derive(Debug)]
+pub(crate) enum Place {
+    /// A file, replaced as a whole, or a name that is free.
+    File(PathBuf),
+    /// A pipe, a terminal or /dev/null: written to in place.
+    Stream(OwnedFd),
+}
+
+/// As many as the kernel follows (path_resolution(7)).
+const LINKS_MAX: usize = 40;
+
+impl Place {
+    /// Symbolic links are followed if they belong to this process's user or to root, as `out.json` of a user's own or
+    /// /dev/stdout do. In a folder that others can write to, theirs would replace a file of this user's.
+    ///
+    /// # Errors
+    /// For a link of another user, a folder, a block device, or a name that cannot be looked up.
+    pub(crate) fn of(name: &Path) -> Result<Self> {
+        let mut name = name.to_owned();
+        for _ in 0..LINKS_MAX {
+            let node = match open_node(&name, OFlags::NOFOLLOW) {
+                Err(Errno::NOENT) => return free(name),
+                node => node?,
+            };
+            let stat = rustix::fs::fstat(&node)?;
+            if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
+                return Self::of_node(node, &stat, || Ok(name));
+            }
+            if !is_trusted(stat.st_uid) {
+                return Err(refused("it is a symbolic link of another user"));
+            }
+            if is_magic(&node)? {
+                // Its text is no name; it leads to a descriptor of this user's process (proc_pid_fd(5)).
+                let node = open_node(&name, OFlags::empty())?;
+                let stat = rustix::fs::fstat(&node)?;
+                return Self::of_node(node, &stat, || std::fs::canonicalize(&name));
+            }
+            // Read from the link that was checked: the name may lead to another by now.
+            let target = rustix::fs::readlinkat(&node, "", Vec::new())?;
+            name =
+                name.parent().unwrap_or(Path::new("")).join(Path::new(std::ffi::OsStr::from_bytes(target.as_bytes())));
+        }
+        Err(Errno::LOOP.into())
+    }
+
+    fn of_node(node: OwnedFd, stat: &Stat, name: impl FnOnce() -> Result<PathBuf>) -> Result<Self> {
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => name().map(Self::File),
+            FileType::Directory => Err(ErrorKind::IsADirectory.into()),
+            FileType::BlockDevice => Err(refused("it is a block device")),
+            _ => Ok(Self::Stream(node)),
+        }
+    }
+
+    /// Opens a stream for writing: the very node that was looked at.
+    pub(crate) fn open_stream(node: &OwnedFd) -> Result<File> {
+        File::options().write(true).open(format!("/proc/self/fd/{}", node.as_raw_fd()))
+    }
+}
+
+/// Opens a file of this user's that stays open, or creates it if `create` is set. It is no link, and has no other name by
+/// which it could be a file that matters elsewhere.
+///
+/// # Errors
+/// `NotFound` if it is missing; for a link, another user's file, one with several names, or anything but a file.
+pub(crate) fn open_own(path: &Path, create: bool) -> Result<File> {
+    let mut flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    flags.set(OFlags::CREATE, create);
+    let file = match rustix::fs::open(path, flags, Mode::from_raw_mode(0o666)) {
+        Err(Errno::LOOP) => return Err(refused("it is a symbolic link")),
+        file => file?,
+    };
+    let stat = rustix::fs::fstat(&file)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(refused("it is not a file"));
+    }
+    if stat.st_uid != this_user() {
+        return Err(refused("it belongs to another user"));
+    }
+    if stat.st_nlink > 1 {
+        return Err(refused("it has another name (a hard link)"));
+    }
+    Ok(file.into())
+}
+
+fn open_node(name: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    rustix::fs::openat(CWD, name, OFlags::PATH | OFlags::CLOEXEC | flags, Mode::empty())
+}
+
+fn free(name: PathBuf) -> Result<Place> {
+    match name.as_os_str().as_bytes() {
+        [.., b'/'] => Err(ErrorKind::IsADirectory.into()),
+        _ => Ok(Place::File(name)),
+    }
+}
+
+fn this_user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+fn is_trusted(user: u32) -> bool {
+    user == this_user() || user == 0
+}
+
+/// Whether a node is on /proc, whose links to descriptors are no names.
+fn is_magic(node: &OwnedFd) -> rustix::io::Result<bool> {
+    Ok(rustix::fs::fstatfs(node)?.f_type == rustix::fs::PROC_SUPER_MAGIC)
+}
+
+fn refused(why: &str) -> Error {
+    Error::other(why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    /// A user who is neither this process's nor root.
+    const STRANGER: u32 = 65_534;
+
+    fn give_away(path: &Path) -> bool {
+        let user = rustix::fs::Uid::from_raw(STRANGER);
+        let given = rustix::fs::chownat(CWD, path, Some(user), None, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
+        given.inspect_err(|errno| eprintln!("SKIPPED a file of another user: chown: {errno}")).is_ok()
+    }
+
+    fn error_of<T: std::fmt::Debug>(result: Result<T>) -> String {
+        result.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_link_of_ones_own_is_followed_and_one_of_another_user_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let [file, link, far] = ["file", "link", "far"].map(|name| folder.path().join(name));
+        symlink("file", &link).unwrap();
+        symlink(&link, &far).unwrap();
+        // To a file that does not exist yet, and to one that does.
+        for _ in 0..2 {
+            assert!(matches!(Place::of(&far).unwrap(), Place::File(place) if place == file));
+            std::fs::write(&file, "").unwrap();
+        }
+        if give_away(&link) {
+            assert_eq!(error_of(Place::of(&far)), "it is a symbolic link of another user");
+            assert_eq!(error_of(Place::of(&link)), "it is a symbolic link of another user");
+        }
+    }
+
+    #[test]
+    fn streams_are_found_behind_links_and_rings_of_links_are_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let [ring, link] = ["ring", "link"].map(|name| folder.path().join(name));
+        symlink("ring", &ring).unwrap();
+        assert_eq!(Place::of(&ring).unwrap_err().raw_os_error(), Some(Errno::LOOP.raw_os_error()));
+        symlink("/dev/null", &link).unwrap();
+        let Place::Stream(node) = Place::of(&link).unwrap() else { panic!("it is a device") };
+        std::io::Write::write_all(&mut Place::open_stream(&node).unwrap(), b"text").unwrap();
+        let (mut end, pipe) = std::io::pipe().unwrap();
+        let name = format!("/proc/self/fd/{}", pipe.as_raw_fd());
+        let Place::Stream(node) = Place::of(Path::new(&name)).unwrap() else { panic!("it is a pipe") };
+        std::io::Write::write_all(&mut Place::open_stream(&node).unwrap(), b"text").unwrap();
+        drop((pipe, node));
+        assert_eq!(std::io::read_to_string(&mut end).unwrap(), "text");
+        assert_eq!(Place::of(folder.path()).unwrap_err().kind(), ErrorKind::IsADirectory);
+    }
+
+    #[test]
+    fn a_file_of_ones_own_is_opened_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let [file, link, other] = ["file", "link", "other"].map(|name| folder.path().join(name));
+        assert_eq!(open_own(&file, false).unwrap_err().kind(), ErrorKind::NotFound);
+        open_own(&file, true).unwrap();
+        symlink(&file, &link).unwrap();
+        assert_eq!(error_of(open_own(&link, true)), "it is a symbolic link");
+        std::fs::hard_link(&file, &other).unwrap();
+        assert_eq!(error_of(open_own(&file, true)), "it has another name (a hard link)");
+        std::fs::remove_file(&other).unwrap();
+        if give_away(&file) {
+            assert_eq!(error_of(open_own(&file, true)), "it belongs to another user");
+        }
+        rustix::fs::mknodat(CWD, &other, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        assert_eq!(error_of(open_own(&other, true)), "it is not a file");
+    }
+}

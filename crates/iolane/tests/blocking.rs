@@ -1,0 +1,112 @@
+//! `Blocking`: byte ranges of any offset and length are those of a copy in memory, on devices that move less than was asked and that fail,
+//! and at the end of files. The example `redb_backend` has the test on each path.
+
+use std::fs::File;
+use std::io::ErrorKind;
+use std::os::unix::fs::OpenOptionsExt;
+
+use iolane::{Blocking, IoPath, Target};
+use rand_core::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+mod example_programs;
+use example_programs::Folder;
+
+const BYTES: usize = 1 << 20;
+
+fn path(name: &str) -> IoPath {
+    name.parse().unwrap()
+}
+
+fn simulated(settings: &str) -> Blocking {
+    let target = Target::options().write_unguarded().open(format!("sim:{BYTES},{settings}")).unwrap();
+    Blocking::open(&path("sim"), &target).unwrap()
+}
+
+fn any_range(random: &mut Xoshiro256PlusPlus, round: usize) -> std::ops::Range<usize> {
+    let offset = random.next_u64() as usize % BYTES;
+    let most = [1, 5000, BYTES][round % 3].min(BYTES - offset);
+    offset..offset + random.next_u64() as usize % (most + 1)
+}
+
+#[test]
+fn a_device_that_moves_less_than_was_asked_loses_nothing() {
+    for seed in 0..50 {
+        let mut file = simulated(&format!("seed={seed},short=0.3"));
+        let mut copy = vec![0; BYTES];
+        file.write_all_at(&copy, 0).unwrap();
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        for round in 0..20 {
+            let range = any_range(&mut random, round);
+            random.fill_bytes(&mut copy[range.clone()]);
+            file.write_all_at(&copy[range.clone()], range.start as u64).unwrap();
+            let range = any_range(&mut random, round / 2);
+            let mut read = vec![0; range.len()];
+            file.read_exact_at(&mut read, range.start as u64).unwrap();
+            assert!(read == copy[range.clone()], "seed {seed}, round {round}, {range:?}");
+        }
+    }
+}
+
+#[test]
+fn an_error_of_the_device_reaches_the_caller_and_the_next_call_works() {
+    let mut file = simulated("seed=3,error=0.05,short=0.1");
+    let data: Vec<u8> = (0..BYTES).map(|at| (at / 7) as u8).collect();
+    let (mut read, mut failed) = (vec![0; BYTES], 0);
+    for _ in 0..100 {
+        while let Err(error) = file.write_all_at(&data, 0) {
+            assert_eq!(error.raw_os_error(), Some(libc::EIO), "{error}");
+            failed += 1;
+        }
+        match file.read_exact_at(&mut read, 0) {
+            Ok(()) => assert!(read == data),
+            Err(error) => assert_eq!(error.raw_os_error(), Some(libc::EIO), "{error}"),
+        }
+    }
+    assert!(failed > 10, "{failed} calls failed");
+}
+
+#[test]
+fn a_file_is_read_to_its_last_byte_and_grows_by_whole_blocks() {
+    let folder = Folder::new("blocking-end");
+    let ways = if folder.direct("blocking at the end of a file") { vec![false, true] } else { vec![false] };
+    for (direct, name) in
+        ways.into_iter().flat_map(|direct| folder.paths("blocking").into_iter().map(move |p| (direct, p)))
+    {
+        let here = format!("{name}, O_DIRECT: {direct}");
+        let at = folder.file("file", &[5; 5000]);
+        let flags = if direct { libc::O_DIRECT } else { 0 };
+        let opened = File::options().read(true).write(true).custom_flags(flags).open(&at).unwrap();
+        let target = Target::from_file(opened, "file").unwrap();
+        let mut file = Blocking::open(&path(name), &target).unwrap();
+        let mut read = [0; 5000];
+        file.read_exact_at(&mut read, 0).unwrap();
+        file.read_exact_at(&mut read[..904], 4096).unwrap();
+        assert_eq!(read, [5; 5000], "{here}");
+        for beyond in [4999, 5000, 1 << 20] {
+            assert_eq!(file.read_exact_at(&mut [0; 2], beyond).unwrap_err().kind(), ErrorKind::UnexpectedEof, "{here}");
+        }
+        file.read_exact_at(&mut [], 1 << 20).unwrap();
+        file.write_all_at(&[], 1 << 20).unwrap();
+        file.write_all_at(&[9; 10], 4995).unwrap();
+        file.sync_data().unwrap();
+        let now = std::fs::read(&at).unwrap();
+        assert!(
+            now[..4995] == [5; 4995] && now[4995..5005] == [9; 10] && now[5005..].iter().all(|byte| *byte == 0),
+            "{here}"
+        );
+        assert_eq!(now.len() as u64, 5005_u64.next_multiple_of(target.block_bytes().into()), "{here}");
+    }
+}
+
+#[test]
+fn a_target_that_may_not_be_written_refuses_and_still_reads() {
+    let folder = Folder::new("blocking-read-only");
+    let target = Target::options().direct(false).open(folder.file("file", &[1; 8192])).unwrap();
+    let mut file = Blocking::open(&path("psync"), &target).unwrap();
+    let error = file.write_all_at(&[2; 100], 50).unwrap_err();
+    assert!(error.kind() == ErrorKind::PermissionDenied || error.raw_os_error() == Some(libc::EBADF), "{error:?}");
+    let mut read = [0; 100];
+    file.read_exact_at(&mut read, 50).unwrap();
+    assert_eq!(read, [1; 100]);
+}

@@ -1,0 +1,187 @@
+//! The suite, tested: the check that is meant for a bug is run on each broken queue of the set, in a process of its own and after a good path
+//! on the same place, and must fail. On the same queue without a bug no check of the suite may. A process, because a bug may end it.
+//!
+//! `IOLANE_CONFORMANCE_SEEN=FILE` runs the whole suite on each bug and writes the table that docs/reliability.md shows.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::process::{Command, Output};
+use std::sync::Mutex;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::bench::turn;
+use crate::broken::{BUGS, Bug, NO_BUG, VARIABLE};
+use crate::report;
+
+/// The variable that asks for the table.
+const TABLE: &str = "IOLANE_CONFORMANCE_SEEN";
+
+/// Processes at a time; most of their time they wait.
+const AT_ONCE: usize = 3;
+
+/// The path that runs before, as deep, so that what it leaves on the place could hide a lost write.
+const GOOD: &str = "libaio";
+
+/// What a skip says if other processes have the requests of libaio that the whole machine shares.
+const EXHAUSTED: &str = "fs.aio-max-nr";
+const ATTEMPTS: usize = 5;
+
+#[test]
+fn every_broken_queue_is_found_by_the_check_meant_for_it_and_a_good_one_by_none() {
+    if std::env::var_os(VARIABLE).is_some() {
+        return;
+    }
+    for (variable, asked) in [("ONLY_NAMED", "just named targets were"), ("PATHS", "just named paths were")] {
+        let variable = format!("IOLANE_CONFORMANCE_{variable}");
+        if std::env::var(&variable).is_ok_and(|text| !matches!(text.trim(), "" | "0")) {
+            let skip = report::Skip::new(format!("{asked} asked for"), format!("unset {variable}"));
+            return report::skipped_everywhere("the set of broken queues", &skip);
+        }
+    }
+    let _turn = turn();
+    let mut findings: Vec<(usize, Result<Finding>)> = run_all();
+    findings.sort_by_key(|(index, _)| *index);
+    let mut unseen = String::new();
+    let mut table = String::new();
+    for (index, finding) in findings {
+        let bug = all().nth(index).expect("an index of the list");
+        match finding {
+            Ok(finding) => {
+                if let Err(error) = finding.is_right(bug) {
+                    let _ = write!(unseen, "\n  {}: {error}", bug.name);
+                }
+                if bug.name != NO_BUG.name {
+                    table.push_str(&finding.row(bug));
+                }
+            }
+            Err(error) => match error.downcast_ref::<report::Skip>() {
+                Some(skip) => report::skipped_everywhere(&format!("the broken queue {}", bug.name), skip),
+                None => _ = write!(unseen, "\n  {}: {error:#}", bug.name),
+            },
+        }
+    }
+    if let Some(file) = std::env::var_os(TABLE) {
+        std::fs::write(&file, &table).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    }
+    assert!(unseen.is_empty(), "the suite misses bugs, or finds some where there are none:{unseen}");
+}
+
+fn all() -> impl Iterator<Item = &'static Bug> {
+    [&NO_BUG].into_iter().chain(BUGS)
+}
+
+/// Runs the suite on each of them, and returns what it found, by index.
+fn run_all() -> Vec<(usize, Result<Finding>)> {
+    let waiting = Mutex::new(all().enumerate());
+    let findings = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                loop {
+                    let next = waiting.lock().expect("no thread panics with it").next();
+                    let Some((index, bug)) = next else { return };
+                    let finding = Finding::on(bug);
+                    findings.lock().expect("no thread panics with it").push((index, finding));
+                }
+            });
+        }
+    });
+    findings.into_inner().expect("no thread panics with it")
+}
+
+/// The checks that failed on one queue, by name.
+struct Finding {
+    failed: BTreeSet<String>,
+    /// The check during which the process ended.
+    ended_in: Option<String>,
+    said: String,
+}
+
+impl Finding {
+    fn on(bug: &Bug) -> Result<Self> {
+        let mut suite = Command::new(std::env::current_exe()?);
+        suite.arg("--test-threads=1");
+        // A disk is slow, and what needs one is seen by that check alone.
+        let is_whole = bug.name == NO_BUG.name || (std::env::var_os(TABLE).is_some() && bug.place == "tmpfs");
+        if !is_whole {
+            suite.args(["--exact", bug.seen_by]);
+        }
+        suite.env(VARIABLE, bug.name).env("IOLANE_CONFORMANCE_BRIEF", "1");
+        suite.env("IOLANE_CONFORMANCE_PATHS", format!("{GOOD},broken")).env("IOLANE_CONFORMANCE_PLACES", bug.place);
+        suite.env_remove("IOLANE_CONFORMANCE_TARGETS").env_remove("IOLANE_CONFORMANCE_RECORD");
+        for _ in 0..ATTEMPTS {
+            let output = suite.output().context("the suite did not start")?;
+            if !String::from_utf8_lossy(&output.stderr).contains(EXHAUSTED) {
+                return Self::from_output(&output);
+            }
+        }
+        Err(report::Skip::new(format!("{EXHAUSTED} is too low for what else runs"), "raise it, or run this alone")
+            .into())
+    }
+
+    /// Reads the lines `test NAME ... ok`; that of a check during which the process ended has no end.
+    fn from_output(output: &Output) -> Result<Self> {
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let lines = said.lines().filter_map(|line| line.strip_prefix("test ")?.split_once(" ... "));
+        let (mut failed, mut passed, mut ended_in) = (BTreeSet::new(), 0, None);
+        for (name, outcome) in lines {
+            match outcome {
+                "ok" => passed += 1,
+                "FAILED" => _ = failed.insert(name.to_owned()),
+                _ => ended_in = Some(name.to_owned()),
+            }
+        }
+        ensure!(passed + failed.len() > 0 || ended_in.is_some(), "no check was run: {errors}");
+        let is_skip = |line: &&str| line.starts_with("SKIPPED") && !line.contains("IOLANE_CONFORMANCE_PLACES");
+        if failed.is_empty()
+            && ended_in.is_none()
+            && !checked(&errors)
+            && let Some((_, reason)) = errors.lines().find(is_skip).and_then(|line| line.split_once(": "))
+        {
+            return Err(report::Skip::new(reason, "").into());
+        }
+        Ok(Self { failed, ended_in, said })
+    }
+
+    fn names(&self) -> BTreeSet<&str> {
+        self.failed.iter().chain(&self.ended_in).map(String::as_str).collect()
+    }
+
+    fn is_right(&self, bug: &Bug) -> Result<()> {
+        let names = self.names();
+        if bug.name == NO_BUG.name {
+            ensure!(names.is_empty(), "{names:?} fail on a queue without a bug: {}", self.said);
+        } else {
+            ensure!(names.contains(bug.seen_by), "{} passes; the checks that fail: {names:?}", bug.seen_by);
+            // What fails on a good path as well says nothing of the bug.
+            let blames = |line: &&str| {
+                line.trim_start().split_once(" on ").is_some_and(|(paths, _)| paths.split(' ').any(|path| path == GOOD))
+            };
+            let blamed = self.said.lines().find(blames);
+            ensure!(blamed.is_none(), "a good path is blamed: {}", blamed.unwrap_or_default());
+        }
+        Ok(())
+    }
+
+    /// Its lines in the table: the bug, the check meant for it, and the parts of the suite that see it too.
+    fn row(&self, bug: &Bug) -> String {
+        let how = if self.ended_in.as_deref() == Some(bug.seen_by) { ", which ends the process" } else { "" };
+        let (name, breaks, seen_by) = (bug.name, bug.breaks, bug.seen_by);
+        let mut row = format!("{name}: {breaks}\n  {seen_by}{how}\n");
+        let parts: BTreeSet<&str> =
+            self.names().iter().filter(|name| **name != seen_by).filter_map(|name| name.split("::").next()).collect();
+        let parts: Vec<&str> = parts.into_iter().collect();
+        for (number, some) in parts.chunks(8).enumerate() {
+            let _ = writeln!(row, "  {:5}{}", if number == 0 { "also" } else { "" }, some.join(" "));
+        }
+        row
+    }
+}
+
+/// Whether the table at the end counts a check of the broken path.
+fn checked(errors: &str) -> bool {
+    let row = errors.lines().rfind(|line| line.starts_with("broken "));
+    row.is_some_and(|row| row.split_whitespace().skip(1).any(|cell| cell.parse().is_ok_and(|count: u32| count > 0)))
+}
