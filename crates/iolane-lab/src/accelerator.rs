@@ -15,6 +15,14 @@ pub enum Accelerator {
     Exact,
 }
 
+impl Accelerator {
+    /// Whether one host thread translates for all processors. Then QEMU leaves out the memory barriers of the guest's code (of
+    /// `lock` and `mfence`), although its devices run on another thread.
+    pub(crate) fn omits_barriers(self) -> bool {
+        matches!(self, Self::TcgInTurn | Self::Exact)
+    }
+}
+
 impl fmt::Display for Accelerator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -12,6 +12,7 @@ use std::process::{Child, Command, Stdio};
 use command_fds::{CommandFdExt, FdMapping};
 use iolane_core::{Error, Result};
 use rustix::process::Signal;
+use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 
 use crate::accelerator::Accelerator;
 use crate::cache::Cache;
@@ -76,10 +77,14 @@ impl Qemu {
             .fd_mappings(fds.0)
             .map_err(|error| Error::failed(PROGRAM, format!("its descriptors collide: {error}")))?;
         let parent = rustix::process::getpid();
-        // SAFETY: between fork and exec only async-signal-safe calls are allowed; these are two bare system calls
-        // (prctl and getppid) that allocate nothing and take no lock.
+        let processor = accelerator.omits_barriers().then(this_processor).flatten();
+        // SAFETY: between fork and exec only async-signal-safe calls are allowed; these are three bare system calls
+        // (sched_setaffinity, prctl and getppid) that allocate nothing and take no lock.
         unsafe {
             command.pre_exec(move || {
+                if let Some(processor) = &processor {
+                    sched_setaffinity(None, processor)?;
+                }
                 rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
                 // We may have been killed before the line above took effect.
                 match rustix::process::getppid() {
@@ -120,6 +125,15 @@ impl Drop for Qemu {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// The host's processor on which the calling thread is. Threads that share one see each other's memory accesses in their order,
+/// with barriers or without (decision 8). `None` beyond the processors that a set has room for.
+fn this_processor() -> Option<CpuSet> {
+    let mut processor = CpuSet::new();
+    let number = Some(sched_getcpu()).filter(|number| *number < CpuSet::MAX_CPU)?;
+    processor.set(number);
+    Some(processor)
 }
 
 /// The whole of a file that another process writes through a descriptor of its own.

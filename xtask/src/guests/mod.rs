@@ -21,6 +21,7 @@ use anyhow::{Context, Result, bail};
 use iolane_core::units::Bytes;
 use iolane_lab::cache::Cache;
 use iolane_lab::{Accelerator, Drive, Ended, Events, Job, Kernel, KernelSource, Lab, Machine, Stream};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::child::find_program;
 use crate::packages::{self, QEMU};
@@ -216,7 +217,8 @@ impl Runner {
         let slots = std::thread::available_parallelism().map_or(1, usize::from).min(guests.len());
         let waiting: Mutex<VecDeque<_>> = Mutex::new(guests.into_iter().enumerate().collect());
         let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-        let work = || {
+        let work = |slot: usize| {
+            bind_to_processor(slot)?;
             let mut outcomes = Vec::new();
             while let Some((index, (kernel, suite))) = next() {
                 outcomes.push((index, self.run(kernel, suite)?));
@@ -226,7 +228,7 @@ impl Runner {
         let mut outcomes = Vec::new();
         // Each guest ends with the thread that started it, which therefore stays until it is done.
         std::thread::scope(|scope| {
-            let workers: Vec<_> = (0..slots).map(|_| scope.spawn(work)).collect();
+            let workers: Vec<_> = (0..slots).map(|slot| scope.spawn(move || work(slot))).collect();
             for worker in workers {
                 outcomes.extend(worker.join().map_err(|_| anyhow::anyhow!("a guest's thread panicked"))??);
             }
@@ -318,6 +320,16 @@ impl Runner {
         }
         (tally, has_ended)
     }
+}
+
+/// Keeps the calling thread on one of the processors that it may use, so that the guests that it starts do not share one with
+/// those of other threads: each stays on the processor where it began.
+fn bind_to_processor(slot: usize) -> Result<()> {
+    let allowed = sched_getaffinity(None).context("the processors that this process may use")?;
+    let usable: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|processor| allowed.is_set(*processor)).collect();
+    let mut one = CpuSet::new();
+    one.set(usable[slot % usable.len()]);
+    sched_setaffinity(None, &one).context("keeping a guest's thread on one processor")
 }
 
 fn read_record(file: &Path) -> Result<Record> {
