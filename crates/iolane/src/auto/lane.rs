@@ -8,24 +8,63 @@ use super::limits::{Kind, Limits};
 /// The place of the general path among the lanes. It is always open.
 pub(super) const GENERAL: usize = 0;
 
-pub(super) struct Lane {
+/// Whether the queues below stay with the thread that opened them, and `auto` with them.
+pub(super) trait Residence {
+    type Queue: Queue + ?Sized;
+
+    fn open(
+        interface: &dyn Interface,
+        path: &IoPath,
+        target: &Target,
+        config: &QueueConfig,
+    ) -> Result<Box<Self::Queue>>;
+}
+
+/// They are as fast as they can be.
+pub(super) struct Stays;
+
+/// Any thread may call on them, one at a time.
+pub(super) struct Moves;
+
+impl Residence for Stays {
+    type Queue = dyn Queue;
+
+    fn open(interface: &dyn Interface, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
+        interface.open(path, target, config)
+    }
+}
+
+impl Residence for Moves {
+    type Queue = dyn Queue + Send;
+
+    fn open(
+        interface: &dyn Interface,
+        path: &IoPath,
+        target: &Target,
+        config: &QueueConfig,
+    ) -> Result<Box<dyn Queue + Send>> {
+        interface.open_movable(path, target, config)
+    }
+}
+
+pub(super) struct Lane<R: Residence> {
     path: IoPath,
-    state: State,
+    state: State<R>,
     /// Requests that completed on queues that were closed.
     closed_ios: u64,
     /// System calls of queues that were closed; `None` if one could not count them.
     closed_syscalls: Option<u64>,
 }
 
-enum State {
+enum State<R: Residence> {
     Closed,
-    Open(OpenLane),
+    Open(OpenLane<R>),
     Unusable(String),
 }
 
 /// A path with an open queue.
-pub(super) struct OpenLane {
-    pub(super) queue: Box<dyn Queue>,
+pub(super) struct OpenLane<R: Residence> {
+    pub(super) queue: Box<R::Queue>,
     /// Requests that completed.
     pub(super) ios: u64,
     /// `None` if it takes everything that the general path takes.
@@ -36,7 +75,7 @@ pub(super) struct OpenLane {
     ids: Vec<Option<(TargetId, TargetId)>>,
 }
 
-impl Lane {
+impl<R: Residence> Lane<R> {
     pub(super) fn new(path: IoPath) -> Self {
         Self { path, state: State::Closed, closed_ios: 0, closed_syscalls: Some(0) }
     }
@@ -47,7 +86,7 @@ impl Lane {
 
     /// Its queue, if it is open.
     #[inline(always)]
-    pub(super) fn open(&mut self) -> Option<&mut OpenLane> {
+    pub(super) fn open(&mut self) -> Option<&mut OpenLane<R>> {
         match &mut self.state {
             State::Open(open) => Some(open),
             State::Closed | State::Unusable(_) => None,
@@ -122,11 +161,11 @@ impl Lane {
         target: &Target,
         depth_max: u32,
         config: &QueueConfig,
-    ) -> Result<OpenLane> {
+    ) -> Result<OpenLane<R>> {
         let sqpoll_cpu = config.sqpoll_cpu.filter(|_| self.path.polls_submissions());
         let config = QueueConfig { depth: config.depth.min(depth_max), sqpoll_cpu, ..config.clone() };
         Ok(OpenLane {
-            queue: interface.open(&self.path, target, &config)?,
+            queue: R::open(interface, &self.path, target, &config)?,
             ios: 0,
             limits: None,
             kinds: Vec::new(),
@@ -160,7 +199,7 @@ impl Lane {
     }
 }
 
-impl OpenLane {
+impl<R: Residence> OpenLane<R> {
     /// How many more requests its queue takes.
     pub(super) fn room(&self) -> usize {
         self.queue.depth() - self.queue.in_flight()

@@ -11,7 +11,7 @@ use iolane_core::{
     Capabilities, Error, ErrorKind, Interface, IoPath, PathOptions, Queue, QueueConfig, Result, SyscallUse, Target,
 };
 
-use lane::Lane;
+use lane::{Lane, Moves, Residence, Stays};
 use queue::AutoQueue;
 
 pub(crate) struct Auto;
@@ -68,10 +68,20 @@ impl Interface for Auto {
     }
 
     fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
+        Ok(Box::new(self.open_queue::<Stays>(path, target, config)?))
+    }
+
+    fn open_movable(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue + Send>> {
+        Ok(Box::new(self.open_queue::<Moves>(path, target, config)?))
+    }
+}
+
+impl Auto {
+    fn open_queue<R: Residence>(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<AutoQueue<R>> {
         self.validate(path)?;
         let general = open_general(target, config)?;
         let others = candidates(general.path(), target, config);
-        Ok(Box::new(AutoQueue::open(general, others, path.options, target, config)?))
+        AutoQueue::open(general, others, path.options, target, config)
     }
 }
 
@@ -90,7 +100,7 @@ fn probe_general(target: &Target) -> Result<Capabilities> {
 }
 
 /// The general path, open. Nothing is read from the target.
-fn open_general(target: &Target, config: &QueueConfig) -> Result<Lane> {
+fn open_general<R: Residence>(target: &Target, config: &QueueConfig) -> Result<Lane<R>> {
     let mut refusal = None;
     for name in GENERAL {
         let mut lane = Lane::new(IoPath::new(name));
@@ -105,7 +115,7 @@ fn open_general(target: &Target, config: &QueueConfig) -> Result<Lane> {
 
 /// The paths to choose from besides the general one. Where a path with registered memory differs in nothing else, it stands for the one without, if
 /// there is memory to register: registering costs nothing per request (hotstorage23, figure 4).
-fn candidates(general: &IoPath, target: &Target, config: &QueueConfig) -> Vec<Lane> {
+fn candidates<R: Residence>(general: &IoPath, target: &Target, config: &QueueConfig) -> Vec<Lane<R>> {
     let interfaces = iolane_kernel::INTERFACES.iter().filter(|interface| interface.own_target().is_none());
     let interfaces = interfaces.filter(|interface| interface.reaches(target.kind()) && interface.name() != LEFT_OUT);
     let all: Vec<IoPath> = interfaces.flat_map(|interface| interface.paths()).collect();
@@ -135,7 +145,7 @@ mod tests {
         let _ = std::fs::remove_file(&file);
         let pool = Pool::new(1, 4096, Pages::Base).unwrap();
         let names = |config: &QueueConfig| -> Vec<String> {
-            let lanes = candidates(&IoPath::new("io_uring"), &target, config);
+            let lanes = candidates::<Stays>(&IoPath::new("io_uring"), &target, config);
             lanes.iter().map(|lane| lane.path().to_string()).collect()
         };
         let (with, without) = (names(&QueueConfig::new(1).pool(&pool)), names(&QueueConfig::new(1)));

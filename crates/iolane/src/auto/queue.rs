@@ -12,7 +12,7 @@ use iolane_core::{
 };
 use iolane_policy::{Reason, Window};
 
-use super::lane::{GENERAL, Lane};
+use super::lane::{GENERAL, Lane, Residence};
 use super::policy::Policy;
 use super::watch::Watch;
 
@@ -25,10 +25,10 @@ const TURN: Duration = Duration::from_micros(50);
 /// The queues of `auto` that are open in this process.
 static OPEN: AtomicUsize = AtomicUsize::new(0);
 
-pub(super) struct AutoQueue {
+pub(super) struct AutoQueue<R: Residence> {
     target: Target,
     config: QueueConfig,
-    lanes: Vec<Lane>,
+    lanes: Vec<Lane<R>>,
     /// Which of them takes new requests.
     current: usize,
     targets: Targets<Target>,
@@ -63,11 +63,11 @@ enum Wait {
     Within(Duration),
 }
 
-impl AutoQueue {
+impl<R: Residence> AutoQueue<R> {
     /// A queue that chooses among the general path, which is open, and others.
     pub(super) fn open(
-        general: Lane,
-        others: Vec<Lane>,
+        general: Lane<R>,
+        others: Vec<Lane<R>>,
         options: PathOptions,
         target: &Target,
         config: &QueueConfig,
@@ -380,7 +380,7 @@ fn bytes_of(operation: &Operation) -> usize {
     operation.bytes()
 }
 
-impl Queue for AutoQueue {
+impl<R: Residence> Queue for AutoQueue<R> {
     fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize {
         self.count_unseen();
         let in_flight = self.in_flight();
@@ -506,7 +506,7 @@ impl Queue for AutoQueue {
     }
 
     fn choices(&self) -> Option<Choices> {
-        let of_lane = |(index, lane): (usize, &Lane)| {
+        let of_lane = |(index, lane): (usize, &Lane<R>)| {
             let unseen = if index == self.current { self.unseen_ios } else { 0 };
             (lane.path().clone(), lane.ios() + unseen)
         };
@@ -522,7 +522,7 @@ impl Queue for AutoQueue {
     }
 }
 
-impl Drop for AutoQueue {
+impl<R: Residence> Drop for AutoQueue<R> {
     fn drop(&mut self) {
         OPEN.fetch_sub(1, Ordering::Relaxed);
     }

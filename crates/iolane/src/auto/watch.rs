@@ -3,6 +3,7 @@
 //! call at both ends of a window.
 
 use std::sync::OnceLock;
+use std::thread::{self, ThreadId};
 use std::time::Instant;
 
 use iolane_core::tsc::Tsc;
@@ -55,6 +56,8 @@ pub(super) struct Watch {
     sampled_bytes: u64,
     samples: u64,
     cpu_begin_ns: u64,
+    /// On which the window began.
+    thread: ThreadId,
     /// System calls that measuring took.
     pub(super) syscalls: u64,
     ios_min: u64,
@@ -122,6 +125,7 @@ impl Watch {
             sampled_bytes: 0,
             samples: 0,
             cpu_begin_ns: 0,
+            thread: thread::current().id(),
             syscalls: 0,
             ios_min: ios_min.unwrap_or(IOS_MIN),
         };
@@ -142,6 +146,7 @@ impl Watch {
         (self.is_stale, self.was_idle, self.ios) = (false, false, 0);
         (self.sampled_bytes, self.samples, self.looked) = (0, 0, false);
         self.cpu_begin_ns = self.cpu_ns();
+        self.thread = thread::current().id();
         self.begin = begin;
         self.counted = begin;
         self.window_ns = window_ns;
@@ -233,11 +238,17 @@ impl Watch {
             true => scaled(self.busy, self.ios, self.sampled_ios),
             false => self.counted - self.begin,
         };
+        let busy_ns = self.clock.ns_of(busy);
+        // That of another thread says nothing. A queue that moves is taken to keep a processor busy, whatever the path.
+        let cpu_ns = match thread::current().id() == self.thread {
+            true => self.cpu_ns().saturating_sub(self.cpu_begin_ns),
+            false => busy_ns,
+        };
         Window {
             ios: self.ios,
-            busy_ns: self.clock.ns_of(busy),
+            busy_ns,
             in_flight_ns: self.clock.ns_of(scaled(self.in_flight_time, busy, self.busy)),
-            cpu_ns: self.cpu_ns().saturating_sub(self.cpu_begin_ns),
+            cpu_ns,
             request_bytes: self.sampled_bytes / self.samples.max(1),
         }
     }
@@ -290,6 +301,19 @@ mod tests {
         let window = watch.measured();
         assert_eq!((window.ios, window.in_flight_ns / window.busy_ns), (30, 4));
         assert!(window.busy_ns >= 100_000, "{window:?}");
+    }
+
+    #[test]
+    fn processor_time_of_a_queue_that_moved_is_the_time_it_was_busy() {
+        let mut watch = Watch::new(LONG_NS, None);
+        let window = thread::scope(|scope| {
+            let moved = scope.spawn(|| {
+                call(&mut watch, 1, 1);
+                watch.measured()
+            });
+            moved.join().unwrap()
+        });
+        assert!(window.cpu_ns > 0 && window.cpu_ns == window.busy_ns, "{window:?}");
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! Queues that move between threads with requests in flight. All paths of the library to the kernel have them, except those whose
-//! options tie a ring to one thread, and `auto`.
+//! options tie a ring to one thread.
 
 use std::sync::mpsc;
 use std::thread;
@@ -24,7 +24,7 @@ fn movable(pair: &Pair<'_>, pool: &Pool) -> Result<Option<MovableQueue>> {
     match iolane::open_movable_queue(&pair.path, &pair.target, &config) {
         Ok(queue) => Ok(Some(queue)),
         Err(error) => {
-            let expected = stays || interface.chooses() || is_other || !pair.target.kind().has_descriptor();
+            let expected = stays || is_other || !pair.target.kind().has_descriptor();
             ensure!(expected || error.kind() == ErrorKind::Exhausted, "{error}");
             ensure!(stays || !error.remedy_text().is_empty(), "{error}");
             Ok(None)
