@@ -34,12 +34,12 @@ mod iolane_backend_example;
 
 mod iolane_backend {
     pub(crate) fn backend_of(file: &std::fs::File) -> crate::iolane_backend_example::IolaneBackend {
-        let path = std::env::var("IOLANE_REDB_PATH").unwrap().parse().unwrap();
+        let path: iolane::IoPath = std::env::var("IOLANE_REDB_PATH").unwrap().parse().unwrap();
         if std::env::var_os("IOLANE_REDB_DIRECT").is_some() {
             let flags = rustix::fs::fcntl_getfl(file).unwrap();
             rustix::fs::fcntl_setfl(file, flags | rustix::fs::OFlags::DIRECT).unwrap();
         }
-        crate::iolane_backend_example::IolaneBackend::new(file.try_clone().unwrap(), path).unwrap()
+        crate::iolane_backend_example::IolaneBackend::new(file.try_clone().unwrap(), &path).unwrap()
     }
 }
 "#;

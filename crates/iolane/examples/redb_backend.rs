@@ -1,11 +1,9 @@
-//! A database on iolane: a `StorageBackend` of redb that reads and writes its file by any path. Threads share the backend, and each
-//! has a queue of its own. `cargo xtask redb` runs redb's own tests on it.
+//! A database on iolane: a `StorageBackend` of redb that reads and writes its file by any path. Threads share it: each call has a queue
+//! of its own. `cargo xtask redb` runs redb's own tests on it.
 //! Run: cargo run --release --example redb_backend -- FILE [PATH]      FILE is created.
 
-use std::cell::RefCell;
 use std::fs::File;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use iolane::{Blocking, IoPath, Target};
 use redb::{Database, ReadableDatabase, StorageBackend, TableDefinition};
@@ -14,44 +12,14 @@ use redb::{Database, ReadableDatabase, StorageBackend, TableDefinition};
 #[derive(Debug)]
 pub(crate) struct IolaneBackend {
     file: File,
-    target: Target,
-    path: IoPath,
-    /// Held by a write, which may read a block that it covers in part. Threads know the backend by it.
-    one_write: Arc<Mutex<()>>,
-}
-
-thread_local! {
-    /// The queues of this thread, one for each backend that it uses.
-    static QUEUES: RefCell<Vec<(Weak<Mutex<()>>, Blocking)>> = const { RefCell::new(Vec::new()) };
+    reached: Blocking,
 }
 
 impl IolaneBackend {
-    pub(crate) fn new(file: File, path: IoPath) -> io::Result<Self> {
+    /// The file is the database's own, and locked by whoever opened it.
+    pub(crate) fn new(file: File, path: &IoPath) -> io::Result<Self> {
         let target = Target::from_file(file.try_clone()?, "the database")?;
-        Ok(Self { file, target, path, one_write: Arc::default() })
-    }
-
-    /// Makes a call on the queue of this thread.
-    fn call(&self, call: impl FnOnce(&mut Blocking) -> io::Result<()>) -> io::Result<()> {
-        QUEUES.with_borrow_mut(|queues| {
-            let is_ours = |(backend, _): &(Weak<Mutex<()>>, Blocking)| {
-                std::ptr::eq(backend.as_ptr(), Arc::as_ptr(&self.one_write))
-            };
-            let at = match queues.iter().position(is_ours) {
-                Some(at) => at,
-                None => {
-                    queues.retain(|(backend, _)| backend.strong_count() > 0);
-                    queues.push((Arc::downgrade(&self.one_write), Blocking::open(&self.path, &self.target)?));
-                    queues.len() - 1
-                }
-            };
-            let outcome = call(&mut queues[at].1);
-            if outcome.is_err() {
-                // It may be the queue that has failed.
-                queues.swap_remove(at);
-            }
-            outcome
-        })
+        Ok(Self { file, reached: Blocking::open(path, &target)? })
     }
 }
 
@@ -61,21 +29,20 @@ impl StorageBackend for IolaneBackend {
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.call(|queue| queue.read_exact_at(out, offset))
+        self.reached.read_exact_at(out, offset)
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.file.set_len(len)
     }
 
-    /// Every write has completed by now, and a sync covers the file, whichever queue wrote (fdatasync(2)).
+    /// Every write has completed by now, and a sync covers the file, whichever call wrote.
     fn sync_data(&self) -> io::Result<()> {
-        self.call(Blocking::sync_data)
+        self.reached.sync_data()
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        let _alone = self.one_write.lock().unwrap_or_else(PoisonError::into_inner);
-        self.call(|queue| queue.write_all_at(data, offset))
+        self.reached.write_all_at(data, offset)
     }
 }
 
@@ -85,7 +52,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let name = arguments.next().ok_or("usage: redb_backend FILE [PATH]")?;
     let path: IoPath = arguments.next().as_deref().unwrap_or("io_uring").parse()?;
     let file = File::options().read(true).write(true).create_new(true).open(&name)?;
-    let database = Database::builder().create_with_backend(IolaneBackend::new(file, path.clone())?)?;
+    file.try_lock()?;
+    let database = Database::builder().create_with_backend(IolaneBackend::new(file, &path)?)?;
     let transaction = database.begin_write()?;
     {
         let mut table = transaction.open_table(NUMBERS)?;

@@ -2,8 +2,12 @@
 
 use std::io;
 use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::{Buffer, Completion, IoPath, Pages, Pool, Queue, QueueConfig, Request, Result, Target, open_queue, probe};
+use crate::{
+    Buffer, Completion, Error, IoPath, Operations, Pages, Pool, Queue, QueueConfig, Request, Result, Target,
+    open_movable_queue, probe,
+};
 
 /// Most requests of a call in flight.
 const DEPTH: u32 = 16;
@@ -11,22 +15,26 @@ const DEPTH: u32 = 16;
 const REQUEST_BYTES: u64 = 64 << 10;
 
 /// Reads and writes byte ranges by any path, as `read_exact_at` and `write_all_at` of
-/// [`FileExt`](std::os::unix::fs::FileExt) do: any offset and length, also where the target takes only whole blocks (O_DIRECT). A call
-/// has as many requests in flight as it needs, and returns when all of them have ended.
+/// [`FileExt`](std::os::unix::fs::FileExt) do: any offset and length, from memory of any alignment, also where the target takes only whole
+/// blocks (O_DIRECT). A call has as many requests in flight as it needs, and returns when all of them have ended.
 ///
-/// For programs whose own interface blocks, such as the storage backend of a database. Each thread opens one of its own. The
-/// example `redb_backend` is a backend on it.
+/// For programs whose own interface blocks, such as the storage backend of a database. Threads share one: each call takes a queue that no
+/// other call has, or opens one. So there are as many queues as there were calls at one time, each with up to 1 MiB of memory, which paths with
+/// `fixedbufs` lock. They stay open, and with them the file and its locks, until the `Blocking` is dropped; no thread keeps any.
+/// Data is copied once, between the caller's memory and the queue's. The example `redb_backend` is a backend of a database on it.
 ///
 /// ```
-/// use iolane::{Blocking, Target};
+/// use iolane::{Blocking, Target, paths_of};
 /// # use iolane::guard::WritePermit;
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let name = std::env::temp_dir().join(format!("iolane-doc-blocking-{}", std::process::id()));
 /// # std::fs::write(&name, vec![0; 1 << 16])?;
 /// # let target = Target::options().direct(false).write(WritePermit::request(&name)?).open(&name)?;
 /// # std::fs::remove_file(&name)?;
-/// let mut file = Blocking::open(&"io_uring".parse()?, &target).or_else(|_| Blocking::open(&"psync".parse()?, &target))?;
-/// file.write_all_at(b"any length at any offset", 4090)?;
+/// let file = Blocking::open_first(&paths_of("io_uring,libaio,psync")?, &target)?;
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| file.write_all_at(b"any length at any offset", 4090)).join().unwrap()
+/// })?;
 /// file.sync_data()?;
 /// let mut read = [0; 6];
 /// file.read_exact_at(&mut read, 4108)?;
@@ -35,63 +43,174 @@ const REQUEST_BYTES: u64 = 64 << 10;
 /// # }
 /// ```
 pub struct Blocking {
-    queue: Box<dyn Queue>,
-    pool: Pool,
-    /// What the target reads and writes at least.
-    block_bytes: u64,
-    request_bytes: u64,
-    completions: Vec<Completion>,
+    target: Target,
+    path: IoPath,
+    passed_over: Vec<Error>,
+    sizes: Sizes,
+    /// Queues that no call has.
+    idle: Mutex<Vec<Lane>>,
+    /// Held by a write that covers a block in part, from when it reads the block until it has written it.
+    parts: Mutex<()>,
 }
 
 impl std::fmt::Debug for Blocking {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { block_bytes, request_bytes, .. } = self;
-        f.debug_struct("Blocking").field("block_bytes", block_bytes).field("request_bytes", request_bytes).finish()
+        f.debug_struct("Blocking")
+            .field("path", &self.path)
+            .field("target", &self.target.name())
+            .finish_non_exhaustive()
     }
 }
 
 impl Blocking {
-    /// Opens a queue on the target, with memory of up to 1 MiB.
+    /// Opens one on this path.
     ///
     /// # Errors
-    /// As [`open_queue`] and [`Pool::new`].
+    /// As [`probe`] and [`open_movable_queue`]; `Unavailable` if the path cannot read, or, on a target that may be written, cannot write or
+    /// sync.
     pub fn open(path: &IoPath, target: &Target) -> Result<Self> {
         let able = probe(path, target)?;
+        let needed = match target.writable() {
+            true => Operations::READ.with(Operations::WRITE).with(Operations::FDATASYNC),
+            false => Operations::READ,
+        };
+        if !able.operations.contains(needed) {
+            let missing = needed.without(able.operations);
+            return Err(Error::unavailable(path.to_string(), format!("it has no {missing} here"))
+                .remedy("choose another path, such as io_uring or psync"));
+        }
         let block_bytes = u64::from(target.block_bytes());
         let request_bytes = able.request_bytes_max.unwrap_or(u64::MAX).min(REQUEST_BYTES) / block_bytes * block_bytes;
-        let depth = able.depth_max.min(DEPTH);
-        let pool = Pool::new(depth as usize, request_bytes as usize, Pages::Base)?;
-        let queue = open_queue(path, target, &QueueConfig::new(depth).pool(&pool))?;
-        Ok(Self { queue, pool, block_bytes, request_bytes, completions: Vec::new() })
+        let sizes = Sizes { block_bytes, request_bytes, depth: able.depth_max.min(DEPTH) };
+        // What does not open fails here, and not in the first call.
+        let first = Lane::open(path, target, sizes)?;
+        Ok(Self {
+            target: target.clone(),
+            path: path.clone(),
+            passed_over: Vec::new(),
+            sizes,
+            idle: Mutex::new(vec![first]),
+            parts: Mutex::new(()),
+        })
+    }
+
+    /// Opens one on the first path of a list that works here.
+    ///
+    /// # Errors
+    /// `Usage` for an empty list; otherwise that of the last path, if none works.
+    pub fn open_first(paths: &[IoPath], target: &Target) -> Result<Self> {
+        let mut passed_over = Vec::new();
+        for path in paths {
+            match Self::open(path, target) {
+                Ok(opened) => return Ok(Self { passed_over, ..opened }),
+                Err(error) => passed_over.push(error),
+            }
+        }
+        Err(passed_over.pop().unwrap_or_else(crate::no_path))
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &IoPath {
+        &self.path
+    }
+
+    /// Why [`open_first`](Self::open_first) passed over the paths before it, for the program's log.
+    pub fn passed_over(&self) -> &[Error] {
+        &self.passed_over
     }
 
     /// Fills `out` with the bytes from `offset` on.
     ///
     /// # Errors
-    /// `UnexpectedEof` if the target ends before. Otherwise the error of the first request that failed, or of the queue, which then serves
-    /// no further call.
-    pub fn read_exact_at(&mut self, out: &mut [u8], offset: u64) -> io::Result<()> {
-        match self.read_to_end(out, offset)? == out.len() {
+    /// `UnexpectedEof` if the target ends before. Otherwise the error of the first request that failed, or of the queue; the next call
+    /// works again, if the target does.
+    pub fn read_exact_at(&self, out: &mut [u8], offset: u64) -> io::Result<()> {
+        match self.with_lane(|lane| lane.read_to_end(out, offset))? == out.len() {
             true => Ok(()),
             false => Err(io::ErrorKind::UnexpectedEof.into()),
         }
     }
 
     /// Writes all of `data` from `offset` on. It is durable after the next [`sync_data`](Self::sync_data). A block of which it covers only a
-    /// part is read first: two threads that write to one block exclude each other by a lock of their own. A file that ends within the last block
-    /// grows to the end of that block.
+    /// part is read first; calls that do so wait for each other. A file that ends within the last block grows to the end of that block, by
+    /// zeroes.
     ///
     /// # Errors
-    /// The error of the first request that failed, after which any part of the range may have been written; or of the queue, which then
-    /// serves no further call.
-    pub fn write_all_at(&mut self, data: &[u8], offset: u64) -> io::Result<()> {
-        let written = offset..offset + data.len() as u64;
+    /// `PermissionDenied` on a target that was opened for reading. Otherwise as [`read_exact_at`](Self::read_exact_at), after which any part
+    /// of the range may have been written.
+    pub fn write_all_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        if !self.target.writable() {
+            let cause = format!("target {}: it was opened for reading", self.target.name());
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, cause));
+        }
+        let written = offset..offset.checked_add(data.len() as u64).ok_or(io::ErrorKind::InvalidInput)?;
+        let is_whole = written.start.is_multiple_of(self.sizes.block_bytes)
+            && (written.end.is_multiple_of(self.sizes.block_bytes) || written.is_empty());
+        let _alone = (!is_whole).then(|| lock(&self.parts));
+        self.with_lane(|lane| lane.write(data, written))
+    }
+
+    /// Makes durable what has been written, by whichever call, as fdatasync(2) does.
+    ///
+    /// # Errors
+    /// The error of the sync, or of the queue.
+    pub fn sync_data(&self) -> io::Result<()> {
+        self.with_lane(Lane::sync)
+    }
+
+    /// Makes a call with a queue of its own.
+    fn with_lane<T>(&self, call: impl FnOnce(&mut Lane) -> io::Result<T>) -> io::Result<T> {
+        let idle = lock(&self.idle).pop();
+        let mut lane = match idle {
+            Some(lane) => lane,
+            None => Lane::open(&self.path, &self.target, self.sizes)?,
+        };
+        let outcome = call(&mut lane);
+        if !lane.has_failed && lane.queue.in_flight() == 0 {
+            lock(&self.idle).push(lane);
+        }
+        outcome
+    }
+}
+
+/// Nothing that these locks guard is left half done by a panic.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[derive(Clone, Copy)]
+struct Sizes {
+    /// What the target reads and writes at least.
+    block_bytes: u64,
+    request_bytes: u64,
+    depth: u32,
+}
+
+/// A queue, with memory for all its requests.
+struct Lane {
+    queue: Box<dyn Queue + Send>,
+    pool: Pool,
+    sizes: Sizes,
+    completions: Vec<Completion>,
+    /// The queue itself has failed; requests may be in flight.
+    has_failed: bool,
+}
+
+impl Lane {
+    fn open(path: &IoPath, target: &Target, sizes: Sizes) -> Result<Self> {
+        let pool = Pool::new(sizes.depth as usize, sizes.request_bytes as usize, Pages::Base)?;
+        let queue = open_movable_queue(path, target, &QueueConfig::new(sizes.depth).pool(&pool))?;
+        Ok(Self { queue, pool, sizes, completions: Vec::new(), has_failed: false })
+    }
+
+    fn write(&mut self, data: &[u8], written: Range<u64>) -> io::Result<()> {
         let blocks = self.blocks_of(&written);
-        let block = self.block_bytes as usize;
+        let block_bytes = self.sizes.block_bytes;
+        let block = block_bytes as usize;
         let (starts_within, ends_within) = (written.start > blocks.start, written.end < blocks.end);
         let mut edges = [starts_within, ends_within].map(|is_part| vec![0; if is_part { block } else { 0 }]);
         self.read_to_end(&mut edges[0], blocks.start)?;
-        self.read_to_end(&mut edges[1], blocks.end - self.block_bytes.min(blocks.end))?;
+        self.read_to_end(&mut edges[1], blocks.end - block_bytes.min(blocks.end))?;
         let fill = |part: Range<u64>, mut buffer: Buffer| {
             if starts_within && part.start == blocks.start {
                 buffer[..block].copy_from_slice(&edges[0]);
@@ -110,20 +229,22 @@ impl Blocking {
         }
     }
 
-    /// Makes durable what has been written, as fdatasync(2) does.
-    ///
-    /// # Errors
-    /// The error of the sync, or of the queue.
-    pub fn sync_data(&mut self) -> io::Result<()> {
-        self.require_idle()?;
-        self.queue.turn(&mut vec![Request::fdatasync(0)], 1, &mut self.completions)?;
+    fn sync(&mut self) -> io::Result<()> {
+        self.turn(&mut vec![Request::fdatasync(0)])?;
         let completion = self.completions.pop().ok_or(io::ErrorKind::UnexpectedEof)?;
         Ok(completion.result.map(|_| ())?)
     }
 
+    /// Submits requests, and waits for a completion.
+    fn turn(&mut self, requests: &mut Vec<Request>) -> Result<usize> {
+        let reaped = self.queue.turn(requests, 1, &mut self.completions);
+        self.has_failed |= reaped.is_err();
+        reaped
+    }
+
     /// Returns how many bytes there were.
     fn read_to_end(&mut self, out: &mut [u8], offset: u64) -> io::Result<usize> {
-        let wanted = offset..offset + out.len() as u64;
+        let wanted = offset..offset.saturating_add(out.len() as u64);
         let end = self.transfer(
             self.blocks_of(&wanted),
             |part, buffer| Request::read(part.start, part.start, buffer),
@@ -137,18 +258,13 @@ impl Blocking {
         Ok((end.clamp(wanted.start, wanted.end) - offset) as usize)
     }
 
-    /// Requests of an earlier call are in flight only if the queue has failed.
-    fn require_idle(&self) -> io::Result<()> {
-        match self.queue.in_flight() {
-            0 => Ok(()),
-            _ => Err(io::Error::other("the queue has failed in an earlier call; open another one")),
-        }
-    }
-
     fn blocks_of(&self, range: &Range<u64>) -> Range<u64> {
+        let block_bytes = self.sizes.block_bytes;
         match range.is_empty() {
             true => range.start..range.start,
-            false => range.start / self.block_bytes * self.block_bytes..range.end.next_multiple_of(self.block_bytes),
+            false => {
+                range.start / block_bytes * block_bytes..range.end.div_ceil(block_bytes).saturating_mul(block_bytes)
+            }
         }
     }
 
@@ -160,7 +276,6 @@ impl Blocking {
         request: impl Fn(Range<u64>, Buffer) -> Request,
         mut done: impl FnMut(u64, &[u8]),
     ) -> io::Result<u64> {
-        self.require_idle()?;
         let mut next = blocks.start;
         let mut end = blocks.end;
         let mut rests: Vec<Range<u64>> = Vec::new();
@@ -169,7 +284,7 @@ impl Blocking {
         loop {
             while outcome.is_ok() && (next < blocks.end || !rests.is_empty()) {
                 let Some(mut buffer) = self.pool.take() else { break };
-                let part = rests.pop().unwrap_or(next..blocks.end.min(next + self.request_bytes));
+                let part = rests.pop().unwrap_or(next..blocks.end.min(next.saturating_add(self.sizes.request_bytes)));
                 next = next.max(part.end);
                 buffer.set_len((part.end - part.start) as usize)?;
                 requests.push(request(part, buffer));
@@ -177,13 +292,14 @@ impl Blocking {
             if requests.is_empty() && self.queue.in_flight() == 0 {
                 return outcome.map(|()| end);
             }
-            let reaped = self.queue.turn(&mut requests, 1, &mut self.completions);
+            let reaped = self.turn(&mut requests);
             for Completion { tag: at, result, buffer, .. } in self.completions.drain(..) {
                 match (result, buffer) {
                     (Ok(moved), Some(buffer)) => {
                         done(at, &buffer[..moved as usize]);
                         let moved = u64::from(moved);
-                        let rest = at + moved / self.block_bytes * self.block_bytes..at + buffer.len() as u64;
+                        let rest =
+                            at + moved / self.sizes.block_bytes * self.sizes.block_bytes..at + buffer.len() as u64;
                         if rest.start == at {
                             // Less than a block: there the target ends.
                             end = end.min(at + moved);

@@ -117,10 +117,10 @@ pub mod nvme;
 
 pub use blocking::Blocking;
 pub use iolane_core::{
-    Buffer, Buffers, Capabilities, Chains, Change, Choices, Completion, CompletionMode, Deadlines, Error, ErrorKind,
-    Goal, Interface, IoError, IoErrorKind, IoPath, OTHER_INTERFACES, Operation, Operations, Pages, PathOptions, Pool,
-    Queue, QueueConfig, Request, Result, SubmissionMode, SyscallUse, Target, TargetId, TargetKind, TargetOptions,
-    WritePermission, did_you_mean,
+    AtomicWrites, Buffer, Buffers, Capabilities, Chains, Change, Choices, Completion, CompletionMode, Deadlines, Error,
+    ErrorKind, Goal, Interface, IoError, IoErrorKind, IoPath, OTHER_INTERFACES, Operation, Operations, Pages,
+    PathOptions, Pool, Queue, QueueConfig, Request, Result, SubmissionMode, SyscallUse, Target, TargetId, TargetKind,
+    TargetOptions, WritePermission, did_you_mean,
 };
 pub use iolane_core::{capability, error, path, scheme, tsc, units};
 pub use iolane_kernel::sim;
@@ -175,7 +175,8 @@ pub fn polls_completions(path: &IoPath) -> bool {
     interface_of(path).map_or(path.asks_for_polling(), |interface| interface.polls_completions(path))
 }
 
-/// What a path can do on a target, here and now.
+/// What a path can do on a target, here and now. Whether the target was opened for writing is another matter
+/// ([`Target::writable`]).
 ///
 /// # Errors
 /// `Usage` for an invalid path, `Unavailable` with cause and remedy for one that does not work here.
@@ -240,11 +241,15 @@ pub fn open_first(paths: &[IoPath], needed: Operations, target: &Target, config:
             Err(error) => passed_over.push(error),
         }
     }
-    Err(passed_over.pop().unwrap_or_else(|| Error::usage("an empty list of paths", "there is none to open")))
+    Err(passed_over.pop().unwrap_or_else(no_path))
 }
 
-/// Opens a queue that may move between threads, with requests in flight, as the tasks of an async runtime do: on `io_uring`,
-/// `io_uring_cmd`, `libaio`, `posix_aio` and `psync`. A ring gives up what needs one thread (SINGLE_ISSUER, DEFER_TASKRUN,
+fn no_path() -> Error {
+    Error::usage("an empty list of paths", "there is none to open")
+}
+
+/// Opens a queue that may move between threads, with requests in flight, as the tasks of an async runtime do: on all
+/// paths to the kernel. A ring gives up what needs one thread (SINGLE_ISSUER, DEFER_TASKRUN,
 /// a registered ring), which costs a few percent.
 ///
 /// When a thread ends, the kernel may cancel what its workers have not begun for it: a request that was submitted there then completes with

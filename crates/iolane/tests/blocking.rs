@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt;
+use std::sync::{Arc, Mutex, mpsc};
 
 use iolane::{Blocking, IoPath, Target};
 use rand_core::{Rng, SeedableRng};
@@ -32,7 +33,7 @@ fn any_range(random: &mut Xoshiro256PlusPlus, round: usize) -> std::ops::Range<u
 #[test]
 fn a_device_that_moves_less_than_was_asked_loses_nothing() {
     for seed in 0..50 {
-        let mut file = simulated(&format!("seed={seed},short=0.3"));
+        let file = simulated(&format!("seed={seed},short=0.3"));
         let mut copy = vec![0; BYTES];
         file.write_all_at(&copy, 0).unwrap();
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
@@ -50,7 +51,7 @@ fn a_device_that_moves_less_than_was_asked_loses_nothing() {
 
 #[test]
 fn an_error_of_the_device_reaches_the_caller_and_the_next_call_works() {
-    let mut file = simulated("seed=3,error=0.05,short=0.1");
+    let file = simulated("seed=3,error=0.05,short=0.1");
     let data: Vec<u8> = (0..BYTES).map(|at| (at / 7) as u8).collect();
     let (mut read, mut failed) = (vec![0; BYTES], 0);
     for _ in 0..100 {
@@ -78,7 +79,7 @@ fn a_file_is_read_to_its_last_byte_and_grows_by_whole_blocks() {
         let flags = if direct { libc::O_DIRECT } else { 0 };
         let opened = File::options().read(true).write(true).custom_flags(flags).open(&at).unwrap();
         let target = Target::from_file(opened, "file").unwrap();
-        let mut file = Blocking::open(&path(name), &target).unwrap();
+        let file = Blocking::open(&path(name), &target).unwrap();
         let mut read = [0; 5000];
         file.read_exact_at(&mut read, 0).unwrap();
         file.read_exact_at(&mut read[..904], 4096).unwrap();
@@ -103,10 +104,63 @@ fn a_file_is_read_to_its_last_byte_and_grows_by_whole_blocks() {
 fn a_target_that_may_not_be_written_refuses_and_still_reads() {
     let folder = Folder::new("blocking-read-only");
     let target = Target::options().direct(false).open(folder.file("file", &[1; 8192])).unwrap();
-    let mut file = Blocking::open(&path("psync"), &target).unwrap();
+    let file = Blocking::open(&path("psync"), &target).unwrap();
     let error = file.write_all_at(&[2; 100], 50).unwrap_err();
-    assert!(error.kind() == ErrorKind::PermissionDenied || error.raw_os_error() == Some(libc::EBADF), "{error:?}");
+    assert!(
+        error.kind() == ErrorKind::PermissionDenied && error.to_string().contains("opened for reading"),
+        "{error:?}"
+    );
     let mut read = [0; 100];
     file.read_exact_at(&mut read, 50).unwrap();
     assert_eq!(read, [1; 100]);
+}
+
+#[test]
+fn threads_share_one_and_nothing_of_it_is_left_open_while_they_live_on() {
+    let folder = Folder::new("blocking-shared");
+    for name in folder.paths("blocking of several threads") {
+        let at = folder.file("file", &[0; 64 << 10]);
+        let opened = File::options().read(true).write(true).open(&at).unwrap();
+        opened.try_lock().unwrap();
+        let file = Arc::new(Blocking::open(&path(name), &Target::from_file(opened, "file").unwrap()).unwrap());
+        let (done, is_done) = mpsc::channel();
+        let (end, is_over) = mpsc::channel::<()>();
+        let is_over = Mutex::new(is_over);
+        std::thread::scope(|scope| {
+            for thread in 0..4_u64 {
+                let (file, done, is_over) = (file.clone(), done.clone(), &is_over);
+                scope.spawn(move || {
+                    let (mut read, data) = ([0; 3000], [1 + thread as u8; 3000]);
+                    for round in 0..10 {
+                        let offset = (round * 4 + thread) * 1000 % 60_000 + thread;
+                        file.read_exact_at(&mut read, offset).unwrap();
+                        file.write_all_at(&data, thread * 3000).unwrap();
+                    }
+                    drop(file);
+                    done.send(()).unwrap();
+                    // It lives until the lock was looked at.
+                    let _ = is_over.lock().unwrap().recv();
+                });
+            }
+            (0..4).for_each(|_| is_done.recv().unwrap());
+            let file = Arc::into_inner(file).unwrap();
+            let mut read = [0; 12_000];
+            file.read_exact_at(&mut read, 0).unwrap();
+            assert!(read.chunks(3000).zip(1..).all(|(part, value)| part.iter().all(|byte| *byte == value)), "{name}");
+            drop(file);
+            let lock = File::open(&at).unwrap().try_lock();
+            drop(end);
+            assert!(lock.is_ok(), "{name}: {lock:?}");
+        });
+    }
+}
+
+#[test]
+fn the_first_path_of_a_list_that_can_do_what_is_needed_is_taken() {
+    let folder = Folder::new("blocking-first");
+    let target = Target::options().direct(false).open(folder.file("file", &[1; 8192])).unwrap();
+    let file = Blocking::open_first(&iolane::paths_of("io_uring_cmd,psync").unwrap(), &target).unwrap();
+    assert_eq!((file.path(), file.passed_over().len()), (&path("psync"), 1));
+    assert!(file.passed_over()[0].to_string().contains("character device"), "{:?}", file.passed_over());
+    assert!(Blocking::open_first(&[], &target).unwrap_err().to_string().contains("empty list"));
 }

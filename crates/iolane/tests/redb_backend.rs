@@ -22,7 +22,7 @@ fn backend(folder: &Folder, path: &str, direct: bool) -> IolaneBackend {
     let flags = if direct { libc::O_DIRECT } else { 0 };
     let mut options = File::options();
     let file = options.read(true).write(true).create(true).truncate(true).custom_flags(flags);
-    IolaneBackend::new(file.open(folder.0.join("database")).unwrap(), path.parse().unwrap()).unwrap()
+    IolaneBackend::new(file.open(folder.0.join("database")).unwrap(), &path.parse().unwrap()).unwrap()
 }
 
 /// Through the page cache, and with O_DIRECT where the file system has it.
