@@ -2,13 +2,14 @@
 
 use std::fmt;
 
+use crate::atomic_writes::AtomicWrites;
 use crate::error::{Error, Result};
 use crate::path::IoPath;
 use crate::request::Operation;
 
 /// A set of operations a path can carry out on a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Operations(u8);
+pub struct Operations(u16);
 
 impl Operations {
     /// Read into a buffer.
@@ -27,13 +28,16 @@ impl Operations {
     pub const DURABLE_WRITE: Self = Self(1 << 6);
     /// Read into several buffers, and write from several.
     pub const VECTORED: Self = Self(1 << 7);
+    /// Write from a buffer, all of it or nothing whatever happens to the power.
+    pub const ATOMIC_WRITE: Self = Self(1 << 8);
     /// Everything.
-    pub const ALL: Self = Self(u8::MAX);
+    pub const ALL: Self = Self(u16::MAX);
 
-    const NAMES: [(Self, &'static str); 8] = [
+    const NAMES: [(Self, &'static str); 9] = [
         (Self::READ, "read"),
         (Self::WRITE, "write"),
         (Self::DURABLE_WRITE, "durable-write"),
+        (Self::ATOMIC_WRITE, "atomic-write"),
         (Self::VECTORED, "vectored"),
         (Self::FSYNC, "fsync"),
         (Self::FDATASYNC, "fdatasync"),
@@ -66,6 +70,7 @@ impl Operations {
             Operation::Read(_) => Self::READ,
             Operation::Write(_) => Self::WRITE,
             Operation::DurableWrite(_) => Self::DURABLE_WRITE,
+            Operation::AtomicWrite(_) => Self::ATOMIC_WRITE,
             Operation::ReadVectored(_) | Operation::WriteVectored(_) => Self::VECTORED,
             Operation::Fsync => Self::FSYNC,
             Operation::Fdatasync => Self::FDATASYNC,
@@ -116,6 +121,8 @@ pub struct Capabilities {
     pub operations: Operations,
     /// Largest read or write in bytes, where no layer splits a request that is larger than one command of the device.
     pub request_bytes_max: Option<u64>,
+    /// The lengths of atomic writes, where `operations` has them.
+    pub atomic_writes: Option<AtomicWrites>,
     /// Whether the queue offers a descriptor to wait on.
     pub event_fd: bool,
     /// The cost of memory that was not registered with the queue; `None` if there is none.

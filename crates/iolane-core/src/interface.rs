@@ -80,8 +80,8 @@ pub trait Interface: Sync {
         if path.polls_submissions() { SyscallUse::None } else { SyscallUse::Required }
     }
 
-    /// Whether `path` moves only memory of pools registered with the queue, and refuses any other buffer. Vectored requests may be of
-    /// any memory all the same.
+    /// Whether `path` moves only memory of pools registered with the queue, and refuses any other buffer. Vectored requests and
+    /// atomic writes may be of any memory all the same.
     fn requires_registered_memory(&self, path: &IoPath) -> bool {
         path.options.fixed_buffers
     }

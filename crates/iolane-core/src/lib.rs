@@ -4,6 +4,7 @@
 //! Nothing here performs I/O on a target's data; `iolane-kernel` and `iolane-nvme` do.
 #![warn(missing_docs)]
 
+pub mod atomic_writes;
 pub mod buffer;
 pub mod capability;
 pub mod chains;
@@ -28,6 +29,7 @@ pub mod tsc;
 pub mod units;
 pub mod vectored;
 
+pub use atomic_writes::AtomicWrites;
 pub use buffer::{Buffer, Pages, Pool};
 pub use capability::{Capabilities, Operations};
 pub use chains::Chains;

@@ -17,6 +17,9 @@ pub enum Operation {
     /// The same, and durable when it completes, with the metadata needed to read it back (RWF_DSYNC, pwritev2(2); Force Unit Access,
     /// NVM Command Set Specification 1.0, section 3.2.6). It says nothing of other writes.
     DurableWrite(Buffer),
+    /// Write `buffer.len()` bytes, of which a power cut leaves all or none (RWF_ATOMIC, pwritev2(2)). It is no more durable than
+    /// another write.
+    AtomicWrite(Buffer),
     /// Make everything written before and completed durable, metadata included.
     Fsync,
     /// The same for data and only the metadata needed to read it back.
@@ -41,7 +44,9 @@ impl Operation {
     /// The buffer, if the operation has one, and one only.
     pub fn into_buffer(self) -> Option<Buffer> {
         match self {
-            Self::Read(buffer) | Self::Write(buffer) | Self::DurableWrite(buffer) => Some(buffer),
+            Self::Read(buffer) | Self::Write(buffer) | Self::DurableWrite(buffer) | Self::AtomicWrite(buffer) => {
+                Some(buffer)
+            }
             _ => None,
         }
     }
@@ -59,7 +64,9 @@ impl Operation {
     #[inline]
     pub fn buffer(&self) -> Option<&Buffer> {
         match self {
-            Self::Read(buffer) | Self::Write(buffer) | Self::DurableWrite(buffer) => Some(buffer),
+            Self::Read(buffer) | Self::Write(buffer) | Self::DurableWrite(buffer) | Self::AtomicWrite(buffer) => {
+                Some(buffer)
+            }
             _ => None,
         }
     }
@@ -68,7 +75,9 @@ impl Operation {
     #[inline]
     pub fn bytes(&self) -> usize {
         match self {
-            Self::Read(buffer) | Self::Write(buffer) | Self::DurableWrite(buffer) => buffer.len(),
+            Self::Read(buffer) | Self::Write(buffer) | Self::DurableWrite(buffer) | Self::AtomicWrite(buffer) => {
+                buffer.len()
+            }
             Self::ReadVectored(buffers) | Self::WriteVectored(buffers) => buffers.bytes(),
             Self::Fsync | Self::Fdatasync | Self::Discard { .. } | Self::WriteZeroes { .. } => 0,
         }
@@ -118,6 +127,14 @@ impl Request {
         Self::new(tag, offset, Operation::DurableWrite(buffer))
     }
 
+    /// Writes `buffer.len()` bytes at `offset`, of which a power cut leaves all or none, so that a page needs no second copy
+    /// (a double-write buffer, or full pages in a log). Where a path has it ([`ATOMIC_WRITE`](crate::Operations::ATOMIC_WRITE)),
+    /// [`Capabilities::atomic_writes`](crate::Capabilities::atomic_writes) tells the lengths; another length, or an offset that is no
+    /// multiple of the length, is [`INVALID`](IoError::INVALID). A sync makes it durable.
+    pub fn atomic_write(tag: u64, offset: u64, buffer: Buffer) -> Self {
+        Self::new(tag, offset, Operation::AtomicWrite(buffer))
+    }
+
     /// Reads `buffers.bytes()` bytes at `offset` into the buffers, in their order, where a path has it
     /// ([`VECTORED`](crate::Operations::VECTORED)).
     pub fn read_vectored(tag: u64, offset: u64, buffers: Buffers) -> Self {
@@ -155,9 +172,10 @@ impl Request {
     pub fn complete(self, result: Result<u32, IoError>) -> Completion {
         let tag = self.tag;
         match self.operation {
-            Operation::Read(buffer) | Operation::Write(buffer) | Operation::DurableWrite(buffer) => {
-                Completion { tag, result, buffer: Some(buffer), buffers: None }
-            }
+            Operation::Read(buffer)
+            | Operation::Write(buffer)
+            | Operation::DurableWrite(buffer)
+            | Operation::AtomicWrite(buffer) => Completion { tag, result, buffer: Some(buffer), buffers: None },
             operation => Completion { tag, result, buffer: None, buffers: operation.into_buffers() },
         }
     }

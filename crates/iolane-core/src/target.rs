@@ -11,6 +11,7 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom, StatxFlags};
 use rustix::io::Errno;
 
+use crate::atomic_writes::AtomicWrites;
 use crate::error::{Error, ErrorKind, Result};
 use crate::scheme::Scheme;
 use crate::units::Bytes;
@@ -443,6 +444,12 @@ impl Target {
             .direct(flags.contains(OFlags::DIRECT))
             .durable(flags.contains(OFlags::DSYNC));
         options.describe(fd, name).map(|opened| Self(Arc::new(opened)))
+    }
+
+    /// The writes that are atomic on it, as the kernel reports them; `None` without O_DIRECT, which they need, and for targets
+    /// without a descriptor.
+    pub fn atomic_writes(&self) -> Option<AtomicWrites> {
+        self.fd().filter(|_| self.direct()).and_then(AtomicWrites::of)
     }
 
     /// Its name in messages and records.

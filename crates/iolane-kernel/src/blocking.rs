@@ -181,7 +181,9 @@ pub(crate) fn sync_or_deallocate(
     let allocate =
         |flags: FallocateFlags, bytes: u64| rustix::fs::fallocate(fd, flags | FallocateFlags::KEEP_SIZE, offset, bytes);
     match operation {
-        Operation::Read(_) | Operation::Write(_) | Operation::DurableWrite(_) => Err(Errno::INVAL),
+        Operation::Read(_) | Operation::Write(_) | Operation::DurableWrite(_) | Operation::AtomicWrite(_) => {
+            Err(Errno::INVAL)
+        }
         Operation::ReadVectored(_) | Operation::WriteVectored(_) => Err(Errno::INVAL),
         Operation::Fsync => rustix::fs::fsync(fd),
         Operation::Fdatasync => rustix::fs::fdatasync(fd),

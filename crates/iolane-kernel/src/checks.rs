@@ -25,6 +25,15 @@ pub(crate) fn supported(operations: Operations, operation: &Operation) -> Result
     if operations.contains(Operations::of(operation)) { Ok(()) } else { Err(IoError::NOT_SUPPORTED) }
 }
 
+/// All operations that kernel interfaces have on this target, except those on ranges.
+pub(crate) fn transfers_and_syncs(target: &Target) -> Operations {
+    let always = Operations::ALL
+        .without(Operations::DISCARD)
+        .without(Operations::WRITE_ZEROES)
+        .without(Operations::ATOMIC_WRITE);
+    if target.atomic_writes().is_some() { always.with(Operations::ATOMIC_WRITE) } else { always }
+}
+
 /// The range operations of fallocate(2) on a file. No call reports them, so they are those of the file systems known to have
 /// them; an overlay passes them on to one of these.
 pub(crate) fn ranges_of_file(target: &Target) -> Operations {

@@ -164,7 +164,7 @@ const BIO_PAGES_MAX: usize = 256;
 /// begin it again. A worker waits. Guests with 6.1 and later show no such error.
 static GIVES_UP_LARGE: LazyLock<bool> = LazyLock::new(|| !Release::current().at_least(6, 1));
 
-/// Entries for everything but transfers of one buffer. It is apart from `encode`, which is compiled into the loop over requests.
+/// Entries for everything but usual transfers of one buffer. It is apart from `encode`, which is compiled into the loop over requests.
 #[cold]
 fn rare(operation: &Operation, offset: u64, file: RingFile) -> Result<squeue::Entry, IoError> {
     // Vectors of registered memory are Linux 6.15's (IORING_OP_READV_FIXED), so that the memory may be any.
@@ -180,6 +180,10 @@ fn rare(operation: &Operation, offset: u64, file: RingFile) -> Result<squeue::En
     let entry = match operation {
         // Transfers of one buffer are `encode`'s.
         Operation::Read(_) | Operation::Write(_) | Operation::DurableWrite(_) => return Err(IoError::NOT_SUPPORTED),
+        // The kernel refuses one from a registered buffer (generic_atomic_write_valid in fs/read_write.c takes no bvec).
+        Operation::AtomicWrite(buffer) => {
+            return transfer(WRITE_CODES, libc::RWF_ATOMIC as u32, buffer, offset, file, None);
+        }
         Operation::ReadVectored(buffers) => return vectored(opcode::Readv::CODE, buffers),
         Operation::WriteVectored(buffers) => return vectored(opcode::Writev::CODE, buffers),
         Operation::Fsync => opcode::Fsync::new(file.fd).build(),
@@ -218,6 +222,10 @@ impl Encode for Entries {
             // A polled ring takes only requests whose completion is polled for (io_uring_setup(2), IORING_SETUP_IOPOLL). Where a
             // durable write takes a flush as well, that is not.
             let always = Operations::READ.with(Operations::WRITE);
+            let always = match target.atomic_writes() {
+                Some(_) => always.with(Operations::ATOMIC_WRITE),
+                None => always,
+            };
             // Where the kernel splits no polled request, one of scattered memory would have to be split whatever its size: memory of an
             // NVMe command has no gaps within a page (PRP entries, NVM Express Base Specification 2.0, section 4.1.1).
             let always = match Release::current().splits_polled_requests() {
@@ -227,14 +235,15 @@ impl Encode for Entries {
             let is_one_command = target.kind() == TargetKind::Block && target.device_attribute("queue/fua") == Some(1);
             return if is_one_command { always.with(Operations::DURABLE_WRITE) } else { always };
         }
-        let always = Operations::ALL.without(Operations::DISCARD).without(Operations::WRITE_ZEROES);
+        let always = checks::transfers_and_syncs(target);
         if target.kind() == TargetKind::File {
             return always.with(checks::ranges_of_file(target));
         }
         // fallocate(2) punches a hole in a block device only if the device itself can zero the range.
         let zeroes_by_device = target.device_attribute("queue/write_zeroes_unmap_max_bytes").unwrap_or(0) > 0
             || target.device_attribute("queue/write_zeroes_max_bytes").unwrap_or(0) > 0;
-        if zeroes_by_device { Operations::ALL } else { Operations::ALL.without(Operations::DISCARD) }
+        let always = always.with(Operations::WRITE_ZEROES);
+        if zeroes_by_device { always.with(Operations::DISCARD) } else { always }
     }
 
     fn request_bytes_max(&self) -> Option<u64> {

@@ -168,7 +168,10 @@ impl Encode for Commands {
             Operation::Write(buffer) | Operation::DurableWrite(buffer) => (WRITE, buffer.len() as u64),
             Operation::WriteZeroes { bytes } => (WRITE_ZEROES, *bytes),
             Operation::Fsync | Operation::Fdatasync => (FLUSH, 0),
-            Operation::ReadVectored(_) | Operation::WriteVectored(_) | Operation::Discard { .. } => {
+            Operation::AtomicWrite(_)
+            | Operation::ReadVectored(_)
+            | Operation::WriteVectored(_)
+            | Operation::Discard { .. } => {
                 return Err(IoError::NOT_SUPPORTED);
             }
         };

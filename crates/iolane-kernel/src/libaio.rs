@@ -14,8 +14,8 @@ use rustix::io::Errno;
 use iolane_core::capability::check_depth;
 use iolane_core::targets::{check_detach, no_room_for};
 use iolane_core::{
-    Capabilities, Completion, Error, Interface, IoError, IoPath, Operation, Operations, PathOptions, Queue,
-    QueueConfig, Request, Result, Slots, Target, TargetId, Targets,
+    Capabilities, Completion, Error, Interface, IoError, IoPath, Operation, PathOptions, Queue, QueueConfig, Request,
+    Result, Slots, Target, TargetId, Targets,
 };
 
 use crate::checks;
@@ -60,8 +60,9 @@ impl Interface for Libaio {
         Context::new(Linux, path, 1)?;
         Ok(Capabilities {
             depth_max: DEPTH_MAX,
-            operations: Operations::ALL.without(Operations::DISCARD).without(Operations::WRITE_ZEROES),
+            operations: checks::transfers_and_syncs(target),
             request_bytes_max: None,
+            atomic_writes: target.atomic_writes(),
             event_fd: true,
             unregistered_memory: None,
             note: (!target.direct())
@@ -156,7 +157,9 @@ impl<K: AioCalls> LibaioQueue<K> {
         // Of a vectored request, the address and the number of its vectors.
         let (opcode, address, bytes) = match &request.operation {
             Operation::Read(buffer) => (0u16, buffer.address(), buffer.len()),
-            Operation::Write(buffer) | Operation::DurableWrite(buffer) => (1, buffer.address(), buffer.len()),
+            Operation::Write(buffer) | Operation::DurableWrite(buffer) | Operation::AtomicWrite(buffer) => {
+                (1, buffer.address(), buffer.len())
+            }
             // The kernel copies the vectors during io_submit, like the block.
             Operation::ReadVectored(buffers) => (PREADV, buffers.iovecs().as_ptr().cast_mut().cast(), buffers.len()),
             Operation::WriteVectored(buffers) => (PWRITEV, buffers.iovecs().as_ptr().cast_mut().cast(), buffers.len()),
@@ -171,7 +174,11 @@ impl<K: AioCalls> LibaioQueue<K> {
         };
         // The kernel rejects a sync with an offset (aio_fsync in fs/aio.c); a request's is not used.
         let offset = if matches!(opcode, FSYNC | FDSYNC) { 0 } else { request.offset };
-        let is_durable = matches!(request.operation, Operation::DurableWrite(_));
+        let rw_flags = match request.operation {
+            Operation::DurableWrite(_) => libc::RWF_DSYNC,
+            Operation::AtomicWrite(_) => libc::RWF_ATOMIC,
+            _ => 0,
+        };
         let slot = self.slots.insert(request);
         let block = self.blocks.at(slot);
         // SAFETY: the block is that of a slot. The kernel reads blocks only during io_submit, and this one is not pending yet.
@@ -182,7 +189,7 @@ impl<K: AioCalls> LibaioQueue<K> {
             (*block).aio_buf = address.expose_provenance() as u64;
             (*block).aio_nbytes = bytes as u64;
             (*block).aio_offset = offset as i64;
-            (*block).aio_rw_flags = if is_durable { libc::RWF_DSYNC } else { 0 };
+            (*block).aio_rw_flags = rw_flags;
             if let Some(event_fd) = &self.event_fd {
                 const IOCB_FLAG_RESFD: u32 = 1;
                 (*block).aio_flags = IOCB_FLAG_RESFD;

@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use iolane_core::capability::check_depth;
 use iolane_core::scheme::{Device, SCHEMES, Scheme, size_and_settings};
 use iolane_core::{
-    Capabilities, Completion, Error, Interface, IoPath, Operations, Queue, QueueConfig, Request, Result, SyscallUse,
-    Target, TargetKind,
+    AtomicWrites, Capabilities, Completion, Error, Interface, IoPath, Operations, Queue, QueueConfig, Request, Result,
+    SyscallUse, Target, TargetKind,
 };
 
 use crate::checks;
@@ -15,6 +15,8 @@ use crate::checks;
 pub(crate) struct Null;
 
 const DEPTH_MAX: u32 = 65_536;
+/// It tears nothing.
+const ATOMIC_WRITES: AtomicWrites = AtomicWrites { bytes_min: 1, bytes_max: 1 << 30 };
 const BYTES_DEFAULT: u64 = 1 << 40;
 
 /// `null`, `null:1g`: a device that answers at once and moves nothing.
@@ -68,6 +70,7 @@ impl Interface for Null {
             depth_max: DEPTH_MAX,
             operations: Operations::ALL,
             request_bytes_max: None,
+            atomic_writes: Some(ATOMIC_WRITES),
             event_fd: false,
             unregistered_memory: None,
             note: Some("moves no data".into()),

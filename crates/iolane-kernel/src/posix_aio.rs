@@ -48,10 +48,12 @@ impl Interface for PosixAio {
             depth_max: DEPTH_MAX,
             operations: Operations::ALL
                 .without(Operations::DURABLE_WRITE)
+                .without(Operations::ATOMIC_WRITE)
                 .without(Operations::VECTORED)
                 .without(Operations::DISCARD)
                 .without(Operations::WRITE_ZEROES),
             request_bytes_max: None,
+            atomic_writes: None,
             event_fd: false,
             unregistered_memory: None,
             note: Some("glibc serves one descriptor with one thread at a time".into()),
@@ -189,7 +191,10 @@ impl Start {
             Operation::Fsync => Self::Sync(libc::O_SYNC),
             Operation::Fdatasync => Self::Sync(libc::O_DSYNC),
             // aio_write(3) has neither flags nor vectors.
-            Operation::DurableWrite(_) | Operation::ReadVectored(_) | Operation::WriteVectored(_) => return None,
+            Operation::DurableWrite(_)
+            | Operation::AtomicWrite(_)
+            | Operation::ReadVectored(_)
+            | Operation::WriteVectored(_) => return None,
             Operation::Discard { .. } | Operation::WriteZeroes { .. } => return None,
         })
     }

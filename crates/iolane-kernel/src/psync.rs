@@ -58,6 +58,7 @@ impl Interface for Psync {
             depth_max: 1,
             operations: operations(target),
             request_bytes_max: None,
+            atomic_writes: target.atomic_writes(),
             event_fd: false,
             unregistered_memory: None,
             note: None,
@@ -76,11 +77,13 @@ impl Interface for Psync {
 }
 
 fn operations(target: &Target) -> Operations {
-    let always = Operations::ALL.without(Operations::DISCARD).without(Operations::WRITE_ZEROES);
+    let always = checks::transfers_and_syncs(target);
     match target.kind() {
         TargetKind::File => always.with(checks::ranges_of_file(target)),
-        _ if target.device_attribute("queue/discard_max_bytes").unwrap_or(0) > 0 => Operations::ALL,
-        _ => Operations::ALL.without(Operations::DISCARD),
+        _ if target.device_attribute("queue/discard_max_bytes").unwrap_or(0) > 0 => {
+            always.with(Operations::DISCARD).with(Operations::WRITE_ZEROES)
+        }
+        _ => always.with(Operations::WRITE_ZEROES),
     }
 }
 
@@ -151,6 +154,10 @@ fn rare_call(
         Operation::DurableWrite(buffer) => {
             rustix::io::pwritev2(fd, &[IoSlice::new(buffer)], offset, polled | ReadWriteFlags::DSYNC)
         }
+        Operation::AtomicWrite(buffer) => {
+            let atomic = ReadWriteFlags::from_bits_retain(libc::RWF_ATOMIC as u32);
+            rustix::io::pwritev2(fd, &[IoSlice::new(buffer)], offset, polled | atomic)
+        }
         Operation::ReadVectored(buffers) => vectored(libc::SYS_preadv2, fd, buffers, (offset, polled)),
         Operation::WriteVectored(buffers) => vectored(libc::SYS_pwritev2, fd, buffers, (offset, polled)),
         operation => sync_or_deallocate(fd, kind, offset, operation).map(|()| 0),
@@ -158,8 +165,8 @@ fn rare_call(
 }
 
 fn moves_data(operation: &Operation) -> bool {
-    use Operation::{DurableWrite, Read, ReadVectored, Write, WriteVectored};
-    matches!(operation, Read(_) | Write(_) | DurableWrite(_) | ReadVectored(_) | WriteVectored(_))
+    use Operation::{AtomicWrite, DurableWrite, Read, ReadVectored, Write, WriteVectored};
+    matches!(operation, Read(_) | Write(_) | DurableWrite(_) | AtomicWrite(_) | ReadVectored(_) | WriteVectored(_))
 }
 
 /// preadv2(2) or pwritev2(2), by number: the C library may lack them, and rustix takes slices of another type.

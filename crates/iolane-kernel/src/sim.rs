@@ -14,8 +14,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use iolane_core::capability::check_depth;
 use iolane_core::scheme::{self, SCHEMES, Scheme, size_and_settings};
 use iolane_core::{
-    Buffer, Buffers, Capabilities, Completion, Error, Interface, IoError, IoPath, Operation, Operations, Queue,
-    QueueConfig, Request, Result, SyscallUse, Target, TargetKind,
+    AtomicWrites, Buffer, Buffers, Capabilities, Completion, Error, Interface, IoError, IoPath, Operation, Operations,
+    Queue, QueueConfig, Request, Result, SyscallUse, Target, TargetKind,
 };
 
 use crate::checks;
@@ -76,6 +76,7 @@ impl Interface for Sim {
             depth_max: DEPTH_MAX,
             operations: Operations::ALL,
             request_bytes_max: None,
+            atomic_writes: Some(ATOMIC_WRITES),
             event_fd: false,
             unregistered_memory: None,
             note: Some("virtual time: its figures say nothing about a real device".into()),
@@ -117,6 +118,8 @@ const BLOCK_BYTES: u64 = 512;
 
 /// The cost of a reap that finds no completion, in virtual nanoseconds.
 const LOOK_NS: u64 = 1000;
+/// What it never tears, nor cuts short.
+const ATOMIC_WRITES: AtomicWrites = AtomicWrites { bytes_min: BLOCK_BYTES, bytes_max: 64 << 10 };
 
 fn device_of<'a>(path: &IoPath, target: &'a Target) -> Result<&'a Device> {
     target.state_of().ok_or_else(|| {
@@ -185,6 +188,7 @@ impl SimQueue {
         if fails {
             return Ok(request.complete(Err(IoError::from_errno(libc::EIO))));
         }
+        let is_atomic = matches!(request.operation, Operation::AtomicWrite(_));
         let writable = self.target.writable();
         let device = self.device()?;
         let mut data = device.data();
@@ -201,6 +205,7 @@ impl SimQueue {
             let half = stored.len() / 2;
             match damage {
                 Damage::Lost => stored.copy_from_slice(&before),
+                Damage::Torn if is_atomic => stored.copy_from_slice(&before),
                 Damage::Torn => stored[half..].copy_from_slice(&before[half..]),
                 Damage::Altered => stored.iter_mut().skip(half).take(1).for_each(|byte| *byte ^= 1),
             }
@@ -225,8 +230,8 @@ enum Damage {
 
 /// Where a request writes; empty for any other request.
 fn written_range(data: &[u8], request: &Request) -> Range<usize> {
-    use Operation::{DurableWrite, Write, WriteVectored};
-    if !matches!(request.operation, Write(_) | DurableWrite(_) | WriteVectored(_)) {
+    use Operation::{AtomicWrite, DurableWrite, Write, WriteVectored};
+    if !matches!(request.operation, Write(_) | DurableWrite(_) | AtomicWrite(_) | WriteVectored(_)) {
         return 0..0;
     }
     let end = data.len() as u64;
@@ -270,6 +275,15 @@ fn transfer(
             let bytes = moved(available.len() as u64) as usize;
             data[available.start..available.start + bytes].copy_from_slice(&buffer[..bytes]);
             Ok(bytes as u32)
+        }
+        Operation::AtomicWrite(buffer) => {
+            ATOMIC_WRITES.check(offset, buffer.len())?;
+            let available = range(buffer.len() as u64)?;
+            if available.len() < buffer.len() {
+                return Err(IoError::from_errno(libc::ENOSPC));
+            }
+            data[available].copy_from_slice(buffer);
+            Ok(buffer.len() as u32)
         }
         Operation::ReadVectored(buffers) => {
             are_whole_blocks(buffers)?;

@@ -82,6 +82,7 @@ impl Interface for Nvme {
             depth_max: controller.depth_max(),
             operations: operations(&controller),
             request_bytes_max: None,
+            atomic_writes: None,
             event_fd: interrupts,
             unregistered_memory: Some("refused: the IOMMU limits the controller to registered pools"),
             note: Some(format!("{}, firmware {}", identity.model, identity.firmware)),

@@ -196,7 +196,9 @@ impl NvmeQueue {
             _ if self.is_dead => return Err(IoError::from_errno(libc::ENODEV)),
             Operation::Read(buffer) => buffer.len() as u64,
             Operation::Fsync | Operation::Fdatasync => return Ok(0),
-            Operation::ReadVectored(_) | Operation::WriteVectored(_) => return Err(IoError::NOT_SUPPORTED),
+            Operation::AtomicWrite(_) | Operation::ReadVectored(_) | Operation::WriteVectored(_) => {
+                return Err(IoError::NOT_SUPPORTED);
+            }
             _ if !self.writable => return Err(IoError::READ_ONLY),
             Operation::Write(buffer) | Operation::DurableWrite(buffer) => buffer.len() as u64,
             Operation::Discard { .. } if !self.controller.identity().dataset_management => {
@@ -226,7 +228,9 @@ impl NvmeQueue {
             Operation::WriteZeroes { .. } => (nvm::WRITE_ZEROES, BLOCKS_MAX << self.block_shift),
             Operation::Discard { .. } => (nvm::DATASET_MANAGEMENT, u64::from(u32::MAX) << self.block_shift),
             Operation::Fsync | Operation::Fdatasync => return Ok((Command { opcode: nvm::FLUSH, ..command }, 0)),
-            Operation::ReadVectored(_) | Operation::WriteVectored(_) => return Err(IoError::NOT_SUPPORTED),
+            Operation::AtomicWrite(_) | Operation::ReadVectored(_) | Operation::WriteVectored(_) => {
+                return Err(IoError::NOT_SUPPORTED);
+            }
         };
         debug_assert!(moved < total, "something of the request is left: {moved} of {total}");
         let moving = (total - moved).min(most);

@@ -70,8 +70,9 @@ impl Interface for Ram {
         }
         Ok(Capabilities {
             depth_max: DEPTH_MAX,
-            operations: Operations::ALL.without(Operations::VECTORED),
+            operations: Operations::ALL.without(Operations::VECTORED).without(Operations::ATOMIC_WRITE),
             request_bytes_max: None,
+            atomic_writes: None,
             event_fd: false,
             unregistered_memory: None,
             note: None,
@@ -121,7 +122,9 @@ fn transfer(memory: &mut [u8], request: &mut Request, writable: bool) -> Result<
             Ok(range.len() as u32)
         }
         Operation::Fsync | Operation::Fdatasync => Ok(0),
-        Operation::ReadVectored(_) | Operation::WriteVectored(_) => Err(IoError::NOT_SUPPORTED),
+        Operation::AtomicWrite(_) | Operation::ReadVectored(_) | Operation::WriteVectored(_) => {
+            Err(IoError::NOT_SUPPORTED)
+        }
         _ if !writable => Err(IoError::READ_ONLY),
         Operation::Write(buffer) | Operation::DurableWrite(buffer) => {
             let range = range(buffer.len() as u64)?;

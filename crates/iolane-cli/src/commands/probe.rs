@@ -1,6 +1,7 @@
 //! `iolane probe`: the paths to a target, and why the others are unavailable; with `--host`, the machine settings that affect
 //! measurements.
 
+use iolane::units::Bytes;
 use iolane::{Capabilities, Error, IoPath, Target};
 use iolane_measure::checks::{Facts, Finding, findings};
 use iolane_study::plan::all_paths;
@@ -34,6 +35,9 @@ struct ProbedPath {
     remedy: Option<String>,
     depth_max: Option<u32>,
     operations: Option<Vec<&'static str>>,
+    /// The shortest and the longest in bytes; left out where there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    atomic_write_bytes: Option<[u64; 2]>,
     event_fd: Option<bool>,
     unregistered_memory: Option<&'static str>,
     note: Option<String>,
@@ -60,6 +64,7 @@ impl ProbedPath {
                 remedy: None,
                 depth_max: Some(capabilities.depth_max),
                 operations: Some(capabilities.operations.names()),
+                atomic_write_bytes: capabilities.atomic_writes.map(|writes| [writes.bytes_min, writes.bytes_max]),
                 event_fd: Some(capabilities.event_fd),
                 unregistered_memory: capabilities.unregistered_memory,
                 note: capabilities.note,
@@ -72,6 +77,7 @@ impl ProbedPath {
                 remedy: Some(error.remedy_text().into()).filter(|remedy: &String| !remedy.is_empty()),
                 depth_max: None,
                 operations: None,
+                atomic_write_bytes: None,
                 event_fd: None,
                 unregistered_memory: None,
                 note: None,
@@ -160,6 +166,10 @@ fn text(target: &Target, paths: &[ProbedPath]) -> String {
         true => "No path is available.\n".into(),
         false => output::table(&headings[..columns], &rows, CellAlignment::Left),
     });
+    if let Some([least, most]) = target.atomic_writes().map(|writes| [writes.bytes_min, writes.bytes_max].map(Bytes)) {
+        let lengths = format!("  atomic-write: {least} to {most}, each a power of two at a multiple of its length");
+        text.push_str(&format!("{}\n", output::wrap(&lengths, 4)));
+    }
     for path in paths {
         if let Some(note) = &path.note {
             text.push_str(&format!("{}\n", output::wrap(&format!("  {}: {note}", path.path), 4)));

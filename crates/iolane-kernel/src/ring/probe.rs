@@ -27,6 +27,7 @@ pub(crate) fn probe<E: Encode>(path: &IoPath, target: &Target) -> Result<Capabil
             depth_max: depth_max(path),
             operations: E::operations(path, target),
             request_bytes_max,
+            atomic_writes: target.atomic_writes(),
             event_fd: offers_event_fd(path),
             unregistered_memory: (!path.options.fixed_buffers)
                 .then_some("with O_DIRECT, pages are pinned for each request; fixedbufs pins them once"),

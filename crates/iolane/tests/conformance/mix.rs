@@ -40,6 +40,8 @@ struct Mix {
     queue: Box<dyn Queue>,
     pool: Pool,
     kinds: Vec<Operations>,
+    /// Most blocks of an atomic write.
+    atomic_blocks_max: usize,
     /// Whether the device fails and shortens requests.
     has_faults: bool,
     stored: Vec<u8>,
@@ -56,20 +58,26 @@ impl Mix {
             (Operations::READ, 5),
             (Operations::WRITE, 5),
             (Operations::DURABLE_WRITE, 2),
+            (Operations::ATOMIC_WRITE, 2),
             (Operations::VECTORED, 4),
             (Operations::FSYNC, 1),
             (Operations::FDATASYNC, 1),
             (Operations::DISCARD, 1),
             (Operations::WRITE_ZEROES, 1),
         ];
+        let atomic = capabilities.atomic_writes.filter(|writes| writes.bytes_min <= BLOCK as u64);
+        let atomic_blocks_max = atomic.map_or(0, |writes| writes.bytes_max as usize / BLOCK);
+        let fits = |kind: Operations| kind != Operations::ATOMIC_WRITE || atomic_blocks_max > 0;
         // What a discarded range reads as depends on the device; `sim` reads as zeroes.
         let known = |kind: Operations| has_faults || kind != Operations::DISCARD;
-        let kinds = all.into_iter().filter(|(kind, _)| capabilities.operations.contains(*kind) && known(*kind));
+        let kinds =
+            all.into_iter().filter(|(kind, _)| capabilities.operations.contains(*kind) && known(*kind) && fits(*kind));
         Self {
             random: Xoshiro256PlusPlus::seed_from_u64(seed),
             queue,
             pool,
             kinds: kinds.flat_map(|(kind, weight)| std::iter::repeat_n(kind, weight)).collect(),
+            atomic_blocks_max,
             has_faults,
             stored: vec![0; BLOCKS * BLOCK],
             begun: HashMap::new(),
@@ -125,7 +133,13 @@ impl Mix {
         let index = self.below(self.kinds.len());
         let kind = self.kinds[index];
         let first = self.below(BLOCKS - SPAN);
-        let blocks = first..first + 1 + self.below(SPAN);
+        let mut blocks = first..first + 1 + self.below(SPAN);
+        if kind == Operations::ATOMIC_WRITE {
+            // A power of two at a multiple of itself, and no more than there may be.
+            let count = self.atomic_blocks_max.min(1 << blocks.len().ilog2());
+            let first = first / count * count;
+            blocks = first..first + count;
+        }
         let is_sync = kind == Operations::FSYNC || kind == Operations::FDATASYNC;
         let overlaps = |other: &Begun| other.blocks.start < blocks.end && blocks.start < other.blocks.end;
         if !is_sync && self.begun.values().any(overlaps) {
@@ -256,6 +270,7 @@ fn transfer(kind: Operations, reads: bool, tag: u64, offset: u64, mut buffers: V
     let request = match kind {
         Operations::READ => Request::read,
         Operations::WRITE => Request::write,
+        Operations::ATOMIC_WRITE => Request::atomic_write,
         _ => Request::durable_write,
     };
     Ok(request(tag, offset, buffer))

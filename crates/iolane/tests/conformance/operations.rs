@@ -139,3 +139,59 @@ fn durable_writes_write_and_end_durably_where_probe_names_them() {
         ensure_same("the blocks", &content::content(4 * 4096, 0, 21), &pair.get(0, 4 * 4096)?)
     });
 }
+
+#[test]
+fn atomic_writes_write_the_lengths_that_probe_names_and_no_others() {
+    let bench = Bench::everywhere();
+    check_each(&bench.pairs(), |pair| {
+        let pool = pool(1, 256 << 10)?;
+        let mut queue = pair.queue(1, &pool)?;
+        let mut write = |offset: u64, bytes: usize| {
+            let mut buffer = pool.take().context("a frame")?;
+            buffer.set_len(bytes)?;
+            content::fill(&mut buffer, offset, 22);
+            let ended = drive::one(&mut *queue, Request::atomic_write(offset, offset, buffer))?;
+            ensure!(ended.buffer.is_some_and(|buffer| buffer.len() == bytes), "the buffer did not come back");
+            Ok(ended.result.map_err(iolane::IoError::kind))
+        };
+        let is_named = pair.capabilities.operations.contains(Operations::ATOMIC_WRITE);
+        ensure!(
+            is_named == pair.capabilities.atomic_writes.is_some(),
+            "the operation has lengths, or neither is there"
+        );
+        let Some(lengths) = pair.capabilities.atomic_writes else {
+            let refused = write(0, 4096)?;
+            ensure!(refused == Err(IoErrorKind::NotSupported), "probe does not name it: {refused:?}");
+            return Ok(());
+        };
+        // The shortest, the longest that the pool holds, and one between; each at a multiple of itself.
+        let least = lengths.bytes_min.max(pair.block_bytes() as u64);
+        let most = lengths.bytes_max.min(256 << 10);
+        for bytes in [least, (least * 2).min(most), most] {
+            let outcome = write(bytes, bytes as usize)?;
+            ensure!(outcome == Ok(bytes as u32), "{bytes} bytes: {outcome:?}");
+            if pair.moves_data() {
+                ensure_same(
+                    "the write",
+                    &content::content(bytes as usize, bytes, 22),
+                    &pair.get(bytes, bytes as usize)?,
+                )?;
+            }
+        }
+        if !pair.moves_data() {
+            return Ok(());
+        }
+        let refused = |outcome| outcome == Err(IoErrorKind::Invalid);
+        ensure!(
+            lengths.bytes_max > 128 << 10 || refused(write(0, 2 * lengths.bytes_max as usize)?),
+            "longer than the longest"
+        );
+        if least < most {
+            ensure!(refused(write(least, 2 * least as usize)?), "at an offset that is no multiple of its length");
+        }
+        if 4 * least <= most {
+            ensure!(refused(write(0, 3 * least as usize)?), "of a length that is no power of two");
+        }
+        Ok(())
+    });
+}
