@@ -114,6 +114,7 @@ pub fn check_depth(path: &IoPath, depth: u32, depth_max: u32) -> Result<()> {
 
 /// What a path can do on a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Capabilities {
     /// Most requests in flight on one queue.
     pub depth_max: u32,
@@ -129,4 +130,54 @@ pub struct Capabilities {
     pub unregistered_memory: Option<&'static str>,
     /// A remark for the reader of results about this path here.
     pub note: Option<String>,
+}
+
+impl Capabilities {
+    /// Those of a path that has nothing else to tell.
+    pub fn new(depth_max: u32, operations: Operations) -> Self {
+        Self {
+            depth_max,
+            operations,
+            request_bytes_max: None,
+            atomic_writes: None,
+            event_fd: false,
+            unregistered_memory: None,
+            note: None,
+        }
+    }
+
+    /// Limits what a request moves.
+    #[must_use]
+    pub fn request_bytes_max(mut self, request_bytes_max: Option<u64>) -> Self {
+        self.request_bytes_max = request_bytes_max;
+        self
+    }
+
+    /// Tells the lengths of atomic writes.
+    #[must_use]
+    pub fn atomic_writes(mut self, atomic_writes: Option<AtomicWrites>) -> Self {
+        self.atomic_writes = atomic_writes;
+        self
+    }
+
+    /// Tells whether a queue offers a descriptor to wait on.
+    #[must_use]
+    pub fn event_fd(mut self, event_fd: bool) -> Self {
+        self.event_fd = event_fd;
+        self
+    }
+
+    /// Tells the cost of memory that was not registered.
+    #[must_use]
+    pub fn unregistered_memory(mut self, unregistered_memory: Option<&'static str>) -> Self {
+        self.unregistered_memory = unregistered_memory;
+        self
+    }
+
+    /// Adds a remark.
+    #[must_use]
+    pub fn note(mut self, note: Option<String>) -> Self {
+        self.note = note;
+        self
+    }
 }

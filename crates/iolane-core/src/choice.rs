@@ -6,6 +6,7 @@ use crate::path::IoPath;
 
 /// The choices of a queue since it was opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Choices {
     /// The path that takes new requests.
     pub now: IoPath,
@@ -17,8 +18,16 @@ pub struct Choices {
     pub changes: Vec<Change>,
 }
 
+impl Choices {
+    /// Of a queue that uses `now`, and has used nothing yet.
+    pub fn new(now: IoPath) -> Self {
+        Self { now, used: Vec::new(), unusable: Vec::new(), changes: Vec::new() }
+    }
+}
+
 /// A change to another path.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Change {
     /// Since the queue was opened.
     pub after: Duration,
@@ -26,4 +35,11 @@ pub struct Change {
     pub path: IoPath,
     /// Why, in one line.
     pub reason: &'static str,
+}
+
+impl Change {
+    /// A change to `path`, this long after the queue was opened.
+    pub fn new(after: Duration, path: IoPath, reason: &'static str) -> Self {
+        Self { after, path, reason }
+    }
 }

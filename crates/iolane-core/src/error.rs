@@ -22,7 +22,8 @@ pub enum ErrorKind {
 
 /// A failure with its cause and its remedy.
 ///
-/// Printed as one line: `what: cause; remedy`.
+/// Printed as one line: `what: cause; remedy`. It converts to [`std::io::Error`], with the kind of its `errno` where it has one, so that `?`
+/// works in functions that return that.
 #[derive(thiserror::Error)]
 #[error(transparent)]
 pub struct Error(Box<Failure>);

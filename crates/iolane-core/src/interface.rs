@@ -127,6 +127,7 @@ pub static OTHER_INTERFACES: [&'static dyn Interface];
 
 /// How to open a queue.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct QueueConfig {
     /// Most requests in flight.
     pub depth: u32,
@@ -147,6 +148,13 @@ impl QueueConfig {
     /// A queue of this depth, with nothing else set.
     pub fn new(depth: u32) -> Self {
         Self { depth, pools: Vec::new(), sqpoll_cpu: None, event_fd: false, targets: 1, completions_per_call: None }
+    }
+
+    /// The same with another depth.
+    #[must_use]
+    pub fn depth(mut self, depth: u32) -> Self {
+        self.depth = depth;
+        self
     }
 
     /// Registers a pool.
@@ -178,7 +186,7 @@ impl QueueConfig {
         self
     }
 
-    /// Asks for a descriptor to wait on.
+    /// Asks for a descriptor to wait on ([`Queue::event_fd`]).
     #[must_use]
     pub fn event_fd(mut self) -> Self {
         self.event_fd = true;

@@ -7,8 +7,10 @@ use crate::buffer::Buffer;
 use crate::targets::TargetId;
 use crate::vectored::Buffers;
 
-/// The operation of a request.
+/// The operation of a request. There may be more: a queue answers those that it does not know with
+/// [`IoError::NOT_SUPPORTED`].
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Operation {
     /// Read `buffer.len()` bytes.
     Read(Buffer),
@@ -181,8 +183,9 @@ impl Request {
     }
 }
 
-/// The completion of one request.
+/// The completion of one request ([`Request::complete`]).
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Completion {
     /// The tag of the request.
     pub tag: u64,

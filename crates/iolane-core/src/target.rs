@@ -426,7 +426,8 @@ impl Target {
     /// # let path = std::env::temp_dir().join(format!("iolane-from-file-{}", std::process::id()));
     /// let file = std::fs::File::options().read(true).write(true).create_new(true).open(&path).unwrap();
     /// # std::fs::remove_file(&path).unwrap();
-    /// let target = iolane_core::Target::from_file(file, "the database")?;
+    /// use iolane_core::Target; // or iolane::Target
+    /// let target = Target::from_file(file, "the database")?;
     /// assert!(target.writable() && !target.direct() && target.bytes() == 0);
     /// # Ok(())
     /// # }

@@ -181,15 +181,12 @@ pub(crate) fn sync_or_deallocate(
     let allocate =
         |flags: FallocateFlags, bytes: u64| rustix::fs::fallocate(fd, flags | FallocateFlags::KEEP_SIZE, offset, bytes);
     match operation {
-        Operation::Read(_) | Operation::Write(_) | Operation::DurableWrite(_) | Operation::AtomicWrite(_) => {
-            Err(Errno::INVAL)
-        }
-        Operation::ReadVectored(_) | Operation::WriteVectored(_) => Err(Errno::INVAL),
         Operation::Fsync => rustix::fs::fsync(fd),
         Operation::Fdatasync => rustix::fs::fdatasync(fd),
         Operation::Discard { bytes } if kind == TargetKind::Block => discard(fd, offset, *bytes),
         Operation::Discard { bytes } => allocate(FallocateFlags::PUNCH_HOLE, *bytes),
         Operation::WriteZeroes { bytes } => allocate(FallocateFlags::ZERO_RANGE, *bytes),
+        _ => Err(Errno::OPNOTSUPP),
     }
 }
 

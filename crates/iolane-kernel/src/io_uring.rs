@@ -73,7 +73,7 @@ impl Interface for IoUringInterface {
                 "requests of more than {bytes} bytes are refused: Linux before 6.5 may never complete such a polled one"
             )
         });
-        Ok(Capabilities { note, ..capabilities })
+        Ok(capabilities.note(note))
     }
 
     fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
@@ -164,7 +164,7 @@ const BIO_PAGES_MAX: usize = 256;
 /// begin it again. A worker waits. Guests with 6.1 and later show no such error.
 static GIVES_UP_LARGE: LazyLock<bool> = LazyLock::new(|| !Release::current().at_least(6, 1));
 
-/// Entries for everything but usual transfers of one buffer. It is apart from `encode`, which is compiled into the loop over requests.
+/// Entries for everything but reads and writes of one buffer, which are `encode`'s. It is apart from `encode`, which is compiled into the loop over requests.
 #[cold]
 fn rare(operation: &Operation, offset: u64, file: RingFile) -> Result<squeue::Entry, IoError> {
     // Vectors of registered memory are Linux 6.15's (IORING_OP_READV_FIXED), so that the memory may be any.
@@ -179,7 +179,6 @@ fn rare(operation: &Operation, offset: u64, file: RingFile) -> Result<squeue::En
     };
     let entry = match operation {
         // Transfers of one buffer are `encode`'s.
-        Operation::Read(_) | Operation::Write(_) | Operation::DurableWrite(_) => return Err(IoError::NOT_SUPPORTED),
         // The kernel refuses one from a registered buffer (generic_atomic_write_valid in fs/read_write.c takes no bvec).
         Operation::AtomicWrite(buffer) => {
             return transfer(WRITE_CODES, libc::RWF_ATOMIC as u32, buffer, offset, file, None);
@@ -196,6 +195,7 @@ fn rare(operation: &Operation, offset: u64, file: RingFile) -> Result<squeue::En
             let mode = libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE;
             opcode::Fallocate::new(file.fd, *bytes).offset(offset).mode(mode).build()
         }
+        _ => return Err(IoError::NOT_SUPPORTED),
     };
     Ok(entry.flags(file.flags))
 }

@@ -44,7 +44,7 @@ impl Interface for IoUringCmd {
     fn probe(&self, path: &IoPath, target: &Target) -> Result<Capabilities> {
         self.validate(path)?;
         let capabilities = ring::probe::<Commands>(path, target)?;
-        Ok(Capabilities { note: path.asks_for_polling().then(|| RESETS_CRASH.into()), ..capabilities })
+        Ok(capabilities.note(path.asks_for_polling().then(|| RESETS_CRASH.into())))
     }
 
     fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
@@ -168,12 +168,7 @@ impl Encode for Commands {
             Operation::Write(buffer) | Operation::DurableWrite(buffer) => (WRITE, buffer.len() as u64),
             Operation::WriteZeroes { bytes } => (WRITE_ZEROES, *bytes),
             Operation::Fsync | Operation::Fdatasync => (FLUSH, 0),
-            Operation::AtomicWrite(_)
-            | Operation::ReadVectored(_)
-            | Operation::WriteVectored(_)
-            | Operation::Discard { .. } => {
-                return Err(IoError::NOT_SUPPORTED);
-            }
+            _ => return Err(IoError::NOT_SUPPORTED),
         };
         command.opcode = opcode;
         if opcode != FLUSH {

@@ -58,16 +58,13 @@ impl Interface for Libaio {
         checks::file_or_block(path, target)?;
         // The kernel may lack it (CONFIG_AIO), or the machine may be out of contexts.
         Context::new(Linux, path, 1)?;
-        Ok(Capabilities {
-            depth_max: DEPTH_MAX,
-            operations: checks::transfers_and_syncs(target),
-            request_bytes_max: None,
-            atomic_writes: target.atomic_writes(),
-            event_fd: true,
-            unregistered_memory: None,
-            note: (!target.direct())
-                .then(|| "without O_DIRECT io_submit blocks until the data is read or written".into()),
-        })
+        Ok(Capabilities::new(DEPTH_MAX, checks::transfers_and_syncs(target))
+            .atomic_writes(target.atomic_writes())
+            .event_fd(true)
+            .note(
+                (!target.direct())
+                    .then(|| "without O_DIRECT io_submit blocks until the data is read or written".into()),
+            ))
     }
 
     fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
@@ -165,9 +162,7 @@ impl<K: AioCalls> LibaioQueue<K> {
             Operation::WriteVectored(buffers) => (PWRITEV, buffers.iovecs().as_ptr().cast_mut().cast(), buffers.len()),
             Operation::Fsync => (FSYNC, std::ptr::null_mut(), 0),
             Operation::Fdatasync => (FDSYNC, std::ptr::null_mut(), 0),
-            Operation::Discard { .. } | Operation::WriteZeroes { .. } => {
-                return self.refuse(request, IoError::NOT_SUPPORTED);
-            }
+            _ => return self.refuse(request, IoError::NOT_SUPPORTED),
         };
         let Some(fd) = self.targets.get(request.target).and_then(Target::fd).map(|fd| fd.as_raw_fd()) else {
             return self.refuse(request, IoError::NOT_ATTACHED);

@@ -66,15 +66,9 @@ impl Interface for Null {
             )
             .remedy("use target null"));
         }
-        Ok(Capabilities {
-            depth_max: DEPTH_MAX,
-            operations: Operations::ALL,
-            request_bytes_max: None,
-            atomic_writes: Some(ATOMIC_WRITES),
-            event_fd: false,
-            unregistered_memory: None,
-            note: Some("moves no data".into()),
-        })
+        Ok(Capabilities::new(DEPTH_MAX, Operations::ALL)
+            .atomic_writes(Some(ATOMIC_WRITES))
+            .note(Some("moves no data".into())))
     }
 
     fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {

@@ -44,20 +44,16 @@ impl Interface for PosixAio {
     fn probe(&self, path: &IoPath, target: &Target) -> Result<Capabilities> {
         self.validate(path)?;
         checks::file_or_block(path, target)?;
-        Ok(Capabilities {
-            depth_max: DEPTH_MAX,
-            operations: Operations::ALL
+        Ok(Capabilities::new(
+            DEPTH_MAX,
+            Operations::ALL
                 .without(Operations::DURABLE_WRITE)
                 .without(Operations::ATOMIC_WRITE)
                 .without(Operations::VECTORED)
                 .without(Operations::DISCARD)
                 .without(Operations::WRITE_ZEROES),
-            request_bytes_max: None,
-            atomic_writes: None,
-            event_fd: false,
-            unregistered_memory: None,
-            note: Some("glibc serves one descriptor with one thread at a time".into()),
-        })
+        )
+        .note(Some("glibc serves one descriptor with one thread at a time".into())))
     }
 
     fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
@@ -191,11 +187,7 @@ impl Start {
             Operation::Fsync => Self::Sync(libc::O_SYNC),
             Operation::Fdatasync => Self::Sync(libc::O_DSYNC),
             // aio_write(3) has neither flags nor vectors.
-            Operation::DurableWrite(_)
-            | Operation::AtomicWrite(_)
-            | Operation::ReadVectored(_)
-            | Operation::WriteVectored(_) => return None,
-            Operation::Discard { .. } | Operation::WriteZeroes { .. } => return None,
+            _ => return None,
         })
     }
 }

@@ -54,15 +54,7 @@ impl Interface for Psync {
         if path.asks_for_polling() {
             polled_reads(path, target)?;
         }
-        Ok(Capabilities {
-            depth_max: 1,
-            operations: operations(target),
-            request_bytes_max: None,
-            atomic_writes: target.atomic_writes(),
-            event_fd: false,
-            unregistered_memory: None,
-            note: None,
-        })
+        Ok(Capabilities::new(1, operations(target)).atomic_writes(target.atomic_writes()))
     }
 
     fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {

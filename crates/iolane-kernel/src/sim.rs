@@ -72,15 +72,9 @@ impl Interface for Sim {
     fn probe(&self, path: &IoPath, target: &Target) -> Result<Capabilities> {
         self.validate(path)?;
         device_of(path, target)?;
-        Ok(Capabilities {
-            depth_max: DEPTH_MAX,
-            operations: Operations::ALL,
-            request_bytes_max: None,
-            atomic_writes: Some(ATOMIC_WRITES),
-            event_fd: false,
-            unregistered_memory: None,
-            note: Some("virtual time: its figures say nothing about a real device".into()),
-        })
+        Ok(Capabilities::new(DEPTH_MAX, Operations::ALL)
+            .atomic_writes(Some(ATOMIC_WRITES))
+            .note(Some("virtual time: its figures say nothing about a real device".into())))
     }
 
     fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
@@ -317,6 +311,7 @@ fn transfer(
             data[available].fill(0);
             Ok(0)
         }
+        _ => Err(IoError::NOT_SUPPORTED),
     }
 }
 

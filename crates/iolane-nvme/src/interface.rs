@@ -78,15 +78,10 @@ impl Interface for Nvme {
         let controller = opened(path, target)?.controller()?;
         let interrupts = path.completion == CompletionMode::Interrupt;
         let identity = controller.identity();
-        Ok(Capabilities {
-            depth_max: controller.depth_max(),
-            operations: operations(&controller),
-            request_bytes_max: None,
-            atomic_writes: None,
-            event_fd: interrupts,
-            unregistered_memory: Some("refused: the IOMMU limits the controller to registered pools"),
-            note: Some(format!("{}, firmware {}", identity.model, identity.firmware)),
-        })
+        Ok(Capabilities::new(controller.depth_max(), operations(&controller))
+            .event_fd(interrupts)
+            .unregistered_memory(Some("refused: the IOMMU limits the controller to registered pools"))
+            .note(Some(format!("{}, firmware {}", identity.model, identity.firmware))))
     }
 
     fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {

@@ -208,6 +208,7 @@ impl NvmeQueue {
                 return Err(IoError::NOT_SUPPORTED);
             }
             Operation::Discard { bytes } | Operation::WriteZeroes { bytes } => *bytes,
+            _ => return Err(IoError::NOT_SUPPORTED),
         };
         let mask = u64::from(self.namespace.block_bytes) - 1;
         let is_inside = request.offset.checked_add(bytes).is_some_and(|end| end <= self.namespace.bytes);
@@ -228,9 +229,7 @@ impl NvmeQueue {
             Operation::WriteZeroes { .. } => (nvm::WRITE_ZEROES, BLOCKS_MAX << self.block_shift),
             Operation::Discard { .. } => (nvm::DATASET_MANAGEMENT, u64::from(u32::MAX) << self.block_shift),
             Operation::Fsync | Operation::Fdatasync => return Ok((Command { opcode: nvm::FLUSH, ..command }, 0)),
-            Operation::AtomicWrite(_) | Operation::ReadVectored(_) | Operation::WriteVectored(_) => {
-                return Err(IoError::NOT_SUPPORTED);
-            }
+            _ => return Err(IoError::NOT_SUPPORTED),
         };
         debug_assert!(moved < total, "something of the request is left: {moved} of {total}");
         let moving = (total - moved).min(most);

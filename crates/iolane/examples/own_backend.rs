@@ -13,6 +13,14 @@ use iolane::{
 
 const BLOCK_BYTES: u64 = 512;
 const DEPTH_MAX: u32 = 1024;
+/// A list of its own: `Operations::ALL` may grow.
+const OPERATIONS: Operations = Operations::READ
+    .with(Operations::WRITE)
+    .with(Operations::DURABLE_WRITE)
+    .with(Operations::FSYNC)
+    .with(Operations::FDATASYNC)
+    .with(Operations::DISCARD)
+    .with(Operations::WRITE_ZEROES);
 
 #[linkme::distributed_slice(SCHEMES)]
 static SCHEME: Scheme = Scheme { simulated: true, ..Scheme::new("ram", open_device) };
@@ -68,15 +76,7 @@ impl Interface for Ram {
             return Err(Error::unavailable(format!("{path} on {}", target.name()), "it reaches memory only")
                 .remedy("use target ram"));
         }
-        Ok(Capabilities {
-            depth_max: DEPTH_MAX,
-            operations: Operations::ALL.without(Operations::VECTORED).without(Operations::ATOMIC_WRITE),
-            request_bytes_max: None,
-            atomic_writes: None,
-            event_fd: false,
-            unregistered_memory: None,
-            note: None,
-        })
+        Ok(Capabilities::new(DEPTH_MAX, OPERATIONS))
     }
 
     fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
@@ -122,9 +122,7 @@ fn transfer(memory: &mut [u8], request: &mut Request, writable: bool) -> Result<
             Ok(range.len() as u32)
         }
         Operation::Fsync | Operation::Fdatasync => Ok(0),
-        Operation::AtomicWrite(_) | Operation::ReadVectored(_) | Operation::WriteVectored(_) => {
-            Err(IoError::NOT_SUPPORTED)
-        }
+        operation if !OPERATIONS.contains(Operations::of(operation)) => Err(IoError::NOT_SUPPORTED),
         _ if !writable => Err(IoError::READ_ONLY),
         Operation::Write(buffer) | Operation::DurableWrite(buffer) => {
             let range = range(buffer.len() as u64)?;
@@ -141,6 +139,7 @@ fn transfer(memory: &mut [u8], request: &mut Request, writable: bool) -> Result<
             memory[range(*bytes)?].fill(0);
             Ok(0)
         }
+        _ => Err(IoError::NOT_SUPPORTED),
     }
 }
 

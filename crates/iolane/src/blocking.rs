@@ -2,7 +2,7 @@
 
 use std::io;
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::{
     Buffer, Completion, Error, IoPath, Operations, Pages, Pool, Queue, QueueConfig, Request, Result, Target,
@@ -20,7 +20,8 @@ const REQUEST_BYTES: u64 = 64 << 10;
 ///
 /// For programs whose own interface blocks, such as the storage backend of a database. Threads share one: each call takes a queue that no
 /// other call has, or opens one. So there are as many queues as there were calls at one time, each with up to 1 MiB of memory, which paths with
-/// `fixedbufs` lock. They stay open, and with them the file and its locks, until the `Blocking` is dropped; no thread keeps any.
+/// `fixedbufs` lock. Where memory, locked memory or descriptors do not suffice for one more, a call waits for one of those that are there.
+/// They stay open, and with them the file and its locks, until the `Blocking` is dropped; no thread keeps any.
 /// Data is copied once, between the caller's memory and the queue's. The example `redb_backend` is a backend of a database on it.
 ///
 /// ```
@@ -47,8 +48,9 @@ pub struct Blocking {
     path: IoPath,
     passed_over: Vec<Error>,
     sizes: Sizes,
-    /// Queues that no call has.
-    idle: Mutex<Vec<Lane>>,
+    lanes: Mutex<Lanes>,
+    /// A lane is idle, or there is one less.
+    changed: Condvar,
     /// Held by a write that covers a block in part, from when it reads the block until it has written it.
     parts: Mutex<()>,
 }
@@ -89,15 +91,16 @@ impl Blocking {
             path: path.clone(),
             passed_over: Vec::new(),
             sizes,
-            idle: Mutex::new(vec![first]),
+            lanes: Mutex::new(Lanes { idle: vec![first], open: 1 }),
+            changed: Condvar::new(),
             parts: Mutex::new(()),
         })
     }
 
-    /// Opens one on the first path of a list that works here.
+    /// Opens one on the first path of a list that works here. Later calls stay on it.
     ///
     /// # Errors
-    /// `Usage` for an empty list; otherwise that of the last path, if none works.
+    /// `Usage` for an empty list; if none works, the errors of all.
     pub fn open_first(paths: &[IoPath], target: &Target) -> Result<Self> {
         let mut passed_over = Vec::new();
         for path in paths {
@@ -106,7 +109,7 @@ impl Blocking {
                 Err(error) => passed_over.push(error),
             }
         }
-        Err(passed_over.pop().unwrap_or_else(crate::no_path))
+        Err(crate::none_works(passed_over))
     }
 
     /// Its path.
@@ -133,7 +136,7 @@ impl Blocking {
 
     /// Writes all of `data` from `offset` on. It is durable after the next [`sync_data`](Self::sync_data). A block of which it covers only a
     /// part is read first; calls that do so wait for each other. A file that ends within the last block grows to the end of that block, by
-    /// zeroes.
+    /// zeroes; one whose size always is a multiple of [`Target::block_bytes`] does not.
     ///
     /// # Errors
     /// `PermissionDenied` on a target that was opened for reading. Otherwise as [`read_exact_at`](Self::read_exact_at), after which any part
@@ -150,7 +153,8 @@ impl Blocking {
         self.with_lane(|lane| lane.write(data, written))
     }
 
-    /// Makes durable what has been written, by whichever call, as fdatasync(2) does.
+    /// Makes durable what has been written, by whichever call, as fdatasync(2) does; and a size that was set by another descriptor of
+    /// the file (ftruncate(2)).
     ///
     /// # Errors
     /// The error of the sync, or of the queue.
@@ -160,16 +164,61 @@ impl Blocking {
 
     /// Makes a call with a queue of its own.
     fn with_lane<T>(&self, call: impl FnOnce(&mut Lane) -> io::Result<T>) -> io::Result<T> {
-        let idle = lock(&self.idle).pop();
-        let mut lane = match idle {
-            Some(lane) => lane,
-            None => Lane::open(&self.path, &self.target, self.sizes)?,
-        };
-        let outcome = call(&mut lane);
-        if !lane.has_failed && lane.queue.in_flight() == 0 {
-            lock(&self.idle).push(lane);
+        let mut lane = Borrowed { lane: Some(self.take()?), of: self };
+        lane.lane.as_mut().map_or_else(|| Err(io::ErrorKind::NotConnected.into()), call)
+    }
+
+    /// A lane for one call: an idle one, a new one, or, where memory or descriptors have run out, the next that is idle.
+    fn take(&self) -> Result<Lane> {
+        let mut lanes = lock(&self.lanes);
+        loop {
+            if let Some(lane) = lanes.idle.pop() {
+                return Ok(lane);
+            }
+            lanes.open += 1;
+            drop(lanes);
+            let opened = Lane::open(&self.path, &self.target, self.sizes);
+            lanes = lock(&self.lanes);
+            let error = match opened {
+                Ok(lane) => return Ok(lane),
+                Err(error) => error,
+            };
+            lanes.open -= 1;
+            if lanes.open == 0 {
+                self.changed.notify_all();
+                return Err(error);
+            }
+            if lanes.idle.is_empty() {
+                lanes = self.changed.wait(lanes).unwrap_or_else(PoisonError::into_inner);
+            }
         }
-        outcome
+    }
+}
+
+/// The queues of a [`Blocking`].
+struct Lanes {
+    /// Those that no call has.
+    idle: Vec<Lane>,
+    /// All of them, and those that are being opened.
+    open: usize,
+}
+
+/// A lane in a call, which gives it back, or closes it if it failed.
+struct Borrowed<'a> {
+    lane: Option<Lane>,
+    of: &'a Blocking,
+}
+
+impl Drop for Borrowed<'_> {
+    fn drop(&mut self) {
+        let usable = self.lane.take().filter(|lane| !lane.has_failed && lane.queue.in_flight() == 0);
+        let mut lanes = lock(&self.of.lanes);
+        match usable {
+            Some(lane) => lanes.idle.push(lane),
+            None => lanes.open -= 1,
+        }
+        drop(lanes);
+        self.of.changed.notify_one();
     }
 }
 

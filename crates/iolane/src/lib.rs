@@ -102,7 +102,7 @@
 //! ```
 //!
 //! A request owns its buffer until its completion hands it back, and dropping a queue waits for the kernel, so no safe
-//! program can race with the device. A [`Blocking`] reads and writes byte ranges, one call at a time. A [`Buffers`] makes one request of buffers that are scattered in memory.
+//! program can race with the device. A [`Blocking`], which threads share, reads and writes byte ranges by calls that block. A [`Buffers`] makes one request of buffers that are scattered in memory.
 //! [`Pool::from_region`] makes a pool of memory that you own; an event loop waits on
 //! [`Queue::event_fd`]; [`probe`] returns what a path can do on a target, or why it is unavailable and how to fix that.
 #![forbid(unsafe_code)]
@@ -153,7 +153,7 @@ pub fn interface_of(path: &IoPath) -> Result<&'static dyn Interface> {
 /// a path; what does not is an option of the path before it.
 ///
 /// # Errors
-/// `Usage` for a path that is invalid or of no known interface.
+/// `Usage` for a path that is malformed or of no known interface. Whether an interface takes the options shows when it is opened.
 pub fn paths_of(list: &str) -> Result<Vec<IoPath>> {
     let begins_a_path = |part: &str| part.parse::<IoPath>().is_ok_and(|path| interface_of(&path).is_ok());
     let mut texts: Vec<String> = Vec::new();
@@ -224,7 +224,7 @@ pub struct FirstQueue {
 /// ```
 ///
 /// # Errors
-/// `Usage` for an empty list; otherwise that of the last path, if none works.
+/// `Usage` for an empty list; if none works, the errors of all.
 pub fn open_first(paths: &[IoPath], needed: Operations, target: &Target, config: &QueueConfig) -> Result<FirstQueue> {
     let mut passed_over = Vec::new();
     for path in paths {
@@ -233,7 +233,7 @@ pub fn open_first(paths: &[IoPath], needed: Operations, target: &Target, config:
                 let missing = needed.without(can.operations);
                 return Err(Error::unavailable(path.to_string(), format!("it has no {missing} here")));
             }
-            let config = QueueConfig { depth: config.depth.min(can.depth_max), ..config.clone() };
+            let config = config.clone().depth(config.depth.min(can.depth_max));
             open_queue(path, target, &config)
         });
         match opened {
@@ -241,11 +241,19 @@ pub fn open_first(paths: &[IoPath], needed: Operations, target: &Target, config:
             Err(error) => passed_over.push(error),
         }
     }
-    Err(passed_over.pop().unwrap_or_else(no_path))
+    Err(none_works(passed_over))
 }
 
-fn no_path() -> Error {
-    Error::usage("an empty list of paths", "there is none to open")
+/// The error of a list of paths: the only one, or what all of them say.
+fn none_works(mut passed_over: Vec<Error>) -> Error {
+    match passed_over.len() {
+        0 => Error::usage("an empty list of paths", "there is none to open"),
+        1 => passed_over.remove(0),
+        _ => {
+            let causes: Vec<String> = passed_over.iter().map(Error::to_string).collect();
+            Error::unavailable("a list of paths", format!("none of them works: {}", causes.join("; ")))
+        }
+    }
 }
 
 /// Opens a queue that may move between threads, with requests in flight, as the tasks of an async runtime do: on all

@@ -1,12 +1,17 @@
 //! `Blocking`: byte ranges of any offset and length are those of a copy in memory, on devices that move less than was asked and that fail,
 //! and at the end of files. The example `redb_backend` has the test on each path.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 
-use iolane::{Blocking, IoPath, Target};
+use iolane::{
+    Blocking, Capabilities, Completion, Error, Interface, IoPath, OTHER_INTERFACES, Queue, QueueConfig, Request,
+    Result, Target,
+};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -14,6 +19,88 @@ mod example_programs;
 use example_programs::Folder;
 
 const BYTES: usize = 1 << 20;
+
+/// `sim` with one queue at a time, like a process at its limit of locked memory. What that queue has waits until another one was refused.
+struct Scarce;
+
+static REFUSALS: AtomicUsize = AtomicUsize::new(0);
+static QUEUES: AtomicUsize = AtomicUsize::new(0);
+
+#[linkme::distributed_slice(OTHER_INTERFACES)]
+static SCARCE: &dyn Interface = &Scarce;
+
+struct ScarceQueue(Box<dyn Queue + Send>);
+
+impl Interface for Scarce {
+    fn name(&self) -> &'static str {
+        "scarce"
+    }
+
+    fn summary(&self) -> &'static str {
+        "one queue at a time"
+    }
+
+    fn paths(&self) -> Vec<IoPath> {
+        vec![path("scarce")]
+    }
+
+    fn validate(&self, _path: &IoPath) -> Result<()> {
+        Ok(())
+    }
+
+    fn probe(&self, _path: &IoPath, target: &Target) -> Result<Capabilities> {
+        iolane::probe(&path("sim"), target)
+    }
+
+    fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
+        Ok(self.open_movable(path, target, config)?)
+    }
+
+    fn open_movable(&self, _path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue + Send>> {
+        let queue = iolane::open_movable_queue(&path("sim"), target, config)?;
+        if QUEUES.fetch_add(1, Ordering::SeqCst) == 0 {
+            return Ok(Box::new(ScarceQueue(queue)));
+        }
+        QUEUES.fetch_sub(1, Ordering::SeqCst);
+        REFUSALS.fetch_add(1, Ordering::SeqCst);
+        Err(Error::exhausted("a second queue", "there is one"))
+    }
+}
+
+impl Drop for ScarceQueue {
+    fn drop(&mut self) {
+        QUEUES.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Queue for ScarceQueue {
+    fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize {
+        self.0.submit(requests)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.0.flush()
+    }
+
+    fn reap(&mut self, min: usize, completions: &mut Vec<Completion>) -> Result<usize> {
+        while REFUSALS.load(Ordering::SeqCst) == 0 {
+            std::thread::yield_now();
+        }
+        self.0.reap(min, completions)
+    }
+
+    fn depth(&self) -> usize {
+        self.0.depth()
+    }
+
+    fn in_flight(&self) -> usize {
+        self.0.in_flight()
+    }
+
+    fn syscalls(&self) -> Option<u64> {
+        self.0.syscalls()
+    }
+}
 
 fn path(name: &str) -> IoPath {
     name.parse().unwrap()
@@ -163,4 +250,27 @@ fn the_first_path_of_a_list_that_can_do_what_is_needed_is_taken() {
     assert_eq!((file.path(), file.passed_over().len()), (&path("psync"), 1));
     assert!(file.passed_over()[0].to_string().contains("character device"), "{:?}", file.passed_over());
     assert!(Blocking::open_first(&[], &target).unwrap_err().to_string().contains("empty list"));
+}
+
+#[test]
+fn a_call_for_which_no_queue_can_be_opened_waits_for_one() {
+    let target = Target::options().write_unguarded().open(format!("sim:{BYTES},seed=1")).unwrap();
+    let file = &Blocking::open(&path("scarce"), &target).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            scope.spawn(move || {
+                for round in 0..50 {
+                    // Whole blocks: writes of parts of a block take turns anyway.
+                    file.write_all_at(&[thread as u8; 1024], (thread * 50 + round) * 1024).unwrap();
+                }
+            });
+        }
+    });
+    let mut read = vec![0; 200 << 10];
+    file.read_exact_at(&mut read, 0).unwrap();
+    assert!(read.chunks(50 << 10).zip(0..).all(|(part, value)| part.iter().all(|byte| *byte == value)));
+    assert!(REFUSALS.load(Ordering::SeqCst) > 0);
+    // Where there is none to wait for, the error tells.
+    let other = Blocking::open(&path("scarce"), &target).unwrap_err();
+    assert!(other.to_string().contains("a second queue: there is one"), "{other}");
 }

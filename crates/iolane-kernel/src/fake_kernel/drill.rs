@@ -224,7 +224,7 @@ impl<K: FakeKernel> Drill<K> {
     }
 
     fn check(&mut self, completion: Completion) {
-        let Completion { tag, result, buffer, buffers } = completion;
+        let Completion { tag, result, buffer, buffers, .. } = completion;
         let begun = self.begun.remove(&tag).unwrap_or_else(|| panic!("tag {tag} is not in flight"));
         let back: Vec<Buffer> = buffer.into_iter().chain(buffers.into_iter().flat_map(Buffers::into_vec)).collect();
         let addresses: Vec<usize> = back.iter().map(|buffer| buffer.as_ptr().addr()).collect();

@@ -23,16 +23,14 @@ pub(crate) fn probe<E: Encode>(path: &IoPath, target: &Target) -> Result<Capabil
     queue.reap(1, &mut completions)?;
     let what = format!("{path} on {}", target.name());
     match completions.first().map(|completion| completion.result) {
-        Some(Ok(_)) => Ok(Capabilities {
-            depth_max: depth_max(path),
-            operations: E::operations(path, target),
-            request_bytes_max,
-            atomic_writes: target.atomic_writes(),
-            event_fd: offers_event_fd(path),
-            unregistered_memory: (!path.options.fixed_buffers)
-                .then_some("with O_DIRECT, pages are pinned for each request; fixedbufs pins them once"),
-            note: None,
-        }),
+        Some(Ok(_)) => Ok(Capabilities::new(depth_max(path), E::operations(path, target))
+            .request_bytes_max(request_bytes_max)
+            .atomic_writes(target.atomic_writes())
+            .event_fd(offers_event_fd(path))
+            .unregistered_memory(
+                (!path.options.fixed_buffers)
+                    .then_some("with O_DIRECT, pages are pinned for each request; fixedbufs pins them once"),
+            )),
         Some(Err(error)) if error.kind() == IoErrorKind::NotSupported && path.asks_for_polling() => {
             Err(Error::unavailable(what, "the device or its file system does not poll for completions")
                 .remedy("use a path without iopoll, or a drive with poll queues (nvme.poll_queues=N)"))

@@ -163,7 +163,7 @@ impl<R: Residence> Lane<R> {
         config: &QueueConfig,
     ) -> Result<OpenLane<R>> {
         let sqpoll_cpu = config.sqpoll_cpu.filter(|_| self.path.polls_submissions());
-        let config = QueueConfig { depth: config.depth.min(depth_max), sqpoll_cpu, ..config.clone() };
+        let config = config.clone().depth(config.depth.min(depth_max)).sqpoll_cpu(sqpoll_cpu);
         Ok(OpenLane {
             queue: R::open(interface, &self.path, target, &config)?,
             ios: 0,

@@ -92,7 +92,7 @@ fn probe_general(target: &Target) -> Result<Capabilities> {
         let path = IoPath::new(name);
         match lane::interface_of(&path).and_then(|interface| interface.probe(&path, target)) {
             // No descriptor tells of the completions of all queues.
-            Ok(capabilities) => return Ok(Capabilities { event_fd: false, ..capabilities }),
+            Ok(capabilities) => return Ok(capabilities.event_fd(false)),
             Err(error) => refusal = refusal.or(Some(error)),
         }
     }

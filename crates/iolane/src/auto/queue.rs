@@ -72,7 +72,8 @@ impl<R: Residence> AutoQueue<R> {
         target: &Target,
         config: &QueueConfig,
     ) -> Result<Self> {
-        let config = QueueConfig { event_fd: false, ..config.clone() };
+        let mut config = config.clone();
+        config.event_fd = false;
         let lanes = Vec::from_iter(std::iter::once(general).chain(others));
         let policy = Policy::new(options, lanes.len());
         let first = policy.first();
@@ -370,7 +371,7 @@ impl<R: Residence> AutoQueue<R> {
         }
         let after = Duration::from_nanos(self.watch.since_ns(self.opened));
         let path = self.lanes[self.current].path().clone();
-        self.changes.push_back(Change { after, path, reason: reason.text() });
+        self.changes.push_back(Change::new(after, path, reason.text()));
     }
 }
 
@@ -513,12 +514,10 @@ impl<R: Residence> Queue for AutoQueue<R> {
         let mut used: Vec<_> = self.lanes.iter().enumerate().map(of_lane).filter(|(_, ios)| *ios > 0).collect();
         used.sort_by_key(|(_, ios)| std::cmp::Reverse(*ios));
         let unusable = self.lanes.iter().filter_map(|lane| Some((lane.path().clone(), lane.refusal()?.to_owned())));
-        Some(Choices {
-            now: self.lanes[self.current].path().clone(),
-            used,
-            unusable: unusable.collect(),
-            changes: self.changes.iter().cloned().collect(),
-        })
+        let mut choices = Choices::new(self.lanes[self.current].path().clone());
+        (choices.used, choices.unusable) = (used, unusable.collect());
+        choices.changes = self.changes.iter().cloned().collect();
+        Some(choices)
     }
 }
 

@@ -60,7 +60,7 @@ impl Interface for Broken {
 
     fn probe(&self, path: &IoPath, target: &Target) -> Result<Capabilities> {
         self.validate(path)?;
-        Ok(Capabilities { event_fd: false, ..iolane::probe(&good(), target)? })
+        Ok(iolane::probe(&good(), target)?.event_fd(false))
     }
 
     fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
@@ -132,9 +132,10 @@ impl BrokenQueue {
 
     /// Hands on what the good queue brought.
     fn hand_on(&mut self, completions: &mut Vec<Completion>) {
-        for completion in std::mem::take(&mut self.arrived) {
+        for mut completion in std::mem::take(&mut self.arrived) {
             let asked = self.asked.remove(&completion.tag).expect("the good queue completes what it was given, once");
-            self.fault.end(&asked, Completion { tag: asked.tag, ..completion }, completions);
+            completion.tag = asked.tag;
+            self.fault.end(&asked, completion, completions);
         }
         if self.good.in_flight() == 0 {
             self.fault.idle(completions);

@@ -96,8 +96,9 @@ impl OnEnd {
 }
 
 impl Fault for OnEnd {
-    fn end(&mut self, asked: &Asked, completion: Completion, ended: &mut Vec<Completion>) {
-        ended.push(Completion { result: (self.0)(asked, completion.result), ..completion });
+    fn end(&mut self, asked: &Asked, mut completion: Completion, ended: &mut Vec<Completion>) {
+        completion.result = (self.0)(asked, completion.result);
+        ended.push(completion);
     }
 }
 
@@ -175,7 +176,7 @@ pub(super) struct Doubled(pub(super) Box<dyn FnMut() -> bool>);
 
 impl Fault for Doubled {
     fn end(&mut self, _asked: &Asked, completion: Completion, ended: &mut Vec<Completion>) {
-        let again = Completion { tag: completion.tag, result: completion.result, buffer: None, buffers: None };
+        let again = Request::fsync(completion.tag).complete(completion.result);
         ended.push(completion);
         ended.extend((self.0)().then_some(again));
     }
@@ -275,7 +276,7 @@ pub(super) struct CancelledTwice;
 
 impl Fault for CancelledTwice {
     fn cancelled(&self, tag: u64) -> Option<Completion> {
-        Some(Completion { tag, result: Err(IoError::CANCELLED), buffer: None, buffers: None })
+        Some(Request::fsync(tag).complete(Err(IoError::CANCELLED)))
     }
 }
 
