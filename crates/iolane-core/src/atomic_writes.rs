@@ -4,8 +4,6 @@ use std::os::fd::AsFd;
 
 use rustix::fs::{AtFlags, StatxFlags};
 
-use crate::request::IoError;
-
 /// STATX_WRITE_ATOMIC (linux/stat.h, Linux 6.11), which rustix does not name yet.
 const WRITE_ATOMIC: StatxFlags = StatxFlags::from_bits_retain(0x1_0000);
 
@@ -27,14 +25,11 @@ impl AtomicWrites {
         (statx.stx_mask & WRITE_ATOMIC.bits() != 0 && bytes_max > 0).then_some(Self { bytes_min, bytes_max })
     }
 
-    /// Checks a write as the kernel does.
-    ///
-    /// # Errors
-    /// [`IoError::INVALID`] for another length, or an offset that is no multiple of it.
-    pub fn check(self, offset: u64, bytes: usize) -> Result<(), IoError> {
+    /// Whether a write is one of them.
+    pub fn allow(self, offset: u64, bytes: usize) -> bool {
         let bytes = bytes as u64;
-        let is_allowed = bytes.is_power_of_two() && (self.bytes_min..=self.bytes_max).contains(&bytes);
-        if is_allowed && offset.is_multiple_of(bytes) { Ok(()) } else { Err(IoError::INVALID) }
+        let has_length = bytes.is_power_of_two() && (self.bytes_min..=self.bytes_max).contains(&bytes);
+        has_length && offset.is_multiple_of(bytes)
     }
 }
 
@@ -46,10 +41,10 @@ mod tests {
     fn lengths_are_powers_of_two_within_the_bounds_at_multiples_of_themselves() {
         let writes = AtomicWrites { bytes_min: 4096, bytes_max: 16_384 };
         for (offset, bytes) in [(0, 4096), (4096, 4096), (8192, 8192), (32_768, 16_384)] {
-            assert_eq!(writes.check(offset, bytes), Ok(()), "{bytes} at {offset}");
+            assert!(writes.allow(offset, bytes), "{bytes} at {offset}");
         }
         for (offset, bytes) in [(0, 0), (0, 2048), (0, 12_288), (0, 32_768), (4096, 8192), (8192, 16_384), (1, 4096)] {
-            assert_eq!(writes.check(offset, bytes), Err(IoError::INVALID), "{bytes} at {offset}");
+            assert!(!writes.allow(offset, bytes), "{bytes} at {offset}");
         }
     }
 }

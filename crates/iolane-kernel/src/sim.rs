@@ -271,7 +271,9 @@ fn transfer(
             Ok(bytes as u32)
         }
         Operation::AtomicWrite(buffer) => {
-            ATOMIC_WRITES.check(offset, buffer.len())?;
+            if !ATOMIC_WRITES.allow(offset, buffer.len()) {
+                return Err(IoError::INVALID);
+            }
             let available = range(buffer.len() as u64)?;
             if available.len() < buffer.len() {
                 return Err(IoError::from_errno(libc::ENOSPC));
