@@ -14,7 +14,12 @@ pub(super) fn from_pairs(pairs: impl IntoIterator<Item = (u64, u64)>) -> Result<
     for (value, count) in pairs {
         histogram.record_n(value, count).map_err(|error| format!("{value} ns: {error}"))?;
     }
-    Ok(histogram)
+    Ok(iolane_measure::latencies::compact(&histogram))
+}
+
+/// Without counts.
+pub(super) fn empty() -> Histogram<u64> {
+    iolane_measure::latencies::compact(&iolane_measure::latencies::new_histogram())
 }
 
 pub(super) fn serialize<S: Serializer>(histogram: &Histogram<u64>, serializer: S) -> Result<S::Ok, S::Error> {

@@ -4,7 +4,7 @@
 use hdrhistogram::Histogram;
 use iolane::Target;
 use iolane_measure::figures::{FigureValue, RunFigure, RunFigures};
-use iolane_measure::latencies::new_histogram;
+use iolane_measure::latencies::compact;
 use iolane_measure::run::{RunOutcome, RunPlan};
 use iolane_measure::telemetry::{RunTelemetry, Sourced, ThreadUse, Unavailable};
 use serde::{Deserialize, Serialize};
@@ -47,13 +47,13 @@ pub struct Row {
     #[serde(with = "histogram")]
     pub latency: Histogram<u64>,
     /// Of a mix of reads and writes, the latencies of the writes, which are among those above too; empty otherwise.
-    #[serde(with = "histogram", default = "new_histogram")]
+    #[serde(with = "histogram", default = "histogram::empty")]
     pub writes: Histogram<u64>,
     /// Latencies of fsync and fdatasync, which are not among those above; empty without them.
-    #[serde(with = "histogram", default = "new_histogram")]
+    #[serde(with = "histogram", default = "histogram::empty")]
     pub syncs: Histogram<u64>,
     /// From the start of the first write that a sync covers to the end of the sync; empty without syncs.
-    #[serde(with = "histogram", default = "new_histogram")]
+    #[serde(with = "histogram", default = "histogram::empty")]
     pub commits: Histogram<u64>,
     /// Time to submit a batch, in nanoseconds, from a slice before the measured phase.
     #[serde(with = "histogram")]
@@ -85,11 +85,11 @@ impl Row {
             errors: 0,
             bytes: 0,
             mean_ns: None,
-            latency: new_histogram(),
-            writes: new_histogram(),
-            syncs: new_histogram(),
-            commits: new_histogram(),
-            submit: new_histogram(),
+            latency: histogram::empty(),
+            writes: histogram::empty(),
+            syncs: histogram::empty(),
+            commits: histogram::empty(),
+            submit: histogram::empty(),
             threads: Vec::new(),
             rates: Vec::new(),
             figures: RunFigures::default(),
@@ -131,11 +131,11 @@ impl Row {
             errors: tally.errors,
             bytes: tally.bytes,
             mean_ns: (!tally.latency.is_empty()).then(|| tally.latency.mean()),
-            latency: tally.latency.clone(),
-            writes: tally.writes.clone(),
-            syncs: tally.syncs.clone(),
-            commits: tally.commits.clone(),
-            submit: outcome.submissions.per_request.clone(),
+            latency: compact(&tally.latency),
+            writes: compact(&tally.writes),
+            syncs: compact(&tally.syncs),
+            commits: compact(&tally.commits),
+            submit: compact(&outcome.submissions.per_request),
             threads: telemetry.threads,
             rates: outcome.rates.clone(),
             figures,

@@ -9,6 +9,7 @@ use super::planned::Planned;
 use crate::peers::{self, Load, LoadTarget, PeerMeasurement, PeerRun};
 use crate::rows::{LeftOut, Row, Warning};
 use iolane_measure::figures::{RunFigure, RunFigures};
+use iolane_measure::latencies::compact;
 use iolane_measure::run::RunPlan;
 use iolane_measure::telemetry::{Reading, Sourced, Unavailable};
 use iolane_measure::workload::Workload;
@@ -102,7 +103,7 @@ pub(super) fn run(base: Row, plan: &RunPlan, peer: &InstalledPeer, stop: &Atomic
         errors: measured.errors,
         bytes: measured.bytes,
         mean_ns: Some(measured.mean_ns),
-        latency: measured.latency.unwrap_or_else(|| base.latency.clone()),
+        latency: measured.latency.map_or_else(|| base.latency.clone(), |latency| compact(&latency)),
         figures,
         warnings,
         ..base
