@@ -29,3 +29,16 @@ pub(super) fn serialize<S: Serializer>(histogram: &Histogram<u64>, serializer: S
 pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Histogram<u64>, D::Error> {
     from_pairs(Vec::deserialize(deserializer)?).map_err(de::Error::custom)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_or_read_back_takes_the_memory_that_its_latencies_need() {
+        let short = from_pairs([(77, 3), (100_000, 1)]).unwrap();
+        assert_eq!(pairs(&short), [(77, 3), (100_031, 1)]);
+        // 2^11 counts up to 2 us, and 2^10 for each doubling.
+        assert!(empty().distinct_values() <= 2048 && short.distinct_values() <= 2048 + 6 * 1024);
+    }
+}
