@@ -19,9 +19,6 @@ pub enum Operation {
     /// The same, and durable when it completes, with the metadata needed to read it back (RWF_DSYNC, pwritev2(2); Force Unit Access,
     /// NVM Command Set Specification 1.0, section 3.2.6). It says nothing of other writes.
     DurableWrite(Buffer),
-    /// Write `buffer.len()` bytes, of which a power cut leaves all or none (RWF_ATOMIC, pwritev2(2)). It is no more durable than
-    /// another write.
-    AtomicWrite(Buffer),
     /// Make everything written before and completed durable, metadata included.
     Fsync,
     /// The same for data and only the metadata needed to read it back.
@@ -40,6 +37,9 @@ pub enum Operation {
     ReadVectored(Buffers),
     /// Write `buffers.bytes()` bytes, from one buffer after the other (pwritev2(2)).
     WriteVectored(Buffers),
+    /// Write `buffer.len()` bytes, of which a power cut leaves all or none (RWF_ATOMIC, pwritev2(2)). It is no more durable than
+    /// another write.
+    AtomicWrite(Buffer),
 }
 
 impl Operation {
@@ -174,12 +174,20 @@ impl Request {
     pub fn complete(self, result: Result<u32, IoError>) -> Completion {
         let tag = self.tag;
         match self.operation {
-            Operation::Read(buffer)
-            | Operation::Write(buffer)
-            | Operation::DurableWrite(buffer)
-            | Operation::AtomicWrite(buffer) => Completion { tag, result, buffer: Some(buffer), buffers: None },
-            operation => Completion { tag, result, buffer: None, buffers: operation.into_buffers() },
+            Operation::Read(buffer) | Operation::Write(buffer) | Operation::DurableWrite(buffer) => {
+                Completion { tag, result, buffer: Some(buffer), buffers: None }
+            }
+            operation => rare_completion(tag, operation, result),
         }
+    }
+}
+
+/// That of a request whose operation is not among those that every load has.
+#[cold]
+fn rare_completion(tag: u64, operation: Operation, result: Result<u32, IoError>) -> Completion {
+    match operation {
+        Operation::AtomicWrite(buffer) => Completion { tag, result, buffer: Some(buffer), buffers: None },
+        operation => Completion { tag, result, buffer: None, buffers: operation.into_buffers() },
     }
 }
 
