@@ -16,10 +16,11 @@ pub enum Accelerator {
 }
 
 impl Accelerator {
-    /// Whether one host thread translates for all processors. Then QEMU leaves out the memory barriers of the guest's code (of
-    /// `lock` and `mfence`), although its devices run on another thread.
-    pub(crate) fn omits_barriers(self) -> bool {
-        matches!(self, Self::TcgInTurn | Self::Exact)
+    /// Whether all of QEMU's threads have to share a processor of the host. With one thread for all processors it leaves out the memory
+    /// barriers of the guest's code (of `lock` and `mfence`), although its devices run on another thread. In exact mode they keep one of
+    /// their own: the guest's clock goes on while it waits for a device that has to share.
+    pub(crate) fn shares_a_processor(self) -> bool {
+        self == Self::TcgInTurn
     }
 }
 

@@ -77,7 +77,7 @@ impl Qemu {
             .fd_mappings(fds.0)
             .map_err(|error| Error::failed(PROGRAM, format!("its descriptors collide: {error}")))?;
         let parent = rustix::process::getpid();
-        let processor = accelerator.omits_barriers().then(this_processor).flatten();
+        let processor = accelerator.shares_a_processor().then(this_processor).flatten();
         // SAFETY: between fork and exec only async-signal-safe calls are allowed; these are three bare system calls
         // (sched_setaffinity, prctl and getppid) that allocate nothing and take no lock.
         unsafe {
