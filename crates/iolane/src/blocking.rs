@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::{
-    Buffer, Completion, Error, IoPath, Operations, Pages, Pool, Queue, QueueConfig, Request, Result, Target,
-    open_movable_queue, probe,
+    Buffer, Completion, Error, IoPath, Operations, Pages, Pool, Queue, QueueConfig, Request, Result, Target, first_of,
+    open_movable_queue, probe_for,
 };
 
 /// Most requests of a call in flight.
@@ -68,19 +68,14 @@ impl Blocking {
     /// Opens one on this path.
     ///
     /// # Errors
-    /// As [`probe`] and [`open_movable_queue`]; `Unavailable` if the path cannot read, or, on a target that may be written, cannot write or
+    /// As [`probe`](crate::probe) and [`open_movable_queue`]; `Unavailable` if the path cannot read, or, on a target that may be written, cannot write or
     /// sync.
     pub fn open(path: &IoPath, target: &Target) -> Result<Self> {
-        let able = probe(path, target)?;
         let needed = match target.writable() {
             true => Operations::READ.with(Operations::WRITE).with(Operations::FDATASYNC),
             false => Operations::READ,
         };
-        if !able.operations.contains(needed) {
-            let missing = needed.without(able.operations);
-            return Err(Error::unavailable(path.to_string(), format!("it has no {missing} here"))
-                .remedy("choose another path, such as io_uring or psync"));
-        }
+        let able = probe_for(path, needed, target)?;
         let block_bytes = u64::from(target.block_bytes());
         let request_bytes = able.request_bytes_max.unwrap_or(u64::MAX).min(REQUEST_BYTES) / block_bytes * block_bytes;
         let sizes = Sizes { block_bytes, request_bytes, depth: able.depth_max.min(DEPTH) };
@@ -102,14 +97,8 @@ impl Blocking {
     /// # Errors
     /// `Usage` for an empty list; if none works, the errors of all.
     pub fn open_first(paths: &[IoPath], target: &Target) -> Result<Self> {
-        let mut passed_over = Vec::new();
-        for path in paths {
-            match Self::open(path, target) {
-                Ok(opened) => return Ok(Self { passed_over, ..opened }),
-                Err(error) => passed_over.push(error),
-            }
-        }
-        Err(crate::none_works(passed_over))
+        let (_, opened, passed_over) = first_of(paths, |path| Self::open(path, target))?;
+        Ok(Self { passed_over, ..opened })
     }
 
     /// Its path.

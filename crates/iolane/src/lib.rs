@@ -226,18 +226,30 @@ pub struct FirstQueue {
 /// # Errors
 /// `Usage` for an empty list; if none works, the errors of all.
 pub fn open_first(paths: &[IoPath], needed: Operations, target: &Target, config: &QueueConfig) -> Result<FirstQueue> {
+    let (path, queue, passed_over) = first_of(paths, |path| {
+        let can = probe_for(path, needed, target)?;
+        open_queue(path, target, &config.clone().depth(config.depth.min(can.depth_max)))
+    })?;
+    Ok(FirstQueue { path, queue, passed_over })
+}
+
+/// What a path can do on a target, if that is all that is needed.
+fn probe_for(path: &IoPath, needed: Operations, target: &Target) -> Result<Capabilities> {
+    let can = probe(path, target)?;
+    if can.operations.contains(needed) {
+        return Ok(can);
+    }
+    let missing = needed.without(can.operations);
+    Err(Error::unavailable(path.to_string(), format!("it has no {missing} here"))
+        .remedy("choose another path, such as io_uring or psync"))
+}
+
+/// What opens on the first path of a list, with that path and the reasons of those before it.
+fn first_of<T>(paths: &[IoPath], open: impl Fn(&IoPath) -> Result<T>) -> Result<(IoPath, T, Vec<Error>)> {
     let mut passed_over = Vec::new();
     for path in paths {
-        let opened = probe(path, target).and_then(|can| {
-            if !can.operations.contains(needed) {
-                let missing = needed.without(can.operations);
-                return Err(Error::unavailable(path.to_string(), format!("it has no {missing} here")));
-            }
-            let config = config.clone().depth(config.depth.min(can.depth_max));
-            open_queue(path, target, &config)
-        });
-        match opened {
-            Ok(queue) => return Ok(FirstQueue { path: path.clone(), queue, passed_over }),
+        match open(path) {
+            Ok(opened) => return Ok((path.clone(), opened, passed_over)),
             Err(error) => passed_over.push(error),
         }
     }
