@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom, StatxFlags};
 use rustix::io::Errno;
@@ -85,6 +85,8 @@ struct Opened {
     writing: Writing,
     /// Number of the block device that holds the data.
     device: Option<(u32, u32)>,
+    /// Asked for once: a queue of thousands of files asks for each.
+    atomic_writes: OnceLock<Option<AtomicWrites>>,
     /// What the interface of a scheme's device keeps with it.
     state: Option<Box<dyn Any + Send + Sync>>,
 }
@@ -223,6 +225,7 @@ impl TargetOptions {
             durable: self.durable,
             writing: self.writing.clone(),
             device: None,
+            atomic_writes: OnceLock::new(),
             state: Some(device.state),
         })
     }
@@ -323,6 +326,7 @@ impl TargetOptions {
             durable: self.durable,
             writing: self.writing.clone(),
             device,
+            atomic_writes: OnceLock::new(),
             state: None,
             name,
         })
@@ -450,7 +454,7 @@ impl Target {
     /// The writes that are atomic on it, as the kernel reports them; `None` without O_DIRECT, which they need, and for targets
     /// without a descriptor.
     pub fn atomic_writes(&self) -> Option<AtomicWrites> {
-        self.fd().filter(|_| self.direct()).and_then(AtomicWrites::of)
+        *self.0.atomic_writes.get_or_init(|| self.fd().filter(|_| self.direct()).and_then(AtomicWrites::of))
     }
 
     /// Its name in messages and records.

@@ -27,11 +27,13 @@ pub(crate) fn supported(operations: Operations, operation: &Operation) -> Result
 
 /// All operations that kernel interfaces have on this target, except those on ranges.
 pub(crate) fn transfers_and_syncs(target: &Target) -> Operations {
-    let always = Operations::ALL
-        .without(Operations::DISCARD)
-        .without(Operations::WRITE_ZEROES)
-        .without(Operations::ATOMIC_WRITE);
-    if target.atomic_writes().is_some() { always.with(Operations::ATOMIC_WRITE) } else { always }
+    let always = Operations::ALL.without(Operations::DISCARD).without(Operations::WRITE_ZEROES);
+    always.without(Operations::ATOMIC_WRITE).with(atomic_writes(target))
+}
+
+/// The operation, if the target has atomic writes.
+pub(crate) fn atomic_writes(target: &Target) -> Operations {
+    if target.atomic_writes().is_some() { Operations::ATOMIC_WRITE } else { Operations::default() }
 }
 
 /// The range operations of fallocate(2) on a file. No call reports them, so they are those of the file systems known to have

@@ -221,11 +221,7 @@ impl Encode for Entries {
         if path.asks_for_polling() {
             // A polled ring takes only requests whose completion is polled for (io_uring_setup(2), IORING_SETUP_IOPOLL). Where a
             // durable write takes a flush as well, that is not.
-            let always = Operations::READ.with(Operations::WRITE);
-            let always = match target.atomic_writes() {
-                Some(_) => always.with(Operations::ATOMIC_WRITE),
-                None => always,
-            };
+            let always = Operations::READ.with(Operations::WRITE).with(checks::atomic_writes(target));
             // Where the kernel splits no polled request, one of scattered memory would have to be split whatever its size: memory of an
             // NVMe command has no gaps within a page (PRP entries, NVM Express Base Specification 2.0, section 4.1.1).
             let always = match Release::current().splits_polled_requests() {
