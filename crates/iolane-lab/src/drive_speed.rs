@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use iolane_core::units::Bytes;
 use iolane_core::{Error, Result};
+use iolane_drive::Profile;
 
 use crate::accelerator::Accelerator;
 
@@ -27,20 +28,6 @@ pub struct DriveSpeed {
 /// A translated processor needs about four times as long for a request through the kernel: `libaio` one by one at depth 128 makes
 /// 33 k IOPS there, 145 k on the processor of systor22. A drive in proportion has a quarter of the speed.
 const TRANSLATED_SHARE: u32 = 4;
-
-/// Drives of the published studies: reads per second, writes per second, MB per second, microseconds.
-const PROFILES: [(&str, [u64; 4]); 4] = [
-    // Intel P3600 400 GB, systor22: its text has 320 and 30 k IOPS, and 185 to 190 us at depth 16; data sheet 330908, 2,100 MB/s.
-    ("p3600", [320_000, 30_000, 2_100, 190]),
-    // Intel Optane P4801X 100 GB, hotstorage23: data sheet, 550 and 250 k IOPS, 2,200 MB/s. Its latency, some 6 us, is less than the
-    // emulation's.
-    ("optane", [550_000, 250_000, 2_200, 0]),
-    // Samsung PM9A3, floe26: its text has 6.8 GB/s; data sheet of 1.92 TB, 850 and 130 k IOPS.
-    ("pm9a3", [850_000, 130_000, 6_800, 80]),
-    // SK Hynix 256 GB, ijraset24: its text has 90 us, 5.5 k writes, and little gain beyond depth 16, where four times 44 k are at most
-    // 108 k.
-    ("hynix", [108_000, 5_500, 1_500, 90]),
-];
 
 impl DriveSpeed {
     /// Whether it has limits.
@@ -101,16 +88,14 @@ impl FromStr for DriveSpeed {
         if name == "null" {
             return Ok(Self::default());
         }
-        let known = PROFILES.iter().find(|(known, _)| *known == name);
-        let Some((_, [reads, writes, megabytes, latency_us])) = known else {
-            let names: Vec<&str> = PROFILES.iter().map(|(name, _)| *name).collect();
-            return Err(Error::usage(format!("drive `{name}`"), format!("not one of {}, null", names.join(", "))));
+        let Some(profile) = Profile::of(name) else {
+            return Err(Error::usage(format!("drive `{name}`"), format!("not one of {}, null", Profile::names())));
         };
         Ok(Self {
-            reads_per_s: Some(*reads),
-            writes_per_s: Some(*writes),
-            bytes_per_s: Some(Bytes(megabytes * 1_000_000)),
-            latency: Some(Duration::from_micros(*latency_us)).filter(|latency| !latency.is_zero()),
+            reads_per_s: Some(profile.reads_per_s),
+            writes_per_s: Some(profile.writes_per_s),
+            bytes_per_s: Some(Bytes(profile.bytes_per_s)),
+            latency: Some(profile.latency),
             is_real: true,
         })
     }

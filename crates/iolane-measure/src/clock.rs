@@ -1,13 +1,18 @@
 //! Where the engine's time comes from: the processor's time stamp counter, or the virtual clock of a simulated device.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use iolane::sim::{SimClock, SimTurn};
 use iolane::tsc::Tsc;
 
 /// A clock the engine reads once per turn of its loop; it makes no system call.
 pub(crate) trait Clock: Clone + Send {
+    /// What a thread holds while it runs a phase.
+    type Turn;
+
+    /// Begins a phase of a thread, given its number and that of all threads.
+    fn begin(&self, thread: usize, threads: usize) -> Self::Turn;
+
     /// Now, in nanoseconds since a fixed point.
     fn now_ns(&self) -> u64;
 
@@ -30,6 +35,10 @@ impl RealClock {
 }
 
 impl Clock for RealClock {
+    type Turn = ();
+
+    fn begin(&self, _thread: usize, _threads: usize) {}
+
     #[inline]
     fn now_ns(&self) -> u64 {
         match self {
@@ -49,17 +58,23 @@ impl Clock for RealClock {
     }
 }
 
-/// The clock of a simulated device. It advances when the queues wait, so idling jumps ahead.
+/// The clock of simulated devices. It advances when all threads of the run wait, so idling jumps ahead.
 #[derive(Clone)]
-pub(crate) struct VirtualClock(pub(crate) Arc<AtomicU64>);
+pub(crate) struct VirtualClock(pub(crate) SimClock);
 
 impl Clock for VirtualClock {
+    type Turn = SimTurn;
+
+    fn begin(&self, thread: usize, threads: usize) -> SimTurn {
+        self.0.take_turns(thread, threads)
+    }
+
     fn now_ns(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        self.0.now_ns()
     }
 
     fn idle(&self, _wake_ns: u64, until_ns: u64) -> bool {
-        self.0.fetch_max(until_ns, Ordering::Relaxed);
+        self.0.wait_until(until_ns);
         false
     }
 }

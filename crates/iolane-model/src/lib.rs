@@ -26,9 +26,10 @@ mod simulation;
 
 pub use behaviour::{Behaviour, Completion, Submission};
 pub use calibrate::{Known, Observation, Observations, Residual, calibrate, residuals};
+pub use iolane_drive::{Drive, Link};
 pub use left_out::LEFT_OUT;
 pub use load::{Length, Load};
-pub use machine::{Drive, Link, Machine, PathCosts, Power, Processor, Scheduler, SchedulerKind};
+pub use machine::{Machine, PathCosts, Power, Processor, Scheduler, SchedulerKind};
 pub use machine_file::{Costs, HeldOut, MachineFile, SCHEMA};
 pub use number::{Fitted, Number};
 pub use outcome::Outcome;

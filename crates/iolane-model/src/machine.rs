@@ -1,9 +1,10 @@
 //! The numbers of a machine. Times are nanoseconds of a core that runs nothing else.
 //!
-//! Drives and costs are generic over what a number is: a plain one where it is used, one with an interval in a machine's file.
+//! Processors, drives and costs are generic over what a number is: a plain one where it is used, one with an interval in a machine's file.
 
 use std::collections::BTreeMap;
 
+use iolane_drive::{Drive, Link};
 use serde::{Deserialize, Serialize};
 
 /// A machine as [`simulate`](crate::simulate) plays it.
@@ -86,68 +87,6 @@ pub enum SchedulerKind {
     Cfs,
     /// Since Linux 6.6. A slice of 0.75 ms times the same factor (sysctl_sched_base_slice).
     Eevdf,
-}
-
-/// A drive: parallel units, each of which serves one page at a time, behind a controller and a bus with a ceiling each.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Drive<N = f64> {
-    /// The mean time that a unit takes to read a page.
-    pub read_ns: N,
-    /// The mean time that a unit takes to accept the write of a page.
-    pub write_ns: N,
-    /// The standard deviation of the logarithm of these times.
-    pub spread: N,
-    /// Units; a page is on a random one.
-    pub units: N,
-    /// The most requests per second that the controller takes.
-    pub iops: N,
-    /// The most bytes per second.
-    pub bytes_per_s: N,
-    /// What a unit serves at once, in bytes.
-    #[serde(default = "page")]
-    pub page_bytes: u64,
-    /// The most requests of a queue that it holds at once; others wait in the kernel.
-    #[serde(default = "tags")]
-    pub tags: u32,
-}
-
-fn page() -> u64 {
-    4096
-}
-
-fn tags() -> u32 {
-    1023
-}
-
-impl<N> Drive<N> {
-    /// Its numbers, with their names.
-    pub fn numbers(&self) -> [(&'static str, &N); 6] {
-        let Self { read_ns, write_ns, spread, units, iops, bytes_per_s, page_bytes: _, tags: _ } = self;
-        [
-            ("read_ns", read_ns),
-            ("write_ns", write_ns),
-            ("spread", spread),
-            ("units", units),
-            ("iops", iops),
-            ("bytes_per_s", bytes_per_s),
-        ]
-    }
-
-    /// The same drive with each number made into another one, given its name.
-    pub fn map<M>(&self, mut number: impl FnMut(&'static str, &N) -> M) -> Drive<M> {
-        let [read_ns, write_ns, spread, units, iops, bytes_per_s] = self.numbers().map(|(name, of)| number(name, of));
-        let (page_bytes, tags) = (self.page_bytes, self.tags);
-        Drive { read_ns, write_ns, spread, units, iops, bytes_per_s, page_bytes, tags }
-    }
-}
-
-/// What all drives of a node share, such as the lanes of a switch.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Link {
-    /// The most bytes per second.
-    pub bytes_per_s: f64,
 }
 
 /// What a path costs. A cost that the path does not have is 0.

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use iolane_core::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::machine::{Link, Power, Processor, Scheduler};
+use crate::machine::{Power, Processor, Scheduler};
 use crate::number::Number;
-use crate::{Drive, Machine, Parameter, PathCosts};
+use crate::{Drive, Link, Machine, Parameter, PathCosts};
 
 /// Names the layout of the file.
 pub const SCHEMA: &str = "iolane.machine/1";

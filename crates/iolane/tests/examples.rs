@@ -716,6 +716,18 @@ fn memory_of_the_caller_s_own_receives_what_is_in_the_file() {
 }
 
 #[test]
+fn simulated_drives_prints_the_same_every_time_and_a_log_gains_from_a_drive_of_its_own() {
+    let printed = output(&mut example("simulated_drives"));
+    assert_eq!(printed, output(&mut example("simulated_drives")));
+    let p50 = |line: &str| line.split_whitespace().skip_while(|word| *word != "p50").nth(1).unwrap().parse::<u64>();
+    let commits: Vec<u64> = printed.lines().map(|line| p50(line).unwrap()).collect();
+    assert!(matches!(commits[..], [shared, own] if shared > 5 * own), "{printed}");
+    assert_ne!(printed, output(example("simulated_drives").args(["p3600", "2"])));
+    let unknown = failure(example("simulated_drives").arg("p9999"));
+    assert!(unknown.contains("profile=p9999") && unknown.contains("optane"), "{unknown}");
+}
+
+#[test]
 fn wrong_use_ends_with_one_line_that_says_so() {
     let folder = Folder::new("wrong");
     let file = folder.file("file", &random(8192));

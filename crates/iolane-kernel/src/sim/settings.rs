@@ -1,18 +1,19 @@
 //! What a simulated device does besides what it is asked for, and how that is written in its name. `sim` applies it.
 
+use std::fmt;
 use std::str::FromStr;
 
-use iolane_core::{Error, Result, units};
+use iolane_core::units::{Bytes, parse_duration};
+use iolane_core::{Error, Result};
+use iolane_drive::{Drive, Profile};
 
 /// The behaviour of a simulated device, written after the size of its target: `sim:64m,seed=7,short=0.01`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SimSettings {
     /// Seed of everything below.
     pub seed: u64,
-    /// The least time a request takes, in nanoseconds (`latency=80us`).
-    pub latency_ns: u64,
-    /// The most that is added to the latency, uniformly drawn, in nanoseconds (`jitter=40us`). It reorders completions.
-    pub jitter_ns: u64,
+    /// The time that requests take.
+    pub timing: Timing,
     /// The share of reads and writes that move fewer bytes than requested (`short=0.01`).
     pub short: f64,
     /// The share of requests that fail with EIO (`error=0.001`).
@@ -23,18 +24,38 @@ pub struct SimSettings {
     pub torn: f64,
     /// The share of writes that are acknowledged and stored with a byte that differs (`altered=0.001`).
     pub altered: f64,
-    /// The device stalls once per this many requests, for `stall_ns`; 0 for never (`stall-every=1000`).
+    /// The drive stalls once per this many requests, for `stall_ns`; 0 for never (`stall-every=1000`).
     pub stall_every: u64,
     /// The length of a stall in nanoseconds (`stall=100ms`).
     pub stall_ns: u64,
+    /// Targets of this process that name the same world share one clock (`world=db`), and a queue can have several of them. Without it a
+    /// target has a clock of its own.
+    pub world: Option<String>,
+    /// Targets that name the same drive of a world are on one drive (`drive=a`): their requests share its units, tags and ceilings. Without
+    /// it a target has a drive of its own.
+    pub drive: Option<String>,
+}
+
+/// The time that requests take.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Timing {
+    /// Every request alike, however many there are: a latency, and what chance adds.
+    Fixed {
+        /// The least time a request takes, in nanoseconds (`latency=80us`).
+        latency_ns: u64,
+        /// The most that is added to it, uniformly drawn, in nanoseconds (`jitter=40us`). It reorders completions.
+        jitter_ns: u64,
+    },
+    /// A drive with units, tags and ceilings: the published one of a profile (`profile=optane`), or another one (`read=80us`, `write=20us`,
+    /// `spread=0.15`, `units=64`, `iops=500000`, `write-iops=100000`, `bandwidth=3g`, `page=4k`, `tags=1023`).
+    Units(Drive),
 }
 
 impl Default for SimSettings {
     fn default() -> Self {
         Self {
             seed: 1,
-            latency_ns: 80_000,
-            jitter_ns: 40_000,
+            timing: Timing::Fixed { latency_ns: 80_000, jitter_ns: 40_000 },
             short: 0.0,
             error: 0.0,
             lost: 0.0,
@@ -42,6 +63,65 @@ impl Default for SimSettings {
             altered: 0.0,
             stall_every: 0,
             stall_ns: 0,
+            world: None,
+            drive: None,
+        }
+    }
+}
+
+const UNITS_MAX: u64 = 1 << 16;
+const IOPS_MAX: u64 = 1_000_000_000;
+
+/// A drive of flash, to which settings are added.
+const FLASH: Drive = Drive {
+    read_ns: 80_000.0,
+    write_ns: 20_000.0,
+    spread: 0.15,
+    units: 64.0,
+    iops: 1e6,
+    write_iops: None,
+    bytes_per_s: 4e9,
+    page_bytes: 4096,
+    tags: 1023,
+};
+
+impl SimSettings {
+    /// Whether both are settings of one drive.
+    pub(super) fn is_drive_of(&self, other: &Self) -> bool {
+        let of_drive = |of: &Self| (of.timing.clone(), of.stall_every, of.stall_ns);
+        of_drive(self) == of_drive(other)
+    }
+
+    fn units(&mut self) -> &mut Drive {
+        if let Timing::Fixed { .. } = self.timing {
+            self.timing = Timing::Units(FLASH);
+        }
+        match &mut self.timing {
+            Timing::Units(drive) => drive,
+            Timing::Fixed { .. } => unreachable!("it has units now"),
+        }
+    }
+}
+
+/// As settings: `read=80us,write=20us,units=64`.
+impl fmt::Display for Timing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let us = |ns: f64| format!("{}us", ns.round() / 1e3);
+        match self {
+            Self::Fixed { latency_ns, jitter_ns } => {
+                write!(f, "latency={},jitter={}", us(*latency_ns as f64), us(*jitter_ns as f64))
+            }
+            Self::Units(drive) => {
+                let Drive { read_ns, write_ns, spread, units, iops, write_iops, bytes_per_s, page_bytes, tags } = drive;
+                let most = |number: f64, most: u64| number.round().clamp(1.0, most as f64);
+                let (units, iops) = (most(*units, UNITS_MAX), most(*iops, IOPS_MAX));
+                let (read, write, page) = (us(*read_ns), us(*write_ns), Bytes(*page_bytes));
+                write!(f, "read={read},write={write},spread={spread:.3},units={units},iops={iops}")?;
+                if let Some(write_iops) = write_iops {
+                    write!(f, ",write-iops={write_iops:.0}")?;
+                }
+                write!(f, ",bandwidth={bytes_per_s:.0},page={page},tags={tags}")
+            }
         }
     }
 }
@@ -51,36 +131,76 @@ impl FromStr for SimSettings {
 
     fn from_str(text: &str) -> Result<Self> {
         let mut settings = Self::default();
-        for part in text.split(',').filter(|part| !part.is_empty()) {
+        let (mut has_latency, mut has_units) = (false, false);
+        let parts = || text.split(',').filter(|part| !part.is_empty());
+        let is_profile = |part: &&str| part.starts_with("profile=");
+        // What else is said of the drive changes its profile, wherever it stands.
+        for part in parts().filter(is_profile).chain(parts().filter(|part| !is_profile(part))) {
             let bad = |cause: &str| {
                 Error::usage(format!("sim setting `{part}`"), cause).remedy(
                     "write seed=N, latency=80us, jitter=40us, short=0.01, error=0.001, lost=0.001, torn=0.001, \
-                     altered=0.001, stall-every=N or stall=100ms",
+                     altered=0.001, stall-every=N, stall=100ms, world=NAME, drive=NAME, profile=optane, read=80us, write=20us, \
+                     spread=0.15, units=64, iops=500000, write-iops=100000, bandwidth=3g, page=4k or tags=1023",
                 )
             };
             let (name, value) = part.split_once('=').ok_or_else(|| bad("it is not NAME=VALUE"))?;
             let number = || value.parse::<u64>().map_err(|_| bad("not a whole number"));
-            let time_ns = || Ok(units::parse_duration(value)?.as_nanos() as u64);
-            let share = || {
-                value
-                    .parse::<f64>()
-                    .ok()
-                    .filter(|share| (0.0..=1.0).contains(share))
-                    .ok_or_else(|| bad("not a number from 0 to 1"))
+            let from_1 = |most: u64| match number()? {
+                number if (1..=most).contains(&number) => Ok(number),
+                _ => Err(bad(&format!("not a whole number from 1 to {most}"))),
             };
+            let time_ns = || Ok(parse_duration(value)?.as_nanos() as u64);
+            let within = |most: f64| {
+                let number = value.parse::<f64>().ok().filter(|number| (0.0..=most).contains(number));
+                number.ok_or_else(|| bad(&format!("not a number from 0 to {most}")))
+            };
+            let label = || if value.is_empty() { Err(bad("it has no name")) } else { Ok(Some(value.to_owned())) };
             match name {
                 "seed" => settings.seed = number()?,
-                "latency" => settings.latency_ns = time_ns()?,
-                "jitter" => settings.jitter_ns = time_ns()?,
-                "short" => settings.short = share()?,
-                "error" => settings.error = share()?,
-                "lost" => settings.lost = share()?,
-                "torn" => settings.torn = share()?,
-                "altered" => settings.altered = share()?,
+                "short" => settings.short = within(1.0)?,
+                "error" => settings.error = within(1.0)?,
+                "lost" => settings.lost = within(1.0)?,
+                "torn" => settings.torn = within(1.0)?,
+                "altered" => settings.altered = within(1.0)?,
                 "stall-every" => settings.stall_every = number()?,
                 "stall" => settings.stall_ns = time_ns()?,
-                _ => return Err(bad("no such setting")),
+                "world" => settings.world = label()?,
+                "drive" => settings.drive = label()?,
+                "latency" | "jitter" => {
+                    has_latency = true;
+                    if let Timing::Fixed { latency_ns, jitter_ns } = &mut settings.timing {
+                        *(if name == "latency" { latency_ns } else { jitter_ns }) = time_ns()?;
+                    }
+                }
+                _ => {
+                    has_units = true;
+                    let drive = settings.units();
+                    match name {
+                        "profile" => {
+                            let unknown = || bad(&format!("not one of {}", Profile::names()));
+                            *drive = Profile::of(value).ok_or_else(unknown)?.drive();
+                        }
+                        "read" => drive.read_ns = time_ns()? as f64,
+                        "write" => drive.write_ns = time_ns()? as f64,
+                        "spread" => drive.spread = within(3.0)?,
+                        "units" => drive.units = from_1(UNITS_MAX)? as f64,
+                        "iops" => drive.iops = from_1(IOPS_MAX)? as f64,
+                        "write-iops" => drive.write_iops = Some(from_1(IOPS_MAX)? as f64),
+                        "bandwidth" => drive.bytes_per_s = value.parse::<Bytes>()?.0.max(1) as f64,
+                        "page" => drive.page_bytes = value.parse::<Bytes>()?.0.max(512),
+                        "tags" => drive.tags = from_1(1 << 16)? as u32,
+                        _ => return Err(bad("no such setting")),
+                    }
+                }
             }
+        }
+        if has_latency && has_units {
+            return Err(Error::usage(format!("sim settings `{text}`"), "a drive with units has no fixed latency")
+                .remedy("write read=80us and spread=0.15 instead of latency and jitter"));
+        }
+        if settings.drive.is_some() && settings.world.is_none() {
+            return Err(Error::usage(format!("sim settings `{text}`"), "only targets of a world share a drive")
+                .remedy("add world=NAME"));
         }
         Ok(settings)
     }

@@ -245,9 +245,11 @@ impl RunPlan {
             return Err(Error::usage(format!("--threads {}", self.threads), cause)
                 .remedy(format!("use --threads {} or more", self.targets.len())));
         }
-        if self.keeps_real_time().is_err() && (self.targets.len(), self.threads) != (1, 1) {
-            return Err(Error::usage("a simulated target", "its virtual time belongs to one thread")
-                .remedy("use one target and --threads 1"));
+        let mut clocks = self.targets.iter().map(iolane::sim::clock);
+        let first = clocks.next();
+        if !clocks.all(|clock| Some(clock) == first) {
+            return Err(Error::usage("simulated targets", "each has a clock of its own")
+                .remedy("give all targets of the run the same world (sim:64m,world=NAME)"));
         }
         Ok(())
     }
@@ -365,8 +367,9 @@ mod tests {
         assert!(refused(plan("null", &[])).contains("at least one thread"));
         let two = RunPlan { threads: 1, ..plan("null", &["null", "null"]) };
         assert!(refused(two).contains("use --threads 2 or more"));
-        let simulated = RunPlan { threads: 2, ..plan("sim", &["sim:16m"]) };
-        assert!(refused(simulated).contains("use one target and --threads 1"));
+        let apart = plan("sim", &["sim:16m", "sim:16m,seed=2"]);
+        assert!(refused(apart).contains("the same world"));
+        plan("sim", &["sim:16m,world=plan", "sim:16m,world=plan,seed=2"]).check().unwrap();
     }
 
     #[test]

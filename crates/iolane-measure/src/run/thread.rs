@@ -50,12 +50,22 @@ impl<C: Clock> RunThread<'_, C> {
     pub(super) fn run(self) -> Result<Option<ThreadOutcome>> {
         let (plan, index, barrier, stop) = (self.plan, self.index, self.barrier, self.stop);
         let verifier = self.verifier.clone();
-        let prepared = without_panic(|| self.prepare());
+        // Threads in virtual time take turns within a phase.
+        let clock = self.clock.clone();
+        let phase = || clock.begin(index, plan.threads);
+        let prepared = without_panic(|| {
+            let _turn = phase();
+            self.prepare()
+        });
         let mut all_ready = barrier.wait(prepared.is_err());
         let prepared = prepared.and_then(|(mut engine, proof)| {
             let extent = Extent::of(SHORT_PHASE_NS);
-            let timed =
-                all_ready.then(|| without_panic(|| run_phase(&mut engine, Phase::TimeSubmission, extent, stop)));
+            let timed = all_ready.then(|| {
+                without_panic(|| {
+                    let _turn = phase();
+                    run_phase(&mut engine, Phase::TimeSubmission, extent, stop)
+                })
+            });
             // The tally of the measured phase is allocated here, before the counters around that phase are read.
             Ok((engine, proof, timed.transpose()?.map(|tally| tally.submissions), Tally::new()))
         });
@@ -64,8 +74,12 @@ impl<C: Clock> RunThread<'_, C> {
             // Neither warm-up nor the short phases count towards the bytes that the workload may move.
             let bytes_max = plan.workload.bytes_max.unwrap_or(u64::MAX);
             let extent = Extent { duration_ns: nanoseconds(plan.runtime), bytes_max };
-            let measured = all_ready
-                .then(|| without_panic(|| engine.run(Phase::Measure, extent, stop, &mut tally).map(|()| tally)));
+            let measured = all_ready.then(|| {
+                without_panic(|| {
+                    let _turn = phase();
+                    engine.run(Phase::Measure, extent, stop, &mut tally).map(|()| tally)
+                })
+            });
             (engine, measured, submissions, proof)
         });
         // From here on nothing is counted, and no thread of the run writes. The queue closes only after that: its kernel
@@ -82,7 +96,10 @@ impl<C: Clock> RunThread<'_, C> {
                 let block = |offset| PlannedRequest { is_read: true, offset, block_bytes };
                 let blocks = map.known_blocks(share.index, share.count).map(block);
                 empty_page_cache(plan.target_of(index))?;
-                without_panic(|| engine.read_back(blocks, stop))?
+                without_panic(|| {
+                    let _turn = phase();
+                    engine.read_back(blocks, stop)
+                })?
             }
             _ => ReadBack::default(),
         };
@@ -93,7 +110,7 @@ impl<C: Clock> RunThread<'_, C> {
     fn prepare(self) -> Result<(Engine<C>, SyscallProof)> {
         // Opened before the queue, since it counts the threads that are made after it. An open counter slows every system
         // call on the machine, so it is closed before anything is measured.
-        let counter = SyscallCounter::open();
+        let counter = self.plan.keeps_real_time().and_then(|()| SyscallCounter::open());
         let engine = open_engine(self.plan, self.index, self.clock, self.verifier)?;
         let mut engine = engine.with_counters(self.counters);
         run_phase(&mut engine, Phase::Measure, Extent::of(nanoseconds(self.plan.warmup)), self.stop)?;

@@ -91,6 +91,7 @@ pub(super) fn drive(observations: &Observations) -> Drive {
         spread: spread.unwrap_or(0.15),
         units: units.unwrap_or((fastest * headroom * read / 1e9).clamp(4.0, 1_000.0)),
         iops: iops.unwrap_or(fastest * headroom),
+        write_iops: None,
         // Out of reach, unless large blocks were observed: then the fit begins just above these.
         bytes_per_s: bytes_per_s.unwrap_or(most_bytes.fold(0.0, f64::max) * if large { 1.3 } else { 100.0 }),
         page_bytes: page_bytes.unwrap_or(4096),

@@ -4,7 +4,6 @@
 //! next step of their loop; `scheduler` decides who is on a core.
 
 mod cores;
-mod drive;
 mod events;
 mod rules;
 mod scheduler;
@@ -94,9 +93,9 @@ impl World<'_> {
 
     fn served(&mut self, request: usize) {
         let drive = self.queues[self.requests[request].queue].drive;
-        let link = drive % self.links.len();
-        let at =
-            self.drives[drive].transfer(self.now, self.load.block_bytes, (self.machine.link, &mut self.links[link]));
+        let node = drive % self.links.len();
+        let link = self.machine.link.map(|link| (link, &mut self.links[node]));
+        let at = self.drives[drive].transfer(self.now, self.load.block_bytes, link);
         self.events.plan(at, Event::Completes { request });
     }
 

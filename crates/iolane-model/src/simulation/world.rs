@@ -2,10 +2,10 @@
 
 use hdrhistogram::Histogram;
 use iolane_core::error::{Error, Result};
+use iolane_drive::{Lanes, Service};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::drive::{DriveState, LinkState};
 use super::events::{Event, Events, Time};
 use super::rules::Rules;
 use super::state::{Core, Queue, Request, Role, Thread};
@@ -26,8 +26,8 @@ pub(super) struct World<'a> {
     pub(super) cores: Vec<Core>,
     pub(super) threads: Vec<Thread>,
     pub(super) queues: Vec<Queue>,
-    pub(super) drives: Vec<DriveState>,
-    pub(super) links: Vec<LinkState>,
+    pub(super) drives: Vec<Service>,
+    pub(super) links: Vec<Lanes>,
     pub(super) requests: Vec<Request>,
     pub(super) free_requests: Vec<usize>,
     /// Requests whose completions threads have taken, warm-up included.
@@ -70,8 +70,8 @@ impl<'a> World<'a> {
             cores: Vec::new(),
             threads: Vec::new(),
             queues: Vec::new(),
-            drives: (0..load.drives).map(|_| DriveState::new(machine.drive)).collect(),
-            links: (0..nodes).map(|_| LinkState::default()).collect(),
+            drives: (0..load.drives).map(|_| Service::new(machine.drive)).collect(),
+            links: (0..nodes).map(|_| Lanes::default()).collect(),
             requests: Vec::new(),
             free_requests: Vec::new(),
             taken: 0,

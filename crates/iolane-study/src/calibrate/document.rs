@@ -1,6 +1,7 @@
 //! A calibration as the document of `iolane calibrate --json`: schema `iolane.calibrate/1`, described in
 //! `docs/schema/calibrate.json`.
 
+use iolane::sim::Timing;
 use iolane_model::{MachineFile, Number, Part};
 use serde::Serialize;
 
@@ -20,6 +21,8 @@ pub struct CalibrateDocument<'a> {
     pub file: String,
     /// The numbers of the machine.
     pub numbers: Vec<NamedNumber>,
+    /// Its drive as a simulated target ([`simulated_drive`]).
+    pub simulated_drive: String,
     /// What it was fitted to.
     pub fitted: Vec<FittedFigure<'a>>,
     /// What the fit did not see.
@@ -72,12 +75,19 @@ impl<'a> CalibrateDocument<'a> {
             name: &machine.name,
             file,
             numbers: numbers(machine),
+            simulated_drive: simulated_drive(machine),
             fitted: fitted.iter().map(figure).collect(),
             held_out,
             not_used,
             notes,
         }
     }
+}
+
+/// The drive of a machine as a target that simulates it: `sim:64m,read=80us,units=32`. docs/simulated-drives.md describes the settings.
+pub fn simulated_drive(machine: &MachineFile) -> String {
+    let drive = machine.drive.map(|_, number| number.value());
+    format!("sim:64m,{}", Timing::Units(drive))
 }
 
 /// The numbers of a machine: processor, drive, paths. Costs that a path does not have are left out.

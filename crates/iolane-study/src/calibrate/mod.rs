@@ -11,7 +11,7 @@ mod run_file;
 mod source;
 
 pub(crate) use arm::{load, why_not};
-pub use document::{CalibrateDocument, FittedFigure, NamedNumber, numbers};
+pub use document::{CalibrateDocument, FittedFigure, NamedNumber, numbers, simulated_drive};
 pub use fitted::{Calibrated, HeldOutFigure, calibrate};
 pub use hold_out::HoldOut;
 pub use source::Source;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use iolane_study::calibrate::{Calibrated, HeldOutFigure, NamedNumber, numbers};
+use iolane_study::calibrate::{Calibrated, HeldOutFigure, NamedNumber, numbers, simulated_drive};
 use iolane_study::format::{self, bytes_per_s, count, number, range, time};
 
 use crate::output::{self, CellAlignment, printable, wrap};
@@ -29,6 +29,7 @@ pub(super) fn text(calibrated: &Calibrated, out: &Path) -> String {
         text.push_str(&format!("{}\n", wrap(&format!("note: {note}"), 6)));
     }
     text.push_str(&format!("\nMachine: {}; iolane predict --machine {0}\n", printable(out)));
+    text.push_str(&format!("Its drive, simulated: --target {}\n", simulated_drive(machine)));
     text
 }
 
