@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use iolane_model::Residual;
+use iolane_measure::meters::{PowerModel, Source};
+use iolane_model::{Power, Residual};
 
 use super::report::StudyReport;
 use crate::calibrate::{self, Calibrated, Gathered, HoldOut};
@@ -34,10 +35,18 @@ impl StudyReport {
             Gathered::of_arms(&self.name, arms.iter().copied(), rows, &self.host.host, &self.targets).ok()?;
         let mut calibrated = calibrate::calibrate(&gathered, &HoldOut::Nothing).ok()?;
         let unexplained = drop_unexplained(&mut calibrated, arms);
+        calibrated.machine.power = self.energy.source.as_ref().and_then(power);
         let model = Model::new(&calibrated.machine);
         let decided = claims::decide_by_model(study, results, &self.looks, &model, &mut self.claims);
         summary(decided, gathered.observations.len(), &unexplained)
     }
+}
+
+/// The power of the machine, if the study's joules are those of a model of it.
+fn power(source: &Source) -> Option<Power> {
+    let PowerModel { idle_watts, core_watts } = source.name.parse().ok().filter(|_| source.modelled)?;
+    // The study's model counts processor time, whichever hardware thread of a core it is of.
+    Some(Power { idle_w: idle_watts, core_w: core_watts, second_thread_w: core_watts, per_mb_per_s_w: 0.0 })
 }
 
 /// What came of the model, in a sentence; `None` if it had nothing to say.
@@ -160,6 +169,14 @@ mod tests {
             assert_eq!(dropped(off, &free).len(), 5, "{off:?}");
         }
         assert_eq!(dropped(&[0.01], &[arm(sqpoll, Some(1))]), [Unexplained { path: sqpoll.to_owned(), off: None }]);
+    }
+
+    #[test]
+    fn the_model_has_the_power_that_the_study_assumed_and_none_that_was_measured() {
+        let modelled = Source::modelled(&"idle=40,core=10".parse().unwrap());
+        let power = power(&modelled).unwrap();
+        assert_eq!((power.idle_w, power.core_w, power.second_thread_w), (40.0, 10.0, 10.0));
+        assert_eq!(super::power(&Source::measured("idle=40,core=10", "a socket")), None);
     }
 
     #[test]
