@@ -18,7 +18,7 @@ pub(crate) struct CalibrateArguments {
     #[arg(value_name = "RESULTS", required_unless_present = "measure", value_hint = ValueHint::AnyPath)]
     pub(crate) results: Vec<PathBuf>,
     /// Leave these depths out of the fit, and show how well it predicts them: a list, `inner` (all but the smallest and the
-    /// largest), or `none` [default: of paths with three depths or more, all but the smallest and the one nearest to 16]
+    /// largest), or `none`; `threads` leaves out what has several threads [default: of paths with three depths or more, all but the smallest and the one nearest to 16]
     #[arg(long, value_name = "DEPTHS", num_args = 0..=1, default_missing_value = "inner")]
     pub(crate) hold_out: Option<HoldOut>,
     /// File of the machine; an existing one is replaced

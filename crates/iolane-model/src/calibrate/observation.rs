@@ -201,8 +201,11 @@ impl Observation {
             "reads and writes"
         };
         let cores = self.cores.map_or(String::new(), |cores| format!(", {cores} cores"));
-        let many =
-            if *threads > 1 || *drives > 1 { format!(", {threads} threads on {drives} drives") } else { String::new() };
+        let plural = |count: usize| if count == 1 { "" } else { "s" };
+        let many = match (*threads, *drives) {
+            (1, 1) => String::new(),
+            _ => format!(", {threads} thread{} on {drives} drive{}", plural(*threads), plural(*drives)),
+        };
         let from = if from.is_empty() { String::new() } else { format!(" ({from})") };
         format!("{path}, {what} of {block_bytes}, depth {depth}{many}{cores}{from}")
     }

@@ -19,6 +19,8 @@ pub enum HoldOut {
     Inner,
     /// Nothing.
     Nothing,
+    /// Whatever has more threads, and thus maybe drives, than one.
+    Threads,
     /// These depths.
     Depths(Vec<u32>),
 }
@@ -31,9 +33,10 @@ impl FromStr for HoldOut {
         match text {
             "inner" => Ok(Self::Inner),
             "none" => Ok(Self::Nothing),
+            "threads" => Ok(Self::Threads),
             _ => depths().map(Self::Depths).ok_or_else(|| {
                 Error::usage(format!("--hold-out `{text}`"), "it is no list of depths")
-                    .remedy("write --hold-out 4,64, inner or none")
+                    .remedy("write --hold-out 4,64, inner, threads or none")
             }),
         }
     }
@@ -56,13 +59,16 @@ impl HoldOut {
                     .remedy("name depths of the results"));
             }
         }
-        let is_kept = |observation: &Observation| self.keeps(&depths[&observation.path], observation.depth);
+        let is_kept = |observation: &Observation| match self {
+            Self::Threads => observation.threads == 1,
+            _ => self.keeps(&depths[&observation.path], observation.depth),
+        };
         let (fitted, held_out): (Vec<_>, Vec<_>) = all.into_iter().partition(is_kept);
         let has_rest = |path: &&String| fitted.iter().any(|observation| observation.path == **path);
         match depths.keys().find(|path| !has_rest(path)) {
             None => Ok((fitted, held_out)),
-            Some(path) => Err(Error::usage("--hold-out", format!("no depth of {path} is left to fit"))
-                .remedy("hold out fewer depths, or measure the path at more")),
+            Some(path) => Err(Error::usage("--hold-out", format!("nothing of {path} is left to fit"))
+                .remedy("hold out less, or measure the path at more depths, and with one thread")),
         }
     }
 
@@ -71,7 +77,7 @@ impl HoldOut {
         let far = |depth: u32| (f64::from(depth.max(1)).ln() - NEAR.ln()).abs();
         let nearest = || depths.iter().skip(1).copied().min_by(|a, b| far(*a).total_cmp(&far(*b)));
         match self {
-            Self::Nothing => true,
+            Self::Nothing | Self::Threads => true,
             Self::Automatic => depths.len() < 3 || Some(depth) == first || Some(depth) == nearest(),
             Self::Inner => Some(depth) == first || Some(depth) == last,
             Self::Depths(held_out) => !held_out.contains(&depth),
@@ -111,10 +117,19 @@ mod tests {
     }
 
     #[test]
+    fn several_threads_are_held_out_as_a_whole() {
+        let mut all = observed(&[1, 16, 1, 16]);
+        all.iter_mut().skip(2).for_each(|observation| observation.threads = 2);
+        let (fitted, held_out) = HoldOut::Threads.split(all.clone()).unwrap();
+        assert_eq!((fitted.as_slice(), held_out.as_slice()), all.split_at(2));
+        assert!(HoldOut::Threads.split(held_out).unwrap_err().to_string().contains("with one thread"));
+    }
+
+    #[test]
     fn what_leaves_nothing_to_fit_or_names_nothing_is_refused() {
         let refused = |rule: &str| rule.parse::<HoldOut>().unwrap().split(observed(&[1, 4])).unwrap_err().to_string();
-        assert!(refused("1,4").contains("no depth of psync is left to fit"));
+        assert!(refused("1,4").contains("nothing of psync is left to fit"));
         assert!(refused("1,5").starts_with("--hold-out 5: nothing was measured at this depth"));
-        assert!("4,x".parse::<HoldOut>().unwrap_err().to_string().contains("inner or none"));
+        assert!("4,x".parse::<HoldOut>().unwrap_err().to_string().contains("inner, threads or none"));
     }
 }
