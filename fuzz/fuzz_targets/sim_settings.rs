@@ -1,7 +1,7 @@
 //! Settings of simulated devices: no text makes the parser panic, and what it takes lies within bounds.
 #![no_main]
 
-use iolane::sim::SimSettings;
+use iolane::sim::{SimSettings, Timing};
 use libfuzzer_sys::fuzz_target;
 
 /// No duration is longer than 366 days.
@@ -9,10 +9,17 @@ const NS_MAX: u64 = 366 * 86_400 * 1_000_000_000;
 
 fuzz_target!(|text: &str| {
     let Ok(settings) = text.parse::<SimSettings>() else { return };
-    for share in [settings.short, settings.error] {
+    for share in [settings.short, settings.error, settings.lost, settings.torn, settings.altered] {
         assert!((0.0..=1.0).contains(&share), "{text:?}");
     }
-    for time_ns in [settings.latency_ns, settings.jitter_ns, settings.stall_ns] {
-        assert!(time_ns <= NS_MAX, "{text:?}");
+    assert!(settings.stall_ns <= NS_MAX, "{text:?}");
+    match &settings.timing {
+        Timing::Fixed { latency_ns, jitter_ns } => assert!(*latency_ns.max(jitter_ns) <= NS_MAX, "{text:?}"),
+        Timing::Units(drive) => {
+            assert!(drive.read_ns.max(drive.write_ns) <= NS_MAX as f64, "{text:?}");
+            assert!(drive.units >= 1.0 && drive.iops >= 1.0 && drive.bytes_per_s >= 1.0 && drive.tags > 0, "{text:?}");
+        }
     }
+    // What it says of itself makes the same drive, but for what is rounded.
+    settings.timing.to_string().parse::<SimSettings>().unwrap();
 });

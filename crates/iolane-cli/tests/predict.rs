@@ -138,6 +138,26 @@ fn a_prediction_is_as_the_schema_says_and_its_tables_fit() {
 }
 
 #[test]
+fn another_drive_takes_the_place_of_the_machines_own() {
+    let folder = calibrated();
+    let at = |drive: &str| {
+        let options = format!("--path io_uring --depth 16 {drive} --json -");
+        let document = predict(&folder, &options).done().json();
+        document["loads"][0]["paths"][0]["iops"]["value"].as_f64().unwrap()
+    };
+    let (own, optane, slow) = (at(""), at("--drive optane"), at("--drive iops=1000"));
+    assert!(optane > 1.3 * own, "{own} {optane}: the processor is the limit, and not the drive");
+    assert!((950.0..=1050.0).contains(&slow), "{slow}");
+    let text = predict(&folder, "--drive optane").done().stdout;
+    assert!(text.contains("bench, with another drive (optane)"), "{text}");
+    for (wrong, cause) in
+        [("p9999", "optane"), ("error=0.1", "not those of a drive"), ("latency=1ms", "not those of a drive")]
+    {
+        assert_refused(&predict(&folder, &format!("--drive {wrong}")), 2, &[cause]);
+    }
+}
+
+#[test]
 fn results_stand_beside_what_is_predicted_also_on_a_page() {
     let folder = Folder::new();
     fs::write(folder.join("observed.toml"), OBSERVATIONS).unwrap();

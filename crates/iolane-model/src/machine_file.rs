@@ -169,6 +169,15 @@ impl MachineFile {
         }
     }
 
+    /// The same machine with this drive, whose numbers are known, in place of its own.
+    #[must_use]
+    pub fn with_drive(mut self, drive: &Drive) -> Self {
+        self.drive = drive.map(|_, value| Number::Plain(*value));
+        let of_drive = self.drive.numbers().map(|(name, _)| Parameter::of_drive(name).to_string());
+        self.draws.retain(|name, _| !of_drive.contains(name));
+        self
+    }
+
     /// How many draws there are.
     pub fn draw_count(&self) -> usize {
         self.draws.values().map(Vec::len).min().unwrap_or(0)

@@ -36,6 +36,7 @@ fn truth() -> Machine {
             spread: 0.15,
             units: 64.0,
             iops: 500_000.0,
+            write_iops: None,
             bytes_per_s: 3e9,
             page_bytes: 4096,
             tags: 1023,

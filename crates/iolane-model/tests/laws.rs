@@ -28,6 +28,7 @@ const DRIVE: Drive = Drive {
     spread: 0.0,
     units: 1_000.0,
     iops: 1e9,
+    write_iops: None,
     bytes_per_s: 1e12,
     page_bytes: 4096,
     tags: 1_023,

@@ -38,3 +38,4 @@ pub(crate) use report::ReportArguments;
 pub(crate) use run::RunArguments;
 pub(crate) use study::StudyArguments;
 pub(crate) use targets::TargetArguments;
+pub(crate) use values::SimulatedDrive;

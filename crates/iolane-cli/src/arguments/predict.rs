@@ -8,7 +8,7 @@ use iolane::units::Bytes;
 use iolane_measure::workload::Access;
 use iolane_study::predict::{Asked, Goal};
 
-use super::values::{CountList, PathsAsked, parse_counts, parse_paths_asked};
+use super::values::{CountList, PathsAsked, SimulatedDrive, parse_counts, parse_drive, parse_paths_asked};
 use crate::output::Destination;
 
 #[derive(Debug, Args)]
@@ -29,6 +29,9 @@ pub(crate) struct PredictArguments {
     /// Drives, which the threads take in turn
     #[arg(long, value_name = "N", default_value = "1", help_heading = "Loads")]
     drives: usize,
+    /// Another drive in place of the machine's: p3600, optane, pm9a3, hynix, or its numbers, such as read=80us,write=20us,units=64,bandwidth=3g
+    #[arg(long, value_name = "PROFILE|NUMBERS", value_parser = parse_drive, help_heading = "Loads")]
+    pub(crate) drive: Option<SimulatedDrive>,
     /// Requests in flight of each thread
     #[arg(long, value_name = "LIST", default_value = "1,16", value_parser = parse_counts, help_heading = "Loads")]
     depth: CountList,

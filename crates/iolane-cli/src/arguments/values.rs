@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use iolane::sim::{SimSettings, Timing};
 use iolane::units::{Bytes, parse_duration};
 use iolane::{Error, IoPath, Result};
+use iolane_model::Drive;
 
 /// Parses a duration in which something can be measured.
 pub(super) fn parse_runtime(text: &str) -> Result<Duration> {
@@ -66,6 +68,32 @@ pub(crate) struct CountList(pub(crate) Vec<usize>);
 
 /// The most numbers of a list.
 const COUNTS_MAX: usize = 10_000;
+
+/// Parses a drive: a profile's name, or the settings that simulate one (`read=80us,units=64`).
+pub(super) fn parse_drive(text: &str) -> Result<SimulatedDrive> {
+    let settings = if text.contains('=') { text.to_owned() } else { format!("profile={text}") };
+    let settings: SimSettings = settings.parse()?;
+    let drive = match (
+        settings.timing.clone(),
+        settings == SimSettings { timing: settings.timing.clone(), ..SimSettings::default() },
+    ) {
+        (Timing::Units(drive), true) => drive,
+        _ => {
+            let cause = "it has settings that are not those of a drive with units";
+            return Err(Error::usage(format!("drive `{text}`"), cause)
+                .remedy("write a profile, or read=80us,write=20us,units=64 (docs/simulated-drives.md)"));
+        }
+    };
+    Ok(SimulatedDrive { text: text.to_owned(), drive })
+}
+
+/// A drive that is not here.
+#[derive(Debug, Clone)]
+pub(crate) struct SimulatedDrive {
+    /// As it was written.
+    pub(crate) text: String,
+    pub(crate) drive: Drive,
+}
 
 /// Parses a list of numbers and ranges: `1,2,4` or `1..20`, both ends included.
 pub(super) fn parse_counts(text: &str) -> Result<CountList> {

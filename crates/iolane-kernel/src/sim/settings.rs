@@ -115,12 +115,22 @@ impl fmt::Display for Timing {
                 let Drive { read_ns, write_ns, spread, units, iops, write_iops, bytes_per_s, page_bytes, tags } = drive;
                 let most = |number: f64, most: u64| number.round().clamp(1.0, most as f64);
                 let (units, iops) = (most(*units, UNITS_MAX), most(*iops, IOPS_MAX));
-                let (read, write, page) = (us(*read_ns), us(*write_ns), Bytes(*page_bytes));
-                write!(f, "read={read},write={write},spread={spread:.3},units={units},iops={iops}")?;
+                write!(f, "read={},write={},units={units},iops={iops}", us(*read_ns), us(*write_ns))?;
                 if let Some(write_iops) = write_iops {
                     write!(f, ",write-iops={write_iops:.0}")?;
                 }
-                write!(f, ",bandwidth={bytes_per_s:.0},page={page},tags={tags}")
+                write!(f, ",bandwidth={}", most(*bytes_per_s, i64::MAX as u64))?;
+                // What most drives have is left out.
+                if (spread - FLASH.spread).abs() > 1e-3 {
+                    write!(f, ",spread={spread:.3}")?;
+                }
+                if *page_bytes != FLASH.page_bytes {
+                    write!(f, ",page={}", Bytes(*page_bytes))?;
+                }
+                if *tags != FLASH.tags {
+                    write!(f, ",tags={tags}")?;
+                }
+                Ok(())
             }
         }
     }
@@ -134,7 +144,7 @@ impl FromStr for SimSettings {
         let (mut has_latency, mut has_units) = (false, false);
         let parts = || text.split(',').filter(|part| !part.is_empty());
         let is_profile = |part: &&str| part.starts_with("profile=");
-        // What else is said of the drive changes its profile, wherever it stands.
+        // Other settings of the drive change its profile, wherever they stand.
         for part in parts().filter(is_profile).chain(parts().filter(|part| !is_profile(part))) {
             let bad = |cause: &str| {
                 Error::usage(format!("sim setting `{part}`"), cause).remedy(

@@ -1,8 +1,6 @@
 use std::collections::VecDeque;
 
-use iolane_core::{
-    Buffer, Buffers, IoError, IoPath, Pages, Pool, Queue, QueueConfig, Request, Result, Target, TargetId,
-};
+use iolane_core::{Buffer, Buffers, IoError, IoPath, Pages, Pool, Queue, QueueConfig, Request, Result, Target};
 use proptest::prelude::*;
 
 use super::*;

@@ -29,7 +29,7 @@ pub(super) fn text(calibrated: &Calibrated, out: &Path) -> String {
         text.push_str(&format!("{}\n", wrap(&format!("note: {note}"), 6)));
     }
     text.push_str(&format!("\nMachine: {}; iolane predict --machine {0}\n", printable(out)));
-    text.push_str(&format!("Its drive, simulated: --target {}\n", simulated_drive(machine)));
+    text.push_str(&format!("Its drive, simulated:\n  --target {}\n", simulated_drive(machine)));
     text
 }
 

@@ -14,7 +14,7 @@ use iolane_study::files;
 use iolane_study::predict::Job;
 
 use super::calibrate::{fit, source};
-use crate::arguments::PredictArguments;
+use crate::arguments::{PredictArguments, SimulatedDrive};
 use crate::interrupt::STOP;
 use crate::outcome::Outcome;
 use crate::output::{Bar, Outputs, printable, warn};
@@ -23,6 +23,11 @@ pub(crate) fn predict(arguments: PredictArguments) -> anyhow::Result<Outcome> {
     let asked = arguments.asked(read_percent(&arguments)?);
     let mut kept = Vec::new();
     let (machine, measured) = machine(&arguments.machine, &mut kept)?;
+    let (machine, measured) = match &arguments.drive {
+        // What was measured on the machine's own drive stands beside no prediction for another one.
+        Some(other) => (on_another_drive(machine, other), Vec::new()),
+        None => (machine, measured),
+    };
     let outputs = Outputs::checked(arguments.json.clone(), &kept)?;
     if let Some(file) = &arguments.page {
         files::check_writable(file, &kept)?;
@@ -59,6 +64,12 @@ fn machine(place: &Path, kept: &mut Vec<OsString>) -> anyhow::Result<(MachineFil
             Ok((fit(*gathered, HoldOut::Automatic)?.machine, measured))
         }
     }
+}
+
+/// The machine with another drive, which its name then tells.
+fn on_another_drive(machine: MachineFile, other: &SimulatedDrive) -> MachineFile {
+    let name = format!("{}, with another drive ({})", machine.name, other.text);
+    MachineFile { name, ..machine.with_drive(&other.drive) }
 }
 
 /// The percentage of reads of a pattern.
