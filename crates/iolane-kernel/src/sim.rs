@@ -168,6 +168,12 @@ impl SimClock {
         self.0.begin_turns(thread, threads);
         SimTurn { world: self.0.clone(), thread, _is_of_this_thread: PhantomData }
     }
+
+    /// Ends the turns of all threads, for good: those that wait for one, maybe for a thread that will never come, go on, and from then on the
+    /// clock moves as without turns.
+    pub fn cancel_turns(&self) {
+        self.0.cancel_turns();
+    }
 }
 
 impl PartialEq for SimClock {

@@ -13,6 +13,9 @@ pub(crate) trait Clock: Clone + Send {
     /// Begins a phase of a thread, given its number and that of all threads.
     fn begin(&self, thread: usize, threads: usize) -> Self::Turn;
 
+    /// Ends phases that wait for threads which could not be started.
+    fn cancel(&self);
+
     /// Now, in nanoseconds since a fixed point.
     fn now_ns(&self) -> u64;
 
@@ -38,6 +41,8 @@ impl Clock for RealClock {
     type Turn = ();
 
     fn begin(&self, _thread: usize, _threads: usize) {}
+
+    fn cancel(&self) {}
 
     #[inline]
     fn now_ns(&self) -> u64 {
@@ -67,6 +72,10 @@ impl Clock for VirtualClock {
 
     fn begin(&self, thread: usize, threads: usize) -> SimTurn {
         self.0.take_turns(thread, threads)
+    }
+
+    fn cancel(&self) {
+        self.0.cancel_turns();
     }
 
     fn now_ns(&self) -> u64 {

@@ -338,6 +338,27 @@ fn threads_that_take_turns_see_the_same_every_time() {
     }
 }
 
+#[test]
+fn turns_that_are_cancelled_hold_nobody_who_waits_for_a_thread_that_never_comes() {
+    let target = opened("world=cancelled");
+    let clock = clock(&target).unwrap();
+    std::thread::scope(|scope| {
+        let waiting: Vec<_> = (0..2)
+            .map(|thread| {
+                scope.spawn({
+                    let clock = clock.clone();
+                    move || drop(clock.take_turns(thread, 3))
+                })
+            })
+            .collect();
+        clock.cancel_turns();
+        waiting.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+    drop(clock.take_turns(2, 3));
+    clock.wait_until(7);
+    assert_eq!(clock.now_ns(), 7);
+}
+
 proptest! {
     #[test]
     fn no_text_makes_the_settings_parser_panic(text in "\\PC{0,30}|[a-z=,.0-9]{0,30}") {

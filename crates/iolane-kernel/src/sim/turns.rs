@@ -20,6 +20,8 @@ pub(super) struct Turns {
     threads: Vec<Member>,
     /// Whose turn it is.
     current: Option<usize>,
+    /// Nobody waits for a turn any more.
+    cancelled: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -37,8 +39,26 @@ impl Turns {
         self.current
     }
 
+    /// Whether a thread need not wait: it is its turn, or turns were cancelled.
+    pub(super) fn may_go_on(&self, thread: usize) -> bool {
+        self.cancelled || self.current == Some(thread)
+    }
+
+    /// Ends all turns for good: the threads that wait for one go on.
+    pub(super) fn cancel(&mut self) {
+        for thread in std::mem::take(&mut self.threads) {
+            if let Member::Waits(_, of) = thread {
+                of.unpark();
+            }
+        }
+        (self.current, self.cancelled) = (None, true);
+    }
+
     /// A thread of as many has come. When all have, it is the turn of the first one.
     pub(super) fn arrive(&mut self, thread: usize, threads: usize) {
+        if self.cancelled {
+            return;
+        }
         if self.threads.is_empty() {
             self.threads = vec![Member::Expected; threads];
         }
@@ -64,7 +84,8 @@ impl Turns {
 
     /// It takes no more turns. Returns whether others do.
     pub(super) fn leave(&mut self, thread: usize) -> bool {
-        self.threads[thread] = Member::Left;
+        let Some(member) = self.threads.get_mut(thread) else { return false };
+        *member = Member::Left;
         if self.threads.iter().all(|thread| matches!(thread, Member::Left)) {
             *self = Self::default();
         }

@@ -164,7 +164,7 @@ impl World {
     }
 
     fn turn_of<'a>(&'a self, mut state: MutexGuard<'a, State>, thread: usize) -> MutexGuard<'a, State> {
-        while state.turns.current() != Some(thread) {
+        while !state.turns.may_go_on(thread) {
             drop(state);
             std::thread::park();
             state = self.state();
@@ -199,7 +199,12 @@ impl World {
         drop(self.turn_of(state, thread));
     }
 
-    /// The thread takes no more turns. It has the turn.
+    /// Ends all turns for good.
+    pub(super) fn cancel_turns(&self) {
+        self.state().turns.cancel();
+    }
+
+    /// The thread takes no more turns. It has the turn, unless turns were cancelled.
     pub(super) fn end_turns(&self, thread: usize) {
         let mut state = self.state();
         if state.turns.leave(thread) {

@@ -75,6 +75,7 @@ fn run_on<C: Clock>(checked: &CheckedPlan, clock: &C, stop: &AtomicBool, progres
             .collect();
         let threads = spawned.map_err(|error| {
             barrier.cancel();
+            clock.cancel();
             Error::system("starting a thread", error)
         })?;
         let mut sampler = Sampler::new(&counters, progress, Instant::now());
