@@ -119,6 +119,7 @@ impl MachineFile {
         positive("scheduler.hz", f64::from(self.scheduler.hz))?;
         positive("drive.page_bytes", self.drive.page_bytes as f64)?;
         positive("drive.tags", f64::from(self.drive.tags))?;
+        self.drive.write_iops.map_or(Ok(()), |write_iops| positive("drive.write_iops", write_iops))?;
         if let Some(link) = self.link {
             positive("link.bytes_per_s", link.bytes_per_s)?;
         }

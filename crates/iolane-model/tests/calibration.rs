@@ -139,6 +139,7 @@ fn a_file_that_cannot_be_a_machine_is_refused_in_one_line() {
         ("cores = 8", "cores = 0", "0 cores on 1 nodes"),
         ("value = 0.15", "value = -1.0", "drive.spread is -1"),
         ("tags = 1023", "tags = 0", "drive.tags is 0"),
+        ("tags = 1023", "tags = 1023\nwrite_iops = 0.0", "drive.write_iops is 0"),
         ("hz = 1000", "hz = 0", "scheduler.hz is 0"),
         ("smt_speed = 0.62", "smt_speed = nan", "processor.smt_speed is NaN"),
         ("nodes = 1", "nodes = 1\nsockets = 2", "unknown field `sockets`"),
