@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::{
-    Buffer, Completion, Error, IoPath, Operations, Pages, Pool, Queue, QueueConfig, Request, Result, Target, first_of,
-    open_movable_queue, probe_for,
+    Buffer, Choices, Completion, Error, IoPath, Operations, Pages, Pool, Queue, QueueConfig, Request, Result, Target,
+    first_of, open_movable_queue, probe_for,
 };
 
 /// Most requests of a call in flight.
@@ -109,6 +109,11 @@ impl Blocking {
     /// Why [`open_first`](Self::open_first) passed over the paths before it, for the program's log.
     pub fn passed_over(&self) -> &[Error] {
         &self.passed_over
+    }
+
+    /// Which paths its queues took, on the path `auto`: for each queue that no call has at the moment. Empty on any other path.
+    pub fn choices(&self) -> Vec<Choices> {
+        lock(&self.lanes).idle.iter().filter_map(|lane| lane.queue.choices()).collect()
     }
 
     /// Fills `out` with the bytes from `offset` on.

@@ -253,6 +253,23 @@ fn the_first_path_of_a_list_that_can_do_what_is_needed_is_taken() {
 }
 
 #[test]
+fn a_path_that_chooses_tells_what_its_queues_chose() {
+    let folder = Folder::new("chooses");
+    let file = folder.file("file", &vec![7; BYTES]);
+    let target = Target::options().direct(false).open(&file).unwrap();
+    let on = |name: &str| {
+        let blocking = Blocking::open(&path(name), &target).unwrap();
+        let mut read = vec![0; BYTES];
+        blocking.read_exact_at(&mut read, 0).unwrap();
+        blocking.choices()
+    };
+    let choices = on("auto");
+    let requests: u64 = choices.iter().flat_map(|of| &of.used).map(|(_, requests)| requests).sum();
+    assert!(choices.len() == 1 && requests > 0, "{choices:?}");
+    assert!(on("psync").is_empty());
+}
+
+#[test]
 fn a_call_for_which_no_queue_can_be_opened_waits_for_one() {
     let target = Target::options().write_unguarded().open(format!("sim:{BYTES},seed=1")).unwrap();
     let file = &Blocking::open(&path("scarce"), &target).unwrap();
