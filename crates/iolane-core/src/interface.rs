@@ -3,6 +3,7 @@
 //! every registered path. Nothing here performs I/O.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
@@ -314,4 +315,24 @@ pub trait Queue {
     fn event_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
+}
+
+/// How full it is, and how many system calls it made: what every path can tell.
+impl fmt::Debug for dyn Queue + '_ {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_state(self.depth(), self.in_flight(), self.syscalls(), f)
+    }
+}
+
+/// As for a queue that stays with its thread.
+impl fmt::Debug for dyn Queue + Send + '_ {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_state(self.depth(), self.in_flight(), self.syscalls(), f)
+    }
+}
+
+fn write_state(depth: usize, in_flight: usize, syscalls: Option<u64>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let mut state = f.debug_struct("Queue");
+    state.field("depth", &depth).field("in_flight", &in_flight).field("syscalls", &syscalls);
+    state.finish_non_exhaustive()
 }

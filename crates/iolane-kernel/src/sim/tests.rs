@@ -278,6 +278,19 @@ fn a_queue_has_several_targets_of_one_world() {
 }
 
 #[test]
+fn a_queue_can_be_printed_so_that_what_has_one_derives_debug() {
+    #[derive(Debug)]
+    struct Store {
+        _queue: Box<dyn Queue>,
+    }
+    let pool = Pool::new(1, 4096, Pages::Base).unwrap();
+    let mut queue = queue_on(&opened("seed=1"), 4);
+    queue.submit(&mut [Request::read(1, 0, pool.take().unwrap())].into());
+    let printed = format!("{:?}", Store { _queue: queue });
+    assert!(printed.contains("Queue { depth: 4, in_flight: 1, syscalls: Some(0), .. }"), "{printed}");
+}
+
+#[test]
 fn a_wait_with_a_limit_ends_at_the_limit_or_at_the_completion() {
     let target = opened("latency=100us,jitter=0");
     let clock = clock(&target).unwrap();
