@@ -1,7 +1,7 @@
 //! Settings of simulated devices: no text makes the parser panic, and what it takes lies within bounds.
 #![no_main]
 
-use iolane::sim::{SimSettings, Timing};
+use iolane::sim::{Faults, SimSettings, Timing};
 use libfuzzer_sys::fuzz_target;
 
 /// No duration is longer than 366 days.
@@ -9,7 +9,8 @@ const NS_MAX: u64 = 366 * 86_400 * 1_000_000_000;
 
 fuzz_target!(|text: &str| {
     let Ok(settings) = text.parse::<SimSettings>() else { return };
-    for share in [settings.short, settings.error, settings.lost, settings.torn, settings.altered] {
+    let Faults { error, short, lost, torn, altered } = settings.faults;
+    for share in [error, short, lost, torn, altered] {
         assert!((0.0..=1.0).contains(&share), "{text:?}");
     }
     assert!(settings.stall_ns <= NS_MAX, "{text:?}");

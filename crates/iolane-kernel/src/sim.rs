@@ -2,6 +2,7 @@
 //! damaged writes; its time is that of a drive with units, tags and ceilings, or a latency and a jitter. Tests use it for behaviour that no
 //! real device shows on demand. It makes no system call.
 
+mod faults;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -14,9 +15,6 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use rand_core::{Rng, SeedableRng};
-use rand_xoshiro::Xoshiro256PlusPlus;
-
 use iolane_core::capability::check_depth;
 use iolane_core::scheme::{self, SCHEMES, Scheme, size_and_settings};
 use iolane_core::targets::{Targets, check_detach, no_room_for};
@@ -26,9 +24,11 @@ use iolane_core::{
 };
 
 use crate::checks;
+use faults::{Fault, FaultSource, random};
 use transfer::{ATOMIC_WRITES, BLOCK_BYTES, transfer, written_range};
-use world::{InDrive, World};
+use world::{InDrive, Work, World};
 
+pub use faults::{Faults, Injected};
 pub use settings::{SimSettings, Timing};
 
 pub(crate) struct Sim;
@@ -48,7 +48,8 @@ fn open_device(rest: &str, name: &str) -> Result<scheme::Device> {
     let (bytes, settings) = size_and_settings(rest, name, BYTES_DEFAULT, BYTES_MAX)?;
     let settings: SimSettings = settings.parse()?;
     let (world, drive) = World::of(&settings)?;
-    let device = Device { settings, bytes: bytes as usize, data: OnceLock::new(), world, drive };
+    let faults = Mutex::new(FaultSource::new(settings.faults, random(settings.seed, world.new_target())));
+    let device = Device { bytes: bytes as usize, data: OnceLock::new(), faults, world, drive };
     Ok(scheme::Device { bytes, block_bytes: BLOCK_BYTES as u32, state: Box::new(device) })
 }
 
@@ -84,7 +85,7 @@ impl Interface for Sim {
         device_of(path, target)?;
         Ok(Capabilities::new(DEPTH_MAX, Operations::ALL)
             .atomic_writes(Some(ATOMIC_WRITES))
-            .note(Some("virtual time: its figures say nothing about a real device".into())))
+            .note(Some("virtual time: its figures are those of the simulated drive".into())))
     }
 
     fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
@@ -94,13 +95,12 @@ impl Interface for Sim {
     fn open_movable(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue + Send>> {
         self.validate(path)?;
         check_depth(path, config.depth, DEPTH_MAX)?;
-        let Device { settings, world, .. } = device_of(path, target)?;
+        let Device { world, .. } = device_of(path, target)?;
         let number = world.new_queue();
         Ok(Box::new(SimQueue {
             path: path.clone(),
             world: world.clone(),
             number,
-            random: Xoshiro256PlusPlus::seed_from_u64(settings.seed.wrapping_add(number as u64)),
             targets: Targets::new(config.targets, target.clone()),
             depth: config.depth as usize,
             submitted: VecDeque::with_capacity(config.depth as usize),
@@ -113,10 +113,10 @@ impl Interface for Sim {
 
 /// A simulated device, kept with its target and shared by all its queues.
 struct Device {
-    settings: SimSettings,
     bytes: usize,
     /// Made at the first request.
     data: OnceLock<Mutex<Vec<u8>>>,
+    faults: Mutex<FaultSource>,
     world: Arc<World>,
     /// The number of its drive in the world.
     drive: usize,
@@ -137,6 +137,24 @@ impl Device {
         let data = self.data.get_or_init(|| Mutex::new(vec![0; self.bytes]));
         data.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn faults(&self) -> MutexGuard<'_, FaultSource> {
+        self.faults.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// From now on, the faults of a simulated target are these, for example none while a program recovers. Shares are from 0 to 1.
+///
+/// # Errors
+/// `Unavailable` if the target is not simulated.
+pub fn set_faults(target: &Target, faults: Faults) -> Result<()> {
+    device_of(&IoPath::new("sim"), target)?.faults().faults = faults;
+    Ok(())
+}
+
+/// How many faults the requests of a simulated target have had; `None` for any other target.
+pub fn injected(target: &Target) -> Option<Injected> {
+    device_of(&IoPath::new("sim"), target).ok().map(|device| device.faults().injected)
 }
 
 /// The virtual clock of a simulated target; `None` for any other target. Targets of one world ([`SimSettings::world`]) have one clock.
@@ -162,7 +180,16 @@ impl SimClock {
 
     /// Makes this thread the one of this number, from 0, among as many that take turns: one runs at a time, until it waits for a completion
     /// or for a time, and the clock moves when all of them wait. So a program of many threads does the same every time. Blocks until all of
-    /// them have called this. Dropping the turn ends it; a thread then uses none of the world's queues until it takes part again.
+    /// them have called this.
+    ///
+    /// **A thread gives its turn away only in a queue of the world, or in [`wait_until`](Self::wait_until).** One that waits for a lock, a
+    /// channel or another thread keeps it, and the thread that it waits for never runs: hold no lock over a `reap`, and let threads wait for
+    /// each other in a loop of `wait_until`. Hold the returned turn as long as the thread uses queues of the world (`let _turn = ...`); after
+    /// it is dropped, others go on. The thread may take turns again when all others have dropped theirs, too.
+    ///
+    /// # Panics
+    /// If two threads have one number, or disagree on how many they are; if a thread without a turn waits in the world; if no turn was passed
+    /// on for a minute, or a thread has not come by then.
     #[must_use]
     pub fn take_turns(&self, thread: usize, threads: usize) -> SimTurn {
         self.0.begin_turns(thread, threads);
@@ -202,8 +229,6 @@ struct SimQueue {
     world: Arc<World>,
     /// Its number in the world.
     number: usize,
-    /// Draws faults.
-    random: Xoshiro256PlusPlus,
     targets: Targets<Target>,
     depth: usize,
     submitted: VecDeque<Request>,
@@ -216,53 +241,57 @@ struct SimQueue {
 }
 
 impl SimQueue {
-    /// True for the given share of calls.
-    fn draw(&mut self, share: f64) -> bool {
-        share > 0.0 && (self.random.next_u64() >> 11) as f64 / (1u64 << 53) as f64 <= share
-    }
-
     /// Carries out a request at its completion time.
-    fn carry_out(&mut self, mut request: Request) -> Result<Completion> {
+    fn carry_out(&self, mut request: Request) -> Result<Completion> {
         // A target with requests in flight is not detached.
-        let Some(target) = self.targets.get(request.target).cloned() else {
+        let Some(target) = self.targets.get(request.target) else {
             return Ok(request.complete(Err(IoError::NOT_ATTACHED)));
         };
-        let device = device_of(&self.path, &target)?;
-        let short = self.draw(device.settings.short);
-        let fails = self.draw(device.settings.error);
-        let damage = self.draw_damage(&device.settings);
-        let cut = self.random.next_u64();
-        if fails {
+        let device = device_of(&self.path, target)?;
+        let (mut faults, mut data) = (device.faults(), device.data());
+        let written = written_range(&data, &request);
+        let is_atomic = matches!(request.operation, Operation::AtomicWrite(_));
+        let fault = faults.draw(!written.is_empty());
+        if let Some(fault @ Fault::Error) = fault {
+            faults.count(fault);
             return Ok(request.complete(Err(IoError::from_errno(libc::EIO))));
         }
-        let is_atomic = matches!(request.operation, Operation::AtomicWrite(_));
-        let mut data = device.data();
-        let before = damage.map(|damage| {
-            let range = written_range(&data, &request);
-            (damage, range.clone(), data[range].to_vec())
-        });
-        let result = transfer(&mut data, &mut request, target.writable(), |bytes| match (short, bytes / BLOCK_BYTES) {
-            (true, blocks @ 2..) => (1 + cut % (blocks - 1)) * BLOCK_BYTES,
+        let before = data[written.clone()].to_vec();
+        let mut was_cut = false;
+        let result = transfer(&mut data, &mut request, target.writable(), |bytes| match (fault, bytes / BLOCK_BYTES) {
+            (Some(Fault::Short(cut)), blocks @ 2..) => {
+                was_cut = true;
+                (1 + cut % (blocks - 1)) * BLOCK_BYTES
+            }
             _ => bytes,
         });
-        if let Some((damage, range, before)) = before {
-            let stored = &mut data[range];
-            let half = stored.len() / 2;
-            match damage {
-                Damage::Lost => stored.copy_from_slice(&before),
-                Damage::Torn if is_atomic => stored.copy_from_slice(&before),
-                Damage::Torn => stored[half..].copy_from_slice(&before[half..]),
-                Damage::Altered => stored.iter_mut().skip(half).take(1).for_each(|byte| *byte ^= 1),
+        let stored = &mut data[written];
+        let half = stored.len() / 2 / BLOCK_BYTES as usize * BLOCK_BYTES as usize;
+        let happened = match fault {
+            None | Some(Fault::Error) => None,
+            Some(Fault::Short(_)) => fault.filter(|_| was_cut),
+            _ if result.is_err() => None,
+            Some(Fault::Lost) => {
+                stored.copy_from_slice(&before);
+                fault
             }
-        }
-        drop(data);
+            Some(Fault::Torn) if is_atomic => {
+                stored.copy_from_slice(&before);
+                Some(Fault::Lost)
+            }
+            Some(Fault::Torn) if half == 0 => None,
+            Some(Fault::Torn) => {
+                stored[half..].copy_from_slice(&before[half..]);
+                fault
+            }
+            Some(Fault::Altered) => {
+                stored.iter_mut().skip(half).take(1).for_each(|byte| *byte ^= 1);
+                fault
+            }
+        };
+        happened.into_iter().for_each(|fault| faults.count(fault));
+        drop((faults, data));
         Ok(request.complete(result))
-    }
-
-    fn draw_damage(&mut self, settings: &SimSettings) -> Option<Damage> {
-        let SimSettings { lost, torn, altered, .. } = *settings;
-        let shares = [(lost, Damage::Lost), (torn, Damage::Torn), (altered, Damage::Altered)];
-        shares.into_iter().find(|(share, _)| self.draw(*share)).map(|(_, damage)| damage)
     }
 
     /// Reaps, while time passes until `latest`.
@@ -286,13 +315,6 @@ impl SimQueue {
     }
 }
 
-/// What the device does to a write that it acknowledges.
-enum Damage {
-    Lost,
-    Torn,
-    Altered,
-}
-
 impl Queue for SimQueue {
     fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize {
         let count = requests.len().min(self.depth - self.in_flight());
@@ -307,12 +329,16 @@ impl Queue for SimQueue {
                 continue;
             };
             let bytes = request.operation.bytes() as u64;
-            let writes = !matches!(request.operation, Operation::Read(_) | Operation::ReadVectored(_));
+            let what = match request.operation {
+                Operation::Read(_) | Operation::ReadVectored(_) => Work::Read(bytes),
+                Operation::Fsync | Operation::Fdatasync => Work::Sync,
+                _ => Work::Write(bytes),
+            };
             let drive = device_of(&self.path, target)?.drive;
             let number = self.handed;
             self.handed += 1;
             self.in_device.insert(number, request);
-            self.world.submit(InDrive { queue: self.number, number, drive, bytes, writes });
+            self.world.submit(InDrive { queue: self.number, number, drive, what });
         }
         Ok(())
     }

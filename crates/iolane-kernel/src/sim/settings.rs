@@ -4,8 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 
 use iolane_core::units::{Bytes, parse_duration};
-use iolane_core::{Error, Result};
+use iolane_core::{Error, Result, did_you_mean};
 use iolane_drive::{Drive, Profile};
+
+use super::faults::Faults;
 
 /// The behaviour of a simulated device, written after the size of its target: `sim:64m,seed=7,short=0.01`.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,16 +16,8 @@ pub struct SimSettings {
     pub seed: u64,
     /// The time that requests take.
     pub timing: Timing,
-    /// The share of reads and writes that move fewer bytes than requested (`short=0.01`).
-    pub short: f64,
-    /// The share of requests that fail with EIO (`error=0.001`).
-    pub error: f64,
-    /// The share of writes that are acknowledged and not carried out (`lost=0.001`).
-    pub lost: f64,
-    /// The share of writes that are acknowledged and carried out for their first half only (`torn=0.001`).
-    pub torn: f64,
-    /// The share of writes that are acknowledged and stored with a byte that differs (`altered=0.001`).
-    pub altered: f64,
+    /// Requests that do not end as they should.
+    pub faults: Faults,
     /// The drive stalls once per this many requests, for `stall_ns`; 0 for never (`stall-every=1000`).
     pub stall_every: u64,
     /// The length of a stall in nanoseconds (`stall=100ms`).
@@ -56,11 +50,7 @@ impl Default for SimSettings {
         Self {
             seed: 1,
             timing: Timing::Fixed { latency_ns: 80_000, jitter_ns: 40_000 },
-            short: 0.0,
-            error: 0.0,
-            lost: 0.0,
-            torn: 0.0,
-            altered: 0.0,
+            faults: Faults::default(),
             stall_every: 0,
             stall_ns: 0,
             world: None,
@@ -68,6 +58,30 @@ impl Default for SimSettings {
         }
     }
 }
+
+/// Every setting, and how it is written.
+const FORMS: [(&str, &str); 20] = [
+    ("seed", "seed=N"),
+    ("latency", "latency=80us"),
+    ("jitter", "jitter=40us"),
+    ("profile", "profile=optane"),
+    ("read", "read=80us"),
+    ("write", "write=20us"),
+    ("spread", "spread=0.15"),
+    ("units", "units=64"),
+    ("page", "page=4k"),
+    ("iops", "iops=500000"),
+    ("write-iops", "write-iops=100000"),
+    ("bandwidth", "bandwidth=3g"),
+    ("tags", "tags=1023"),
+    ("stall-every", "stall-every=N"),
+    ("stall", "stall=100ms"),
+    ("error", "error=0.001"),
+    ("short", "short=0.01"),
+    ("lost", "lost=0.001, torn=0.001, altered=0.001"),
+    ("world", "world=NAME"),
+    ("drive", "drive=NAME"),
+];
 
 const UNITS_MAX: u64 = 1 << 16;
 const IOPS_MAX: u64 = 1_000_000_000;
@@ -146,14 +160,17 @@ impl FromStr for SimSettings {
         let is_profile = |part: &&str| part.starts_with("profile=");
         // Other settings of the drive change its profile, wherever they stand.
         for part in parts().filter(is_profile).chain(parts().filter(|part| !is_profile(part))) {
+            let (name, value) = part.split_once('=').unwrap_or((part, ""));
             let bad = |cause: &str| {
-                Error::usage(format!("sim setting `{part}`"), cause).remedy(
-                    "write seed=N, latency=80us, jitter=40us, short=0.01, error=0.001, lost=0.001, torn=0.001, \
-                     altered=0.001, stall-every=N, stall=100ms, world=NAME, drive=NAME, profile=optane, read=80us, write=20us, \
-                     spread=0.15, units=64, iops=500000, write-iops=100000, bandwidth=3g, page=4k or tags=1023",
-                )
+                let known = || format!("write {} (docs/simulated-drives.md)", FORMS.map(|(_, form)| form).join(", "));
+                let form = FORMS.iter().find(|(known, _)| *known == name).map(|(_, form)| format!("write {form}"));
+                let meant = did_you_mean(name, FORMS.map(|(known, _)| known));
+                let remedy = form.or((!meant.is_empty()).then_some(meant));
+                Error::usage(format!("sim setting `{part}`"), cause).remedy(remedy.unwrap_or_else(known))
             };
-            let (name, value) = part.split_once('=').ok_or_else(|| bad("it is not NAME=VALUE"))?;
+            if !part.contains('=') {
+                return Err(bad("it is not NAME=VALUE"));
+            }
             let number = || value.parse::<u64>().map_err(|_| bad("not a whole number"));
             let from_1 = |most: u64| match number()? {
                 number if (1..=most).contains(&number) => Ok(number),
@@ -167,11 +184,11 @@ impl FromStr for SimSettings {
             let label = || if value.is_empty() { Err(bad("it has no name")) } else { Ok(Some(value.to_owned())) };
             match name {
                 "seed" => settings.seed = number()?,
-                "short" => settings.short = within(1.0)?,
-                "error" => settings.error = within(1.0)?,
-                "lost" => settings.lost = within(1.0)?,
-                "torn" => settings.torn = within(1.0)?,
-                "altered" => settings.altered = within(1.0)?,
+                "short" => settings.faults.short = within(1.0)?,
+                "error" => settings.faults.error = within(1.0)?,
+                "lost" => settings.faults.lost = within(1.0)?,
+                "torn" => settings.faults.torn = within(1.0)?,
+                "altered" => settings.faults.altered = within(1.0)?,
                 "stall-every" => settings.stall_every = number()?,
                 "stall" => settings.stall_ns = time_ns()?,
                 "world" => settings.world = label()?,

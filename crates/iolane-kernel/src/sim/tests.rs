@@ -143,6 +143,9 @@ fn a_reap_without_completions_takes_a_microsecond() {
 
 #[test]
 fn invalid_settings_are_refused() {
+    let wrong = |text: &str| text.parse::<SimSettings>().unwrap_err();
+    assert!(wrong("eror=0.1").remedy_text().contains("did you mean error?"), "{}", wrong("eror=0.1"));
+    assert_eq!(wrong("error=2").remedy_text(), "write error=0.001");
     for text in [
         "seed",
         "seed=x",
@@ -349,6 +352,179 @@ fn threads_that_take_turns_see_the_same_every_time() {
     for _ in 0..20 {
         assert_eq!(seen_by_threads("turns", 5), first);
     }
+}
+
+/// Writes blocks of `bytes` one after the other, and returns the numbers of those that failed, and what is stored.
+fn written(target: &Target, count: u64, bytes: usize) -> (Vec<u64>, Vec<u8>) {
+    let mut queue = queue_on(target, 1);
+    let pool = Pool::new(1, (count as usize * bytes).max(4096), Pages::Base).unwrap();
+    let mut completions = Vec::new();
+    for number in 0..count {
+        let mut buffer = pool.take().unwrap();
+        buffer.set_len(bytes).unwrap();
+        buffer.fill(0xa5);
+        queue.submit(&mut [Request::write(number, number * bytes as u64, buffer)].into());
+        queue.reap(1, &mut completions).unwrap();
+        // The buffer goes back to the pool.
+        completions.iter_mut().for_each(|ended| drop(ended.buffer.take()));
+    }
+    let failed = completions.iter().filter(|ended| ended.result.is_err()).map(|ended| ended.tag).collect();
+    set_faults(target, Faults::default()).unwrap();
+    let mut buffer = pool.take().unwrap();
+    buffer.set_len(count as usize * bytes).unwrap();
+    completions.clear();
+    queue.submit(&mut [Request::read(0, 0, buffer)].into());
+    queue.reap(1, &mut completions).unwrap();
+    (failed, completions.remove(0).buffer.unwrap().to_vec())
+}
+
+#[test]
+fn every_fault_is_counted_and_ends_when_it_is_switched_off() {
+    let target = opened("seed=4,error=0.1,short=0.2,lost=0.1,torn=0.2,altered=0.1");
+    let (failed, stored) = written(&target, 100, 4096);
+    let Injected { errors, short, lost, torn, altered } = injected(&target).unwrap();
+    assert_eq!(errors, failed.len() as u64);
+    assert!(
+        [errors, short, lost, torn, altered].iter().all(|count| (4..40).contains(count)),
+        "{:?}",
+        injected(&target)
+    );
+    let is_whole = |block: &&[u8]| block.iter().all(|byte| *byte == 0xa5);
+    let whole = stored.chunks(4096).filter(is_whole).count() as u64;
+    assert_eq!(100 - whole, errors + short + lost + torn + altered, "a fault that is counted has happened");
+    assert_eq!(injected(&Target::open("sim:1m").unwrap()), Some(Injected::default()));
+    assert_eq!(written(&target, 100, 4096).0, Vec::<u64>::new(), "they were switched off");
+}
+
+#[test]
+fn a_write_of_one_block_is_neither_torn_nor_cut_short() {
+    let target = opened("torn=0.5,short=1");
+    let (failed, stored) = written(&target, 100, 512);
+    assert!(failed.is_empty() && stored.iter().all(|byte| *byte == 0xa5));
+    assert_eq!(injected(&target), Some(Injected::default()));
+}
+
+#[test]
+fn targets_and_seeds_have_faults_of_their_own() {
+    let failed = |settings: &str| written(&opened(&format!("error=0.2,{settings}")), 60, 512).0;
+    let first = failed("seed=1");
+    assert_eq!(first, failed("seed=1"));
+    let world = [0, 1].map(|_| opened("error=0.2,seed=1,world=own faults"));
+    let [one, other] = world.each_ref().map(|target| written(target, 60, 512).0);
+    assert!(one == first && other != first, "the second target of a world with the same seed");
+    for seed in 2..50 {
+        assert_ne!(failed(&format!("seed={seed}")), other, "seed {seed}");
+    }
+    // A second queue goes on where the first one was.
+    let target = opened("error=0.2,seed=1");
+    let mut queues = [queue_on(&target, 1), queue_on(&target, 1)];
+    let pool = Pool::new(1, 4096, Pages::Base).unwrap();
+    let mut again = Vec::new();
+    for tag in 0..60 {
+        let mut completions = Vec::new();
+        let queue = &mut queues[tag as usize % 2];
+        queue.submit(&mut [Request::write(tag, 0, pool.take().unwrap())].into());
+        queue.reap(1, &mut completions).unwrap();
+        again.extend(completions.iter().filter(|ended| ended.result.is_err()).map(|ended| ended.tag));
+    }
+    assert_eq!(again, first);
+}
+
+#[test]
+fn an_attached_target_has_the_faults_of_its_own_settings() {
+    let (sound, faulty) = (opened("world=apart"), opened("world=apart,error=1"));
+    let mut queue = queue_on(&sound, 1);
+    let id = queue.attach(&faulty).unwrap();
+    let pool = Pool::new(1, 4096, Pages::Base).unwrap();
+    let mut result = |request: Request| {
+        let mut completions = Vec::new();
+        queue.submit(&mut [request].into());
+        queue.drain(&mut completions).unwrap();
+        completions[0].result
+    };
+    assert_eq!(result(Request::read(0, 0, pool.take().unwrap())), Ok(4096));
+    assert!(result(Request::read(0, 0, pool.take().unwrap()).on(id)).is_err());
+}
+
+#[test]
+fn a_sync_takes_as_long_as_a_write_and_no_unit() {
+    let target = opened("write=30us,spread=0,units=1,write-iops=100");
+    let clock = clock(&target).unwrap();
+    let mut queue = queue_on(&target, 4);
+    queue.submit(&mut (0..4).map(Request::fdatasync).collect());
+    queue.drain(&mut Vec::new()).unwrap();
+    assert_eq!(clock.now_ns(), 30_000);
+}
+
+#[test]
+fn a_queue_that_is_dropped_leaves_undone_what_was_not_reaped() {
+    let target = opened("latency=10us,jitter=0");
+    let pool = Pool::new(2, 4096, Pages::Base).unwrap();
+    let mut queue = queue_on(&target, 2);
+    let mut completions = Vec::new();
+    for block in 0..2 {
+        let mut buffer = pool.take().unwrap();
+        buffer.fill(1);
+        queue.submit(&mut [Request::write(block, block * 4096, buffer)].into());
+        if block == 0 {
+            queue.reap(1, &mut completions).unwrap();
+        }
+    }
+    queue.flush().unwrap();
+    clock(&target).unwrap().wait_until(1_000_000);
+    drop((queue, completions));
+    let mut queue = queue_on(&target, 1);
+    let first_bytes = [0, 1].map(|block: u64| {
+        let mut completions = Vec::new();
+        queue.submit(&mut [Request::read(0, block * 4096, pool.take().unwrap())].into());
+        queue.drain(&mut completions).unwrap();
+        completions[0].buffer.as_ref().unwrap()[0]
+    });
+    assert_eq!(first_bytes, [1, 0]);
+}
+
+/// The message of a panic in one of some threads.
+fn panic_of(threads: usize, run: impl Fn(usize) + Sync) -> String {
+    let ended: Vec<_> = std::thread::scope(|scope| {
+        let spawned: Vec<_> = (0..threads)
+            .map(|thread| {
+                scope.spawn({
+                    let run = &run;
+                    move || run(thread)
+                })
+            })
+            .collect();
+        spawned.into_iter().map(std::thread::ScopedJoinHandle::join).collect()
+    });
+    let message = |panic: Box<dyn std::any::Any + Send>| panic.downcast_ref::<String>().cloned();
+    ended.into_iter().filter_map(Result::err).find_map(message).unwrap()
+}
+
+#[test]
+fn turns_that_would_hang_panic_and_say_why() {
+    let clock = clock(&opened("world=misuse")).unwrap();
+    let twice = panic_of(1, |_| drop((clock.take_turns(0, 2), clock.take_turns(0, 2))));
+    assert!(twice.contains("no turn was passed on") && twice.contains("threads [1] of 2 have not come"), "{twice}");
+
+    let target = opened("world=misuse 2");
+    let clock = super::clock(&target).unwrap();
+    let lock = std::sync::Mutex::new(());
+    let holds_a_lock = panic_of(2, |thread| {
+        let _turn = clock.take_turns(thread, 2);
+        let _guard = lock.lock();
+        clock.wait_until(clock.now_ns() + 1_000);
+    });
+    assert!(holds_a_lock.contains("thread 1 has it; does it wait"), "{holds_a_lock}");
+}
+
+#[test]
+fn a_thread_without_a_turn_may_not_wait_among_those_that_take_turns() {
+    let clock = clock(&opened("world=stranger")).unwrap();
+    let _turn = clock.take_turns(0, 1);
+    let stranger = panic_of(1, |_| clock.wait_until(1_000_000));
+    assert!(stranger.contains("a thread without a turn"), "{stranger}");
+    clock.wait_until(5);
+    assert_eq!(clock.now_ns(), 5);
 }
 
 #[test]

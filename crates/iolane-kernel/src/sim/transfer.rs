@@ -25,7 +25,7 @@ pub(super) fn transfer(
     data: &mut [u8],
     request: &mut Request,
     writable: bool,
-    moved: impl Fn(u64) -> u64,
+    mut moved: impl FnMut(u64) -> u64,
 ) -> Result<u32, IoError> {
     let end = data.len() as u64;
     let offset = request.offset;

@@ -1,7 +1,7 @@
 //! Threads that take turns in virtual time: one runs, the others wait, so that a run of many threads is the same every time. `world` moves
 //! the time when all of them wait.
 
-use std::thread::{Thread, current};
+use std::thread::{Thread, ThreadId, current};
 
 use iolane_drive::Time;
 
@@ -22,6 +22,8 @@ pub(super) struct Turns {
     current: Option<usize>,
     /// Nobody waits for a turn any more.
     cancelled: bool,
+    /// How often a turn was given.
+    given: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -29,14 +31,39 @@ enum Member {
     Expected,
     /// It goes on when it has what it waits for.
     Waits(Wait, Thread),
-    Runs,
+    Runs(ThreadId),
     Left,
 }
 
 impl Turns {
-    /// Whose turn it is; `None` while nobody takes turns.
+    /// Whose turn it is, which must be the calling thread's; `None` while nobody takes turns.
+    ///
+    /// # Panics
+    /// If it is not.
     pub(super) fn current(&self) -> Option<usize> {
-        self.current
+        let thread = self.current?;
+        let is_of_caller = matches!(&self.threads[thread], Member::Runs(of) if *of == current().id());
+        assert!(
+            is_of_caller,
+            "a thread without a turn (not {thread}) waits in a simulated world whose threads take turns"
+        );
+        Some(thread)
+    }
+
+    /// How often a turn was given.
+    pub(super) fn given(&self) -> u64 {
+        self.given
+    }
+
+    /// What keeps a turn from being passed on.
+    pub(super) fn why_not(&self) -> String {
+        if let Some(thread) = self.current {
+            return format!(
+                "thread {thread} has it; does it wait for something else than a simulated queue or the clock?"
+            );
+        }
+        let missing = (0..self.threads.len()).filter(|at| matches!(self.threads[*at], Member::Expected));
+        format!("threads {:?} of {} have not come", missing.collect::<Vec<_>>(), self.threads.len())
     }
 
     /// Whether a thread need not wait: it is its turn, or turns were cancelled.
@@ -62,6 +89,8 @@ impl Turns {
         if self.threads.is_empty() {
             self.threads = vec![Member::Expected; threads];
         }
+        assert_eq!(threads, self.threads.len(), "the threads that take turns disagree on how many they are");
+        assert!(matches!(self.threads.get(thread), Some(Member::Expected)), "thread {thread} of {threads} came twice");
         self.wait(thread, Wait { queue: None, latest: 0 });
         if !self.threads.iter().any(|thread| matches!(thread, Member::Expected)) {
             self.give(0);
@@ -69,12 +98,14 @@ impl Turns {
     }
 
     fn give(&mut self, thread: usize) {
-        if let Member::Waits(_, of) = std::mem::replace(&mut self.threads[thread], Member::Runs)
-            && of.id() != current().id()
-        {
-            of.unpark();
+        if let Member::Waits(_, of) = self.threads[thread].clone() {
+            self.threads[thread] = Member::Runs(of.id());
+            if of.id() != current().id() {
+                of.unpark();
+            }
         }
         self.current = Some(thread);
+        self.given += 1;
     }
 
     /// The calling thread waits.
@@ -82,14 +113,16 @@ impl Turns {
         self.threads[thread] = Member::Waits(wait, current());
     }
 
-    /// It takes no more turns. Returns whether others do.
+    /// It takes no more turns. Returns whether the turn was its own, and others wait for it.
     pub(super) fn leave(&mut self, thread: usize) -> bool {
         let Some(member) = self.threads.get_mut(thread) else { return false };
         *member = Member::Left;
+        // One that panicked because another one keeps the turn has none to pass on.
+        let had_it = self.current == Some(thread);
         if self.threads.iter().all(|thread| matches!(thread, Member::Left)) {
-            *self = Self::default();
+            *self = Self { given: self.given, ..Self::default() };
         }
-        !self.threads.is_empty()
+        had_it && !self.threads.is_empty()
     }
 
     /// Gives the turn to the first thread that can go on now; returns false if none can.

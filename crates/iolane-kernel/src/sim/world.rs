@@ -6,12 +6,14 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use iolane_core::{Error, Result};
 use iolane_drive::{Service, Time};
-use rand_core::{Rng, SeedableRng};
+use rand_core::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use super::faults::random;
 use super::settings::{SimSettings, Timing};
 use super::turns::{Turns, Wait};
 
@@ -34,6 +36,8 @@ struct State {
     /// What has completed and was not taken, by queue.
     completed: Vec<VecDeque<u64>>,
     turns: Turns,
+    /// Targets that were opened.
+    targets: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,9 +68,24 @@ pub(super) struct InDrive {
     /// By which the queue knows it.
     pub(super) number: u64,
     pub(super) drive: usize,
-    pub(super) bytes: u64,
-    pub(super) writes: bool,
+    pub(super) what: Work,
 }
+
+/// What a request is to a drive.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Work {
+    /// Bytes.
+    Read(u64),
+    Write(u64),
+    /// It has no cache to empty: a sync takes as long as a write, and neither unit nor ceiling.
+    Sync,
+}
+
+/// How long a turn may take, in real time.
+const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 5 } else { 60 });
+
+/// The part of a seed's random numbers that timing has; faults have those below.
+const TIMING: u64 = 1 << 32;
 
 /// The worlds that have a name and a target.
 static WORLDS: Mutex<BTreeMap<String, Weak<World>>> = Mutex::new(BTreeMap::new());
@@ -106,6 +125,13 @@ impl World {
         let mut state = self.state();
         state.completed.push(VecDeque::new());
         state.completed.len() - 1
+    }
+
+    /// A number for a new target, from 0.
+    pub(super) fn new_target(&self) -> u64 {
+        let mut state = self.state();
+        state.targets += 1;
+        state.targets - 1
     }
 
     /// A request reaches its drive now.
@@ -164,10 +190,18 @@ impl World {
     }
 
     fn turn_of<'a>(&'a self, mut state: MutexGuard<'a, State>, thread: usize) -> MutexGuard<'a, State> {
+        let (mut seen, mut since) = (state.turns.given(), Instant::now());
         while !state.turns.may_go_on(thread) {
             drop(state);
-            std::thread::park();
+            std::thread::park_timeout(PATIENCE);
             state = self.state();
+            if state.turns.given() != seen {
+                (seen, since) = (state.turns.given(), Instant::now());
+            } else if since.elapsed() >= PATIENCE && !state.turns.may_go_on(thread) {
+                let why = state.turns.why_not();
+                drop(state);
+                panic!("no turn was passed on for {} s: {why}", PATIENCE.as_secs());
+            }
         }
         state
     }
@@ -236,7 +270,7 @@ impl State {
                 Timing::Fixed { .. } => None,
                 Timing::Units(drive) => Some(Service::new(*drive)),
             },
-            random: Xoshiro256PlusPlus::seed_from_u64(!settings.seed),
+            random: random(settings.seed, TIMING + self.drives.len() as u64),
             settings: settings.clone(),
             served: 0,
             ready_ns: 0,
@@ -276,10 +310,18 @@ impl State {
         let drive = &mut self.drives[request.drive];
         let begin = drive.ready_ns.max(now);
         let (at, event) = match (&mut drive.service, &drive.settings.timing) {
-            (Some(service), _) => {
-                (service.serve(begin, request.bytes, request.writes, &mut drive.random), Event::Served(id))
+            (Some(service), Timing::Units(of)) => {
+                let (bytes, writes) = match request.what {
+                    Work::Read(bytes) => (bytes, false),
+                    Work::Write(bytes) => (bytes, true),
+                    Work::Sync => {
+                        let at = begin + of.write_ns as Time;
+                        return self.plan(at, Event::Completes(id));
+                    }
+                };
+                (service.serve(begin, bytes, writes, &mut drive.random), Event::Served(id))
             }
-            (None, Timing::Fixed { latency_ns, jitter_ns }) => {
+            (_, Timing::Fixed { latency_ns, jitter_ns }) => {
                 let jitter_ns = if *jitter_ns == 0 { 0 } else { drive.random.next_u64() % (jitter_ns + 1) };
                 (begin + latency_ns + jitter_ns, Event::Completes(id))
             }
@@ -294,7 +336,8 @@ impl State {
         let Reverse((_, _, event)) = self.planned.pop()?;
         match event {
             Event::Served(id) => {
-                let InDrive { drive, bytes, .. } = self.requests[id];
+                let InDrive { drive, what, .. } = self.requests[id];
+                let (Work::Read(bytes) | Work::Write(bytes)) = what else { return Some(at) };
                 let done = self.drives[drive].service.as_mut().map_or(at, |service| service.transfer(at, bytes, None));
                 self.plan(done.max(at), Event::Completes(id));
             }
