@@ -30,7 +30,7 @@ impl Batches {
     }
 
     /// The requests of the next submission, from the front of those that wait.
-    pub(super) fn next(&mut self, waiting: &mut Vec<Request>) -> &mut VecDeque<Request> {
+    pub(super) fn next(&mut self, waiting: &mut VecDeque<Request>) -> &mut VecDeque<Request> {
         let count = self.submit_max.min(waiting.len());
         self.batch.extend(waiting.drain(..count));
         &mut self.batch
