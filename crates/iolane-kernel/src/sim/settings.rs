@@ -60,7 +60,7 @@ impl Default for SimSettings {
 }
 
 /// Every setting, and how it is written.
-const FORMS: [(&str, &str); 20] = [
+const FORMS: [(&str, &str); 22] = [
     ("seed", "seed=N"),
     ("latency", "latency=80us"),
     ("jitter", "jitter=40us"),
@@ -78,7 +78,9 @@ const FORMS: [(&str, &str); 20] = [
     ("stall", "stall=100ms"),
     ("error", "error=0.001"),
     ("short", "short=0.01"),
-    ("lost", "lost=0.001, torn=0.001, altered=0.001"),
+    ("lost", "lost=0.001"),
+    ("torn", "torn=0.001"),
+    ("altered", "altered=0.001"),
     ("world", "world=NAME"),
     ("drive", "drive=NAME"),
 ];

@@ -145,6 +145,10 @@ fn a_reap_without_completions_takes_a_microsecond() {
 fn invalid_settings_are_refused() {
     let wrong = |text: &str| text.parse::<SimSettings>().unwrap_err();
     assert!(wrong("eror=0.1").remedy_text().contains("did you mean error?"), "{}", wrong("eror=0.1"));
+    for name in ["error", "short", "lost", "torn", "altered"] {
+        let remedy = wrong(&format!("{name}=2")).remedy_text().to_owned();
+        assert!(remedy.starts_with(&format!("write {name}=0.0")), "{remedy}");
+    }
     assert_eq!(wrong("error=2").remedy_text(), "write error=0.001");
     for text in [
         "seed",

@@ -50,7 +50,6 @@ enum Event {
 
 #[derive(Debug)]
 struct Drive {
-    name: Option<String>,
     settings: SimSettings,
     /// With units: what they are busy with.
     service: Option<Service>,
@@ -252,7 +251,7 @@ impl State {
         let shared = settings
             .drive
             .as_ref()
-            .and_then(|name| self.drives.iter().position(|drive| drive.name.as_ref() == Some(name)));
+            .and_then(|name| self.drives.iter().position(|drive| drive.settings.drive.as_ref() == Some(name)));
         if let Some(shared) = shared {
             if !self.drives[shared].settings.is_drive_of(settings) {
                 let name = settings.drive.as_deref().unwrap_or_default();
@@ -265,7 +264,6 @@ impl State {
             return Ok(shared);
         }
         self.drives.push(Drive {
-            name: settings.drive.clone(),
             service: match &settings.timing {
                 Timing::Fixed { .. } => None,
                 Timing::Units(drive) => Some(Service::new(*drive)),
