@@ -48,6 +48,11 @@ impl Service {
         }
     }
 
+    /// The numbers of the drive.
+    pub fn drive(&self) -> &Drive {
+        &self.of
+    }
+
     /// Whether the drive takes a request now; otherwise it is its turn when [`Self::release`] returns it.
     pub fn admit(&mut self, request: usize) -> bool {
         if self.held < self.of.tags {

@@ -51,13 +51,31 @@ enum Event {
 #[derive(Debug)]
 struct Drive {
     settings: SimSettings,
-    /// With units: what they are busy with.
-    service: Option<Service>,
+    serving: Serving,
     random: Xoshiro256PlusPlus,
     /// Requests that it has taken.
     served: u64,
     /// After a stall, the time at which it takes requests again.
     ready_ns: Time,
+}
+
+/// How a drive serves requests.
+#[derive(Debug)]
+enum Serving {
+    /// Each takes as long, however many there are.
+    Fixed { latency_ns: Time, jitter_ns: Time },
+    /// By its units.
+    Units(Service),
+}
+
+impl Drive {
+    /// Its units, if it has some.
+    fn units(&mut self) -> Option<&mut Service> {
+        match &mut self.serving {
+            Serving::Fixed { .. } => None,
+            Serving::Units(service) => Some(service),
+        }
+    }
 }
 
 /// What a queue hands to a drive.
@@ -264,9 +282,9 @@ impl State {
             return Ok(shared);
         }
         self.drives.push(Drive {
-            service: match &settings.timing {
-                Timing::Fixed { .. } => None,
-                Timing::Units(drive) => Some(Service::new(*drive)),
+            serving: match settings.timing {
+                Timing::Fixed { latency_ns, jitter_ns } => Serving::Fixed { latency_ns, jitter_ns },
+                Timing::Units(drive) => Serving::Units(Service::new(drive)),
             },
             random: random(settings.seed, TIMING + self.drives.len() as u64),
             settings: settings.clone(),
@@ -298,7 +316,7 @@ impl State {
         if stall_every > 0 && drive.served.is_multiple_of(stall_every) {
             drive.ready_ns = drive.ready_ns.max(now) + stall_ns;
         }
-        if drive.service.as_mut().is_none_or(|service| service.admit(id)) {
+        if drive.units().is_none_or(|service| service.admit(id)) {
             self.serve(now, id);
         }
     }
@@ -307,23 +325,18 @@ impl State {
         let request = self.requests[id];
         let drive = &mut self.drives[request.drive];
         let begin = drive.ready_ns.max(now);
-        let (at, event) = match (&mut drive.service, &drive.settings.timing) {
-            (Some(service), Timing::Units(of)) => {
-                let (bytes, writes) = match request.what {
-                    Work::Read(bytes) => (bytes, false),
-                    Work::Write(bytes) => (bytes, true),
-                    Work::Sync => {
-                        let at = begin + of.write_ns as Time;
-                        return self.plan(at, Event::Completes(id));
-                    }
-                };
-                (service.serve(begin, bytes, writes, &mut drive.random), Event::Served(id))
+        let (at, event) = match (&mut drive.serving, request.what) {
+            (Serving::Fixed { latency_ns, jitter_ns }, _) => {
+                let jitter_ns = if *jitter_ns == 0 { 0 } else { drive.random.next_u64() % (*jitter_ns + 1) };
+                (begin + *latency_ns + jitter_ns, Event::Completes(id))
             }
-            (_, Timing::Fixed { latency_ns, jitter_ns }) => {
-                let jitter_ns = if *jitter_ns == 0 { 0 } else { drive.random.next_u64() % (jitter_ns + 1) };
-                (begin + latency_ns + jitter_ns, Event::Completes(id))
+            (Serving::Units(service), Work::Sync) => (begin + service.drive().write_ns as Time, Event::Completes(id)),
+            (Serving::Units(service), Work::Read(bytes)) => {
+                (service.serve(begin, bytes, false, &mut drive.random), Event::Served(id))
             }
-            (None, Timing::Units(_)) => unreachable!("a drive with units has a service"),
+            (Serving::Units(service), Work::Write(bytes)) => {
+                (service.serve(begin, bytes, true, &mut drive.random), Event::Served(id))
+            }
         };
         self.plan(at, event);
     }
@@ -336,14 +349,14 @@ impl State {
             Event::Served(id) => {
                 let InDrive { drive, what, .. } = self.requests[id];
                 let (Work::Read(bytes) | Work::Write(bytes)) = what else { return Some(at) };
-                let done = self.drives[drive].service.as_mut().map_or(at, |service| service.transfer(at, bytes, None));
+                let done = self.drives[drive].units().map_or(at, |service| service.transfer(at, bytes, None));
                 self.plan(done.max(at), Event::Completes(id));
             }
             Event::Completes(id) => {
                 let InDrive { queue, number, drive, .. } = self.requests[id];
                 self.completed[queue].push_back(number);
                 self.free.push(id);
-                let next = self.drives[drive].service.as_mut().and_then(Service::release);
+                let next = self.drives[drive].units().and_then(Service::release);
                 if let Some(next) = next {
                     self.serve(at, next);
                 }
