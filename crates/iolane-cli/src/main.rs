@@ -38,7 +38,7 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Probe(arguments) => commands::probe::probe(arguments),
         Command::Run(arguments) => commands::run::run(*arguments),
         Command::Study(arguments) => commands::study::study(*arguments),
-        Command::Advise(arguments) => commands::advise::advise(arguments),
+        Command::Advise(arguments) => commands::advise::advise(*arguments),
         Command::Calibrate(arguments) => commands::calibrate::calibrate(*arguments),
         Command::Predict(arguments) => commands::predict::predict(*arguments),
         Command::Report(arguments) => commands::report::report(arguments),

@@ -1,8 +1,8 @@
-//! `iolane advise` on results of a real study: its text, its JSON, the check of a path in use, and refusals in one line.
+//! `iolane advise` on results of a real study, on a short measurement and on a running process: its text, its JSON, the check of a path in use, and refusals in one line.
 
 mod common;
 
-use common::{Folder, ODD_BYTES, assert_valid, iolane};
+use common::{Folder, ODD_BYTES, assert_valid, command, iolane, wait_until};
 
 /// Results of two paths on a file.
 fn study(folder: &Folder) {
@@ -41,6 +41,93 @@ fn a_path_in_use_is_checked_for_one_goal() {
     assert_eq!(ended.code, Some(i32::from(!passed)), "{ended:#?}");
     assert_eq!((&document["check"]["path"], &document["check"]["least_gain"]), (&"psync".into(), &2.0.into()));
     assert!(ended.stdout.contains("Check of psync for throughput: "), "{}", ended.stdout);
+}
+
+#[test]
+fn what_is_not_measured_yet_is_measured_for_the_advice() {
+    let folder = Folder::new();
+    folder.file("target", ODD_BYTES);
+    let words =
+        "advise --target target --path psync,libaio --bs 8k --depth 1 --time 3s --goal throughput --json advice.json";
+    let ended = iolane(&folder, words.split(' ')).done();
+    assert!(ended.stdout.contains("Advice from results/advice (survey): "), "{}", ended.stdout);
+    assert!(ended.stdout.contains("\nrandread 8k\n"), "{}", ended.stdout);
+    let document = std::fs::read_to_string(folder.join("advice.json")).unwrap();
+    assert_valid("advice", &serde_json::from_str(&document).unwrap());
+    // The results are those of a study.
+    let again = iolane(&folder, ["advise", "results/advice", "--goal", "throughput"]).done();
+    assert_eq!(again.stdout, ended.stdout);
+}
+
+/// A process that reads a file at random until it is dropped.
+struct Reader(std::process::Child);
+
+impl Reader {
+    fn start(folder: &Folder) -> Self {
+        folder.file("read", 1 << 20);
+        let words = "run --target read --path libaio --depth 4 --bs 16k --warmup 0s --runtime 1h";
+        let reader = Self(command(folder, words.split(' ')).spawn().unwrap());
+        let io = format!("/proc/{}/io", reader.0.id());
+        wait_until("the process reads", || {
+            let text = std::fs::read_to_string(&io).unwrap_or_default();
+            text.lines().any(|line| line.strip_prefix("read_bytes: ").is_some_and(|bytes| bytes != "0"))
+        });
+        reader
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn the_load_of_a_running_process_is_shown_and_measured() {
+    let folder = Folder::new();
+    let reader = Reader::start(&folder);
+    let pid = reader.0.id().to_string();
+    let shown = iolane(&folder, ["advise", "--pid", &pid, "--watch", "100ms"]);
+    if shown.code == Some(3) {
+        // Its file is on no block device that this kernel shows, as in a container.
+        assert!(shown.stderr.contains("no file open on a block device"), "{shown:#?}");
+        return;
+    }
+    let shown = shown.done().stdout;
+    for words in ["Process ", "(iolane), watched for ", "\n  path        libaio: ", " --bs ", "advise --target TARGET"]
+    {
+        assert!(shown.contains(words), "`{words}` is not in {shown}");
+    }
+    let document = iolane(&folder, ["advise", "--pid", &pid, "--watch", "100ms", "--json", "-"]).done().json();
+    assert_valid("observed", &document);
+    // Other programs share the drive, so that only the process's own path is certain.
+    let words = "--watch 100ms --target read --path psync,libaio --rw randread --bs 16k --depth 1 --threads 1 --time 3s --json advice.json";
+    let measured = iolane(&folder, ["advise", "--pid", &pid].into_iter().chain(words.split(' '))).done().stdout;
+    assert!(measured.contains("\nrandread 16k\n") && measured.contains("libaio (in use)"), "{measured}");
+    let document: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(folder.join("advice.json")).unwrap()).unwrap();
+    assert_valid("advice", &document);
+    assert_valid("observed", &document["process"]);
+}
+
+#[test]
+fn a_process_that_cannot_be_watched_is_refused_in_one_line() {
+    let folder = Folder::new();
+    let no_process = u32::MAX.to_string();
+    let own = std::process::id().to_string();
+    for (arguments, code, says) in [
+        (&["advise", "--pid", &no_process][..], 2, "there is no such process"),
+        (&["advise", "--pid", &own, "--rw", "randread"], 2, "nothing is measured; add --target or --measure"),
+        (&["advise", "results/advice", "--pid", &own], 2, "cannot be used with"),
+        (&["advise", "--watch", "1s"], 2, "--pid"),
+        (&["advise", "--measure", "--rate-until", "p99=1ms"], 2, "a search of rates gives no advice"),
+    ] {
+        let ended = iolane(&folder, arguments);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(code), ""), "{ended:#?}");
+        assert!(ended.stderr.contains(says), "{ended:#?}");
+    }
+    assert_eq!(folder.names(), Vec::<String>::new());
 }
 
 #[test]

@@ -449,6 +449,8 @@ fn what_the_schemas_share_they_say_alike() {
         assert_eq!(run["$defs"][shared], probe["$defs"][shared]);
         assert_eq!(run["$defs"][shared], study["$defs"][shared]);
     }
+    let [advice, observed] = ["advice", "observed"].map(schema);
+    assert_eq!(advice["properties"]["process"]["properties"], observed["properties"]);
 }
 
 /// runs.json stands alone, so that a validator needs no other file.
@@ -464,7 +466,7 @@ fn the_schema_of_several_jobs_holds_that_of_one() {
 
 #[test]
 fn the_schemas_are_themselves_valid_and_refuse_what_is_not_so() {
-    for name in ["run", "runs", "probe", "study", "plan", "nvme", "calibrate", "predict"] {
+    for name in ["run", "runs", "probe", "study", "plan", "nvme", "calibrate", "predict", "advice", "observed"] {
         jsonschema::draft202012::meta::validate(&schema(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
     }
     let folder = Folder::new();

@@ -286,7 +286,7 @@ fn file_system(fd: BorrowedFd<'_>) -> Option<FileSystem> {
 }
 
 /// The value of the first line `KEY : VALUE`, as in cpuinfo, meminfo and fdinfo.
-fn parse_colon_value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+pub(crate) fn parse_colon_value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     let mut pairs = text.lines().filter_map(|line| line.split_once(':'));
     pairs.find_map(|(name, value)| (name.trim() == key).then(|| value.trim())).filter(|value| !value.is_empty())
 }

@@ -11,6 +11,7 @@ pub mod figures;
 pub mod host;
 pub mod latencies;
 pub mod meters;
+pub mod observe;
 mod pace;
 pub mod placement;
 pub mod process;

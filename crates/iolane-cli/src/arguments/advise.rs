@@ -1,20 +1,29 @@
 //! `iolane advise`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser as _;
 use clap::{Args, ValueHint};
+use iolane::{Error, Result};
+use iolane_study::advise::ObservedLoad;
 use iolane_study::results::Goal;
 
-use super::values::parse_percent;
+use super::study::StudyArguments;
+use super::survey::SurveyArguments;
+use super::targets::TargetArguments;
+use super::values::{parse_percent, parse_runtime};
 use crate::output::Destination;
+
+/// The folder whose results are read if nothing else is named.
+const SURVEY: &str = "results/survey";
 
 #[derive(Debug, Args)]
 pub(crate) struct AdviseArguments {
-    /// Results folder of `iolane study`
-    #[arg(default_value = "results/survey", value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub(crate) folder: PathBuf,
+    /// Results folder of `iolane study` [default: results/survey]
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with_all = ["measure", "target"])]
+    folder: Option<PathBuf>,
     /// Only for these goals: latency, commits, throughput, energy, processor
     #[arg(long, value_delimiter = ',', value_name = "LIST", value_parser = goal_parser(), hide_possible_values = true)]
     pub(crate) goal: Vec<Goal>,
@@ -27,6 +36,66 @@ pub(crate) struct AdviseArguments {
     /// Write the advice as JSON; `-` for standard output
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) json: Option<Destination>,
+    /// Watch this process for a moment, and show its load and the path that it takes; with --target or --measure, measure each
+    /// path with this load
+    #[arg(long, value_name = "PID", help_heading = "A running process", conflicts_with = "folder")]
+    pub(crate) pid: Option<u32>,
+    /// How long it is watched
+    #[arg(long, value_parser = parse_runtime, value_name = "DURATION", default_value = "5s", help_heading = "A running process", requires = "pid")]
+    pub(crate) watch: Duration,
+    /// Measure first: each path with the load below, on the targets, or on a scratch file without --target, which implies this
+    #[arg(long, help_heading = "Measuring")]
+    measure: bool,
+    /// Time for all runs
+    #[arg(long, value_parser = parse_runtime, value_name = "DURATION", default_value = "1m", help_heading = "Measuring")]
+    time: Duration,
+    /// Folder for the results
+    #[arg(long, value_name = "DIR", default_value = "results/advice", value_hint = ValueHint::DirPath, help_heading = "Measuring")]
+    measured: PathBuf,
+    #[command(flatten)]
+    survey: SurveyArguments,
+    #[command(flatten)]
+    pub(crate) targets: TargetArguments,
+}
+
+impl AdviseArguments {
+    /// # Errors
+    /// A usage error if a load or a size is given, and nothing is measured; if a rate is searched, for which there is no
+    /// advice; or if a path is checked for several goals.
+    pub(crate) fn check(&self) -> Result<()> {
+        let Self { survey, targets, check, goal, .. } = self;
+        if !self.measures() && (survey.is_given() || targets.size.is_some()) {
+            let cause = "a load or a size was given, and nothing is measured";
+            return Err(Error::usage("advise", cause).remedy("add --target or --measure"));
+        }
+        if survey.searches_rate() {
+            let cause = "a search of rates gives no advice";
+            return Err(
+                Error::usage("--rate-until", cause).remedy("iolane study --rate-until names the best path itself")
+            );
+        }
+        if check.is_some() && goal.len() != 1 {
+            let cause = "a path is checked for one goal at a time";
+            return Err(Error::usage("--check", cause).remedy("name one with --goal"));
+        }
+        Ok(())
+    }
+
+    fn measures(&self) -> bool {
+        self.measure || !self.targets.target.is_empty()
+    }
+
+    /// The study that measures what advice needs; `None` if nothing is measured. Options go before the load of a process.
+    pub(crate) fn study(&self, of_process: Option<&ObservedLoad>) -> Option<StudyArguments> {
+        let survey = of_process.map_or_else(|| self.survey.clone(), |load| self.survey.or_load(load));
+        let study = || StudyArguments::of_survey(survey, self.targets.clone(), self.time, self.measured.clone());
+        self.measures().then(study)
+    }
+
+    /// The folder of results to read.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.as_deref().unwrap_or(Path::new(SURVEY))
+    }
 }
 
 fn goal_parser() -> impl clap::builder::TypedValueParser<Value = Goal> {

@@ -15,6 +15,7 @@ use super::probe::ProbeArguments;
 use super::report::ReportArguments;
 use super::run::RunArguments;
 use super::study::StudyArguments;
+use super::survey;
 
 /// Measure every I/O path that Linux offers to an SSD.
 #[derive(Debug, Parser)]
@@ -32,8 +33,8 @@ pub(crate) enum Command {
     Run(Box<RunArguments>),
     /// Compare every path and recommend one, or repeat a published study and check its claims
     Study(Box<StudyArguments>),
-    /// Recommend a path from a study's results, with its settings for other programs, or check the path in use
-    Advise(AdviseArguments),
+    /// Recommend a path, from a study's results or a short measurement, with its settings for other programs; check the path in use
+    Advise(Box<AdviseArguments>),
     /// Fit a model of this machine to results, from which `predict` predicts larger ones
     Calibrate(Box<CalibrateArguments>),
     /// Predict what each path would do with more threads, cores and drives
@@ -69,7 +70,7 @@ pub(crate) fn command() -> clap::Command {
         .mut_subcommand("study", |study| study.after_help(and_exits(&help::studies())).mut_args(take_negative))
         .mut_subcommand("fio", |fio| fio.override_help(manual::fio_job_files()))
         .mut_subcommand("probe", |probe| probe.after_help(exits))
-        .mut_subcommand("advise", |advise| advise.after_help(and_exits(help::ADVISE)))
+        .mut_subcommand("advise", |advise| advise.after_help(and_exits(help::ADVISE)).mut_args(as_load))
         .mut_subcommand("calibrate", |calibrate| calibrate.after_help(and_exits(help::CALIBRATE)))
         .mut_subcommand("predict", |predict| predict.after_help(and_exits(help::PREDICT)).mut_args(take_negative))
         .mut_subcommand("report", |report| report.after_help(and_exits(help::REPORT)))
@@ -89,6 +90,16 @@ fn take_negative(argument: clap::Arg) -> clap::Arg {
     match argument.get_action().takes_values() {
         true => argument.allow_negative_numbers(true),
         false => argument,
+    }
+}
+
+/// Lists an option of a survey as part of the load that is measured. A search of rates gives no advice, which the message says
+/// to those who try.
+fn as_load(argument: clap::Arg) -> clap::Arg {
+    match argument.get_help_heading() {
+        Some(survey::HEADING) if argument.get_id() == "rate_until" => argument.hide(true),
+        Some(survey::HEADING) => take_negative(argument.help_heading("The load that is measured")),
+        _ => argument,
     }
 }
 

@@ -20,12 +20,18 @@ Start with
   iolane lab run -- study                        in a virtual machine with an NVMe drive";
 
 pub(super) const ADVISE: &str = "\
-For each load and goal of the results: the path to take, how sure that is, what every other path
-would give up, and the settings for fio, C, Rust and SPDK. Measure your own load first:
+For each load and goal: the path to take, how sure that is, what every other path would give up,
+and the settings for fio, C, Rust and SPDK. It comes from the results of a study, or from a minute
+of measuring; without --allow-writes a target is only read.
 
-  iolane study --target /dev/nvme0n1 --rw randrw --read-percent 70 --bs 16k --depth 1,16,64
-  iolane advise
+  iolane advise --target /dev/nvme0n1 --bs 16k --depth 1,16      measures and advises
   iolane advise results/survey --goal throughput --json - | jq '.advice[0].take'
+
+A running process shows its load: sizes, mix, requests in flight, threads, and its path. It is
+neither stopped nor traced, and nothing is written.
+
+  iolane advise --pid $(pgrep -o postgres)
+  iolane advise --pid 4711 --watch 1m --target /mnt/nvme/copy    measures each path with this load
 
 In a build: exit code 1 if a path is shown to be at least 5 % better than the one in use. All
 comparisons share an error of 5 %, so noise alone fails at most one build in twenty.

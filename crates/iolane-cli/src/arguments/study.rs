@@ -39,13 +39,13 @@ pub(crate) struct StudyArguments {
     pub(crate) warmup: Option<Duration>,
     /// Also run the arms with other tools, in turn with iolane: fio, spdk_nvme_perf, bdevperf. A tool that is neither on PATH
     /// nor named by its variable (IOLANE_PEER_FIO for fio) is left out
-    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    #[arg(long, value_delimiter = ',', value_name = "LIST", conflicts_with = "rate_until")]
     pub(crate) peer: Vec<String>,
     /// Start over instead of continuing an interrupted study; existing results stay until new ones replace them
     #[arg(long)]
     pub(crate) fresh: bool,
     /// Write the arms as a fio job file, DIR/NAME.fio, and exit
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with = "dry_run")]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with_all = ["dry_run", "rate_until"])]
     pub(crate) fio: Option<PathBuf>,
     /// Print the file of a built-in study, as a template for your own, and exit
     #[arg(long, value_name = "NAME", exclusive = true)]

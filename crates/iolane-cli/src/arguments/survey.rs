@@ -4,12 +4,16 @@
 use clap::Args;
 use iolane::IoPath;
 use iolane_measure::workload::{Access, Arrivals, BlockSizes, DataPattern, OffsetPattern, Rate, Workload};
+use iolane_study::advise::ObservedLoad;
 use iolane_study::plan::{LatencyBound, Survey};
 
 use super::values::{PathList, parse_align, parse_depth, parse_paths};
 
+/// The heading of these options in the help of `study`, which alone has studies with a name.
+pub(super) const HEADING: &str = "Without a study: what to compare";
+
 #[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Without a study: what to compare")]
+#[command(next_help_heading = HEADING)]
 pub(crate) struct SurveyArguments {
     /// Only these paths, such as libaio,io_uring+sqpoll,fixedbufs; may be repeated [default: every path]
     #[arg(long, value_name = "PATHS", value_parser = parse_paths)]
@@ -39,7 +43,7 @@ pub(crate) struct SurveyArguments {
     pub(super) rate: Vec<Rate>,
     /// Search the highest rate of each path that keeps this bound: p99=5ms, write_p99=5ms, commit_p99=10ms (a write with its
     /// sync), service_p99=1ms (from the actual start); the page shows latency against rate
-    #[arg(long, value_name = "BOUND", conflicts_with_all = ["rate", "peer", "fio"])]
+    #[arg(long, value_name = "BOUND", conflicts_with = "rate")]
     pub(super) rate_until: Option<LatencyBound>,
     /// Spacing of the requests of --rate and --rate-until: even, or poisson (at random, as from many users) [default: even]
     #[arg(long, value_name = "SPACING")]
@@ -146,6 +150,23 @@ impl SurveyArguments {
         self.durable
     }
 
+    /// The same with the load of a process, where options leave it open.
+    pub(super) fn or_load(&self, load: &ObservedLoad) -> Self {
+        let ObservedLoad { access, read_percent, block_sizes, depth, threads, fdatasync } = load;
+        let is_mixed = self.rw.is_empty() && access.is_mixed() || self.rw.iter().any(|access| access.is_mixed());
+        let writes = if self.rw.is_empty() { access.writes() } else { self.writes() };
+        let mut survey = self.clone();
+        fill(&mut survey.rw, Some(*access));
+        fill(&mut survey.read_percent, read_percent.filter(|_| is_mixed));
+        fill(&mut survey.bs, Some(block_sizes.clone()));
+        fill(&mut survey.depth, Some(*depth));
+        fill(&mut survey.threads, Some(*threads));
+        if survey.fsync.is_empty() && !survey.durable {
+            fill(&mut survey.fdatasync, fdatasync.filter(|_| writes));
+        }
+        survey
+    }
+
     pub(crate) fn survey(&self, start: u64, size: Option<u64>, seed: u64) -> Survey {
         let arrivals = self.arrivals.unwrap_or_default();
         let base = Workload {
@@ -176,6 +197,13 @@ impl SurveyArguments {
             threads: self.threads.clone(),
             workload: base,
         }
+    }
+}
+
+/// Gives an empty list a value.
+fn fill<T>(values: &mut Vec<T>, value: Option<T>) {
+    if values.is_empty() {
+        values.extend(value);
     }
 }
 

@@ -1,7 +1,8 @@
 //! What results recommend, for people and scripts: each recommendation with all paths beside it and its settings in the words of
-//! other programs, and the check of a path in use. `iolane advise` prints it; `results` computes the recommendations.
+//! other programs, the check of a path in use, and the load of a process that was watched. `iolane advise` prints it; `results` computes the recommendations.
 
 mod check;
+mod observed;
 mod settings;
 
 use serde::Serialize;
@@ -10,6 +11,7 @@ use crate::results::{Answer, Goal, Loaded, Ranked, RunnerUp, Skipped, Sureness, 
 use crate::run_record::TargetRecord;
 
 pub use check::{Beside, Check, CheckedLoad};
+pub use observed::{OBSERVED_SCHEMA, ObservedDocument, ObservedLoad};
 pub use settings::{Place, Setting, settings};
 
 /// The schema of the document.
@@ -31,6 +33,9 @@ pub struct Advised {
     pub advice: Vec<Advice>,
     /// What was not measured, with remedies: it might be better.
     pub not_measured: Vec<Skipped>,
+    /// The process whose load was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub process: Option<ObservedDocument>,
     /// Of a path in use.
     pub check: Option<Check>,
     /// What to know before trusting the figures.
@@ -72,6 +77,7 @@ impl Advised {
                 .map(|ranked| Advice::new(ranked, &place))
                 .collect(),
             not_measured: document.skipped.clone(),
+            process: None,
             check: None,
             warnings: loaded.warnings(),
         }

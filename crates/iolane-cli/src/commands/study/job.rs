@@ -231,7 +231,7 @@ fn warn_of_short_time(session: &Session, time: Duration) {
     if needed > time.mul_f64(1.05) {
         warn(&format!(
             "--time {} is too short for {} runs of at least {}, which take about {}: it ends after the repeats that fit; \
-             reduce --repeat or the number of arms",
+             name fewer paths or loads, fewer repeats, or more time",
             format::duration(time),
             session.runs(),
             format::duration(session.runtime()),

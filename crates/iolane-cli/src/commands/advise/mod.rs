@@ -1,38 +1,52 @@
-//! `iolane advise`: what results recommend, the settings for it in the words of other programs, and the check of a path in use.
+//! `iolane advise`: what results, or a measurement made for it, recommend, the settings for it in the words of other programs, and the check of a path in use.
+
+mod watched;
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use iolane::Error;
 use iolane_study::advise::{Advice, Advised, Check, Setting};
 use iolane_study::format::{self, number};
-use iolane_study::results::{self, REPEATS_FOR_ADVICE, RunnerUp, Skipped};
+use iolane_study::plan::Metric;
+use iolane_study::results::{self, Choice, Loaded, REPEATS_FOR_ADVICE, RunnerUp, Skipped};
 
+use self::watched::Watched;
 use super::report_page::kept;
 use crate::arguments::AdviseArguments;
 use crate::outcome::Outcome;
 use crate::output::{self, CellAlignment, Outputs, warn, wrap};
+use crate::targets::Chosen;
+
+/// How a measurement that was interrupted goes on.
+const GOES_ON: &str = "the same command continues it";
 
 pub(crate) fn advise(arguments: AdviseArguments) -> anyhow::Result<Outcome> {
-    let AdviseArguments { folder, goal: goals, check, min_gain, json } = arguments;
-    let loaded = results::load(&folder)?;
-    if loaded.document.rate_until.is_some() {
-        let cause = "it has the highest rates of a search, which name the path that holds the highest";
-        return Err(Error::usage(folder.display().to_string(), cause)
-            .remedy("iolane report DIR --md - shows them; iolane study measures what advice needs")
-            .into());
+    arguments.check()?;
+    // What the measurement will replace or read is no place for the document; results name more of it.
+    let mut outputs = Outputs::checked(arguments.json.clone(), Chosen::of(&arguments.targets.target).names())?;
+    let watched = arguments.pid.map(|pid| Watched::watch(pid, arguments.watch)).transpose()?;
+    if let Some(watched) = &watched {
+        outputs.text(&printable(&watched.text()))?;
     }
+    let folder = match (arguments.study(watched.as_ref().map(|watched| &watched.load)), &watched) {
+        (Some(study), _) => super::study::measure_for(study, GOES_ON)?,
+        (None, None) => arguments.folder().to_owned(),
+        (None, Some(watched)) => {
+            outputs.text(&watched.next_step())?;
+            outputs.document(&watched.document())?;
+            return Ok(Outcome::Done);
+        }
+    };
+    let loaded = load(&folder)?;
     let never_replaced: Vec<OsString> = kept(&loaded);
-    let outputs = Outputs::checked(json, &never_replaced)?;
-    let mut advised = Advised::new(&loaded, &goals);
-    if let Some(path) = check {
-        let [goal] = goals[..] else {
-            let cause = "a path is checked for one goal at a time";
-            return Err(Error::usage("--check", cause).remedy("name one with --goal").into());
-        };
-        advised.check = Some(Check::new(&loaded, &path, goal, 1.0 + min_gain)?);
+    outputs = Outputs::checked(arguments.json.clone(), &never_replaced)?;
+    let mut advised = Advised::new(&loaded, &arguments.goal);
+    advised.process = watched.as_ref().map(Watched::document);
+    if let (Some(path), [goal]) = (&arguments.check, &arguments.goal[..]) {
+        advised.check = Some(Check::new(&loaded, path, *goal, 1.0 + arguments.min_gain)?);
     }
-    // Results may come from anywhere: no name in them may control the terminal.
-    outputs.text(&text(&advised).replace(|c: char| c.is_control() && c != '\n', "?"))?;
+    outputs.text(&printable(&text(&advised)))?;
     outputs.document(&advised)?;
     let Some(check) = &advised.check else { return Ok(Outcome::Done) };
     for load in check.loads.iter().filter_map(|load| load.in_words(check)) {
@@ -41,8 +55,26 @@ pub(crate) fn advise(arguments: AdviseArguments) -> anyhow::Result<Outcome> {
     Ok(Outcome::failed_if(!check.passed))
 }
 
+/// Reads results from which advice follows.
+fn load(folder: &Path) -> anyhow::Result<Loaded> {
+    let loaded = results::load(folder)?;
+    if loaded.document.rate_until.is_some() {
+        let cause = "it has the highest rates of a search, which name the path that holds the highest";
+        return Err(Error::usage(folder.display().to_string(), cause)
+            .remedy("iolane report DIR --md - shows them; iolane study measures what advice needs")
+            .into());
+    }
+    Ok(loaded)
+}
+
+/// Results and processes may have any name: none of them may control the terminal.
+fn printable(text: &str) -> String {
+    text.replace(|c: char| c.is_control() && c != '\n', "?")
+}
+
 fn text(advised: &Advised) -> String {
-    let Advised { folder, study, repeats, runtime_s, kernel, .. } = advised;
+    let Advised { folder, study, repeats, runtime_s, kernel, process, .. } = advised;
+    let in_use = process.as_ref().map(|process| process.path.as_str());
     let targets: Vec<&str> = advised.targets.iter().map(|target| target.name.as_str()).collect();
     let repeats = if *repeats == 1 { "1 repeat".to_owned() } else { format!("{repeats} repeats") };
     let of = format!(
@@ -50,7 +82,7 @@ fn text(advised: &Advised) -> String {
         format::time(runtime_s * 1e9),
         targets.join(", ")
     );
-    let mut text = format!("{}\n", wrap(&of, 2));
+    let mut text = format!("{}{}\n", if process.is_some() { "\n" } else { "" }, wrap(&of, 2));
     if advised.advice.is_empty() {
         text.push_str(&format!("\n{}\n", wrap(&no_advice(), 2)));
     } else {
@@ -60,7 +92,7 @@ fn text(advised: &Advised) -> String {
     }
     for of_load in advised.advice.chunk_by(|a, b| a.answer.load == b.answer.load) {
         text.push_str(&format!("\n{}\n", of_load[0].answer.load));
-        of_load.iter().for_each(|advice| text.push_str(&recommendation(advice)));
+        of_load.iter().for_each(|advice| text.push_str(&recommendation(advice, in_use)));
         if let Some(misses) = of_load[0].answer.rate_in_words() {
             text.push_str(&format!("\n{}\n", wrap(&format!("  {misses}"), 2)));
         }
@@ -95,21 +127,23 @@ fn arms_in_words(skipped: &Skipped) -> String {
     }
 }
 
-fn recommendation(advice: &Advice) -> String {
+/// `in_use` is the path that a process takes, in iolane's notation.
+fn recommendation(advice: &Advice, in_use: Option<&str>) -> String {
     let Advice { answer, others, settings, .. } = advice;
     let take = &answer.take;
     let cores = take.cores.map_or_else(String::new, |cores| format!(", {} cores", number(cores)));
     let notation = if take.notation == take.path { String::new() } else { format!(" ({})", take.notation) };
     let headline = format!(
-        "  {}: {}{notation} at depth {}: {}{cores}; {}",
+        "  {}: {}{notation}{} at depth {}: {}{cores}; {}",
         answer.goal.words(),
         take.path,
+        mark(take, in_use),
         take.depth,
         answer.value_in_words(),
         answer.sureness_in_words()
     );
     let mut text = format!("\n{}\n", wrap(&headline, 4));
-    let rows: Vec<Vec<String>> = others.iter().map(|other| beside(answer.metric, other)).collect();
+    let rows: Vec<Vec<String>> = others.iter().map(|other| beside(answer.metric, other, in_use)).collect();
     if !rows.is_empty() {
         let headings = ["    instead", "depth", "measured", "cores", "lead", "95 %"];
         text.push_str(&output::table(&headings, &rows, CellAlignment::Right));
@@ -121,12 +155,17 @@ fn recommendation(advice: &Advice) -> String {
     text
 }
 
+/// What marks the path that a process takes.
+fn mark(choice: &Choice, in_use: Option<&str>) -> &'static str {
+    if in_use == Some(&choice.notation) { " (in use)" } else { "" }
+}
+
 /// A path beside the recommended one: what taking it instead gives up.
-fn beside(metric: iolane_study::plan::Metric, other: &RunnerUp) -> Vec<String> {
+fn beside(metric: Metric, other: &RunnerUp, in_use: Option<&str>) -> Vec<String> {
     let RunnerUp { choice, gain, shown } = other;
     let sign = if *shown { "" } else { "~" };
     vec![
-        format!("    {}", choice.path),
+        format!("    {}{}", choice.path, mark(choice, in_use)),
         choice.depth.to_string(),
         format::quantity(metric, choice.value.value),
         choice.cores.map_or_else(|| "-".into(), |cores| format!("{cores:.2}")),

@@ -1,0 +1,191 @@
+//! The requests of a block device, from its counters and from looks at what is in flight.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use iolane::{Error, Result};
+use serde::Serialize;
+
+use super::DriveInUse;
+
+/// Requests of one kind, as the device got them: after the kernel has merged and split what programs asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Requests {
+    pub per_s: f64,
+    /// Mean size; 0 if there was none.
+    pub mean_bytes: f64,
+}
+
+impl Requests {
+    pub fn bytes_per_s(&self) -> f64 {
+        self.per_s * self.mean_bytes
+    }
+}
+
+/// How many requests a device had at once, from looks every millisecond.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct InFlight {
+    /// Looks at the device.
+    pub looks: usize,
+    /// The share of the looks that found a request.
+    pub busy: f64,
+    /// Percentiles of those looks.
+    pub p50: u32,
+    pub p95: u32,
+    pub max: u32,
+}
+
+impl InFlight {
+    fn of(mut looks: Vec<u32>) -> Self {
+        looks.sort_unstable();
+        let busy = &looks[looks.partition_point(|requests| *requests == 0)..];
+        let at = |share: f64| busy.get((busy.len().saturating_sub(1) as f64 * share).round() as usize);
+        Self {
+            looks: looks.len(),
+            busy: busy.len() as f64 / looks.len().max(1) as f64,
+            p50: at(0.5).copied().unwrap_or(0),
+            p95: at(0.95).copied().unwrap_or(0),
+            max: busy.last().copied().unwrap_or(0),
+        }
+    }
+}
+
+/// A device, and the files that a process has open on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct OnDevice {
+    pub(super) device: (u32, u32),
+    pub(super) files: usize,
+    pub(super) direct_files: usize,
+}
+
+/// A device that is watched.
+pub(super) struct Watched {
+    on: OnDevice,
+    name: String,
+    stat: File,
+    in_flight: File,
+    before: Counters,
+    looks: Vec<u32>,
+}
+
+impl Watched {
+    pub(super) fn start(sys: &Path, on: OnDevice) -> Result<Self> {
+        let (major, minor) = on.device;
+        let folder = sys.join(format!("dev/block/{major}:{minor}"));
+        let folder = fs::canonicalize(&folder).map_err(|error| Error::system(folder.display().to_string(), error))?;
+        let name = folder.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        let open = |file: &str| {
+            let file = folder.join(file);
+            File::open(&file).map_err(|error| Error::system(file.display().to_string(), error))
+        };
+        let (stat, in_flight) = (open("stat")?, open("inflight")?);
+        let before = counters(&name, &stat)?;
+        Ok(Self { on, name, stat, in_flight, before, looks: Vec::new() })
+    }
+
+    /// Counts the requests that are in flight now.
+    pub(super) fn look(&mut self) {
+        // A look that fails is none: the device may be going away, which its counters tell.
+        self.looks.extend(text(&self.in_flight).ok().as_deref().and_then(parse_in_flight));
+    }
+
+    pub(super) fn end(self, seconds: f64) -> Result<DriveInUse> {
+        let Self { on, name, stat, before, looks, .. } = self;
+        let after = counters(&name, &stat)?;
+        let requests = |after: Count, before: Count| {
+            let count = after.requests.wrapping_sub(before.requests) as f64;
+            let bytes = after.sectors.wrapping_sub(before.sectors) as f64 * SECTOR_BYTES;
+            Requests { per_s: count / seconds, mean_bytes: if count > 0.0 { bytes / count } else { 0.0 } }
+        };
+        let flushes = after.flushes.zip(before.flushes);
+        Ok(DriveInUse {
+            name,
+            files: on.files,
+            direct_files: on.direct_files,
+            reads: requests(after.reads, before.reads),
+            writes: requests(after.writes, before.writes),
+            flushes_per_s: flushes.map(|(after, before)| after.wrapping_sub(before) as f64 / seconds),
+            in_flight: InFlight::of(looks),
+        })
+    }
+}
+
+/// The unit of the counters, whatever the device's block is.
+const SECTOR_BYTES: f64 = 512.0;
+
+/// Requests of one kind since the device appeared.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Count {
+    requests: u64,
+    sectors: u64,
+}
+
+/// The counters of a device, Documentation/block/stat.rst.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Counters {
+    reads: Count,
+    writes: Count,
+    flushes: Option<u64>,
+}
+
+fn counters(name: &str, stat: &File) -> Result<Counters> {
+    let text = text(stat).map_err(|error| Error::system(format!("the counters of {name}"), error))?;
+    parse_stat(&text).ok_or_else(|| Error::unavailable(name.to_owned(), "its counters are not those of a block device"))
+}
+
+/// The text of a file of sysfs, which is made anew for each read from its start.
+fn text(file: &File) -> std::io::Result<String> {
+    let mut bytes = [0; 512];
+    let length = file.read_at(&mut bytes, 0)?;
+    Ok(String::from_utf8_lossy(&bytes[..length]).into_owned())
+}
+
+fn parse_stat(text: &str) -> Option<Counters> {
+    let fields: Vec<u64> = text.split_ascii_whitespace().map(|field| field.parse().ok()).collect::<Option<_>>()?;
+    let count = |requests: usize| Some(Count { requests: *fields.get(requests)?, sectors: *fields.get(requests + 2)? });
+    Some(Counters { reads: count(0)?, writes: count(4)?, flushes: fields.get(15).copied() })
+}
+
+/// Reads and writes in flight together.
+fn parse_in_flight(text: &str) -> Option<u32> {
+    let mut fields = text.split_ascii_whitespace().map(|field| field.parse::<u32>().ok());
+    fields.next()??.checked_add(fields.next()??)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const STAT: &str = "  193418  36 13158058 38271 94731 70101 3389010 52441 0 80388 98712 1 2 3 4 2716 7999\n";
+
+    #[test]
+    fn the_counters_are_those_of_stat_rst_and_older_kernels_count_no_flushes() {
+        let expected = Counters {
+            reads: Count { requests: 193_418, sectors: 13_158_058 },
+            writes: Count { requests: 94_731, sectors: 3_389_010 },
+            flushes: Some(2716),
+        };
+        assert_eq!(parse_stat(STAT), Some(expected));
+        let older = STAT.split_ascii_whitespace().take(11).collect::<Vec<_>>().join(" ");
+        assert_eq!(parse_stat(&older), Some(Counters { flushes: None, ..expected }));
+    }
+
+    #[test]
+    fn what_is_in_flight_is_described_by_the_looks_that_found_requests() {
+        let looks = [vec![0; 50], vec![4; 40], vec![31; 10]].concat();
+        assert_eq!(InFlight::of(looks), InFlight { looks: 100, busy: 0.5, p50: 4, p95: 31, max: 31 });
+        assert_eq!(InFlight::of(vec![0; 3]), InFlight { looks: 3, ..InFlight::default() });
+        assert_eq!(InFlight::of(Vec::new()), InFlight::default());
+        assert_eq!((parse_in_flight("       3       29\n"), parse_in_flight("3")), (Some(32), None));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_a_parser_panic(text in "[0-9 \n-]{0,80}") {
+            let _ = (parse_stat(&text), parse_in_flight(&text));
+        }
+    }
+}
