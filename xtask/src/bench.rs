@@ -10,6 +10,7 @@ mod guest;
 mod nvme;
 mod programs;
 mod report;
+mod settings;
 mod statistics;
 
 use std::path::PathBuf;
@@ -50,6 +51,8 @@ enum Other {
     Nvme,
     /// The path that chooses among the others.
     Auto,
+    /// Settings of a block device.
+    Settings,
 }
 
 /// What to do with the figures.
@@ -74,6 +77,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
         Some(Other::Exact) => return exact::run(&binary, check, accept),
         Some(Other::Nvme) => return nvme::run(&binary, &target_folder, check, accept),
         Some(Other::Auto) => return auto::run(&binary, check),
+        Some(Other::Settings) => return settings::run(&binary),
         None => {}
     }
     ensure!(
@@ -106,16 +110,18 @@ impl Options {
                 "--exact" => options.other = Some(Other::Exact),
                 "--nvme" => options.other = Some(Other::Nvme),
                 "--auto" => options.other = Some(Other::Auto),
+                "--settings" => options.other = Some(Other::Settings),
                 "--check" => options.figures.check = true,
                 "--accept" => options.figures.accept = true,
                 other => bail!(
                     "`bench` has no option `{other}`; it takes --pairs N, --markdown, --gate, --iolane FILE, --exact, \
-                     --nvme, --auto, --check, --accept"
+                     --nvme, --auto, --settings, --check, --accept"
                 ),
             }
         }
         let about_figures = options.figures != Figures::default();
-        ensure!(!about_figures || options.other.is_some(), "--check and --accept go with --exact, --nvme or --auto");
+        let has_gate = options.other.is_some_and(|other| other != Other::Settings);
+        ensure!(!about_figures || has_gate, "--check and --accept go with --exact, --nvme or --auto");
         Ok(options)
     }
 }

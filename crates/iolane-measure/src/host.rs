@@ -151,12 +151,18 @@ impl Host {
 pub struct DeviceHost {
     /// The device's name: `nvme0n1`, `sda1`. The other fields of a partition are those of its disk.
     pub name: Option<String>,
+    /// The disk that it is, or is a partition of.
+    pub disk: Option<String>,
     pub model: Option<String>,
     pub scheduler: Option<String>,
     /// Whether requests can be polled: the device has poll queues.
     pub io_poll: Option<bool>,
     /// Requests that the scheduler may hold per hardware queue.
     pub nr_requests: Option<u64>,
+    /// Whether the kernel counts requests (queue/iostats).
+    pub iostats: Option<bool>,
+    /// How much it looks for adjacent requests to merge: 0 fully, 1 a little, 2 not at all (queue/nomerges).
+    pub nomerges: Option<u32>,
     /// Size of a logical block, in bytes.
     pub logical_block_bytes: Option<u64>,
     /// Whether the device reports that it is rotational.
@@ -202,7 +208,10 @@ impl DeviceHost {
             rotational: queue("rotational").as_deref().and_then(parse_switch),
             write_cache: queue("write_cache"),
             numa_node: numa_node(&disk),
-            poll_queues: disk_name.and_then(|name| poll_queues(sys, &name)),
+            iostats: queue("iostats").as_deref().and_then(parse_switch),
+            nomerges: queue("nomerges").and_then(|text| text.parse().ok()),
+            poll_queues: disk_name.as_ref().and_then(|name| poll_queues(sys, name)),
+            disk: disk_name,
             file_system: None,
         }
     }
@@ -485,6 +494,8 @@ mod tests {
             .write(&format!("{disk}/queue/scheduler"), "[none] mq-deadline\n")
             .write(&format!("{disk}/queue/io_poll"), "1\n")
             .write(&format!("{disk}/queue/nr_requests"), "1023\n")
+            .write(&format!("{disk}/queue/iostats"), "1\n")
+            .write(&format!("{disk}/queue/nomerges"), "2\n")
             .write(&format!("{disk}/queue/logical_block_size"), "4096\n")
             .write(&format!("{disk}/queue/rotational"), "0\n")
             .write(&format!("{disk}/queue/write_cache"), "write back\n")
@@ -493,10 +504,13 @@ mod tests {
             .link("dev/block/259:2", &format!("../../{disk}/nvme0n1p2"));
         let expected = DeviceHost {
             name: Some("nvme0n1p2".into()),
+            disk: Some("nvme0n1".into()),
             model: Some("Fast SSD 7 TB".into()),
             scheduler: Some("none".into()),
             io_poll: Some(true),
             nr_requests: Some(1023),
+            iostats: Some(true),
+            nomerges: Some(2),
             logical_block_bytes: Some(4096),
             rotational: Some(false),
             write_cache: Some("write back".into()),
@@ -515,7 +529,10 @@ mod tests {
             .write("module/nvme/parameters/poll_queues", "4\n")
             .link("dev/block/7:0", "../../devices/virtual/block/loop0");
         let device = DeviceHost::read(&sys.path(""), (7, 0));
-        assert_eq!(device, DeviceHost { name: Some("loop0".into()), ..DeviceHost::default() });
+        assert_eq!(
+            device,
+            DeviceHost { name: Some("loop0".into()), disk: Some("loop0".into()), ..DeviceHost::default() }
+        );
         assert_eq!(DeviceHost::read(&sys.path(""), (0, 30)), DeviceHost::default());
         let json = serde_json::to_value(&device).unwrap();
         assert!(json["model"].is_null() && json["poll_queues"].is_null() && json["numa_node"].is_null(), "{json}");

@@ -2,15 +2,19 @@
 //! other programs, the check of a path in use, and the load of a process that was watched. `iolane advise` prints it; `results` computes the recommendations.
 
 mod check;
+mod host_settings;
 mod observed;
 mod settings;
 
+use iolane::IoPath;
+use iolane_measure::workload::Workload;
 use serde::Serialize;
 
 use crate::results::{Answer, Goal, Loaded, Ranked, RunnerUp, Skipped, Sureness, ranked};
 use crate::run_record::TargetRecord;
 
 pub use check::{Beside, Check, CheckedLoad};
+pub use host_settings::{Cost, HostSetting};
 pub use observed::{OBSERVED_SCHEMA, ObservedDocument, ObservedLoad};
 pub use settings::{Place, Setting, settings};
 
@@ -33,6 +37,8 @@ pub struct Advised {
     pub advice: Vec<Advice>,
     /// What was not measured, with remedies: it might be better.
     pub not_measured: Vec<Skipped>,
+    /// Settings of the measured device that would make the recommended paths cheaper.
+    pub host_settings: Vec<HostSetting>,
     /// The process whose load was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub process: Option<ObservedDocument>,
@@ -63,6 +69,13 @@ impl Advised {
             kernel: document.host.host.kernel_release.clone(),
         };
         let is_asked = |ranked: &Ranked| goals.is_empty() || goals.contains(&ranked.answer.goal);
+        let results = loaded.results();
+        let ranked: Vec<Ranked> = ranked(&results).into_iter().filter(is_asked).collect();
+        let recommended: Vec<(&IoPath, &Workload)> =
+            ranked.iter().map(|ranked| (&ranked.taken.path, &ranked.taken.workload)).collect();
+        let device = document.host.device.as_ref();
+        let host_settings =
+            device.map_or_else(Vec::new, |device| host_settings::host_settings(device, &place.kernel, &recommended));
         Self {
             schema: SCHEMA,
             folder: loaded.folder.display().to_string(),
@@ -71,11 +84,8 @@ impl Advised {
             kernel: document.host.host.kernel_release.clone(),
             repeats: document.repeats,
             runtime_s: document.runtime_s,
-            advice: ranked(&loaded.results())
-                .into_iter()
-                .filter(is_asked)
-                .map(|ranked| Advice::new(ranked, &place))
-                .collect(),
+            host_settings,
+            advice: ranked.into_iter().map(|ranked| Advice::new(ranked, &place)).collect(),
             not_measured: document.skipped.clone(),
             process: None,
             check: None,

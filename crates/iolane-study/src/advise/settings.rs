@@ -124,7 +124,7 @@ fn of_ring(path: &IoPath, depth: u32, kernel: &str) -> String {
 }
 
 /// Whether a release such as `6.1.0-56-amd64` is of this version or a later one; an unknown one is.
-fn is_at_least(kernel: &str, version: (u32, u32)) -> bool {
+pub(super) fn is_at_least(kernel: &str, version: (u32, u32)) -> bool {
     let mut numbers = kernel.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
     match (numbers.next(), numbers.next()) {
         (Some(Ok(major)), Some(Ok(minor))) => (major, minor) >= version,

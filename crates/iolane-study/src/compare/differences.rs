@@ -129,10 +129,13 @@ fn host(host: &Host) -> Vec<Fact> {
 fn device(device: DeviceHost) -> Vec<Fact> {
     let DeviceHost {
         name,
+        disk: _,
         model,
         scheduler,
         io_poll,
         nr_requests,
+        iostats,
+        nomerges,
         logical_block_bytes,
         rotational,
         write_cache,
@@ -151,6 +154,8 @@ fn device(device: DeviceHost) -> Vec<Fact> {
         ("can be polled", yes_no(io_poll)),
         ("poll queues", plain(poll_queues)),
         ("nr_requests", plain(nr_requests)),
+        ("iostats", yes_no(iostats)),
+        ("nomerges", plain(nomerges)),
         ("logical block", plain(logical_block_bytes)),
         ("rotational", yes_no(rotational)),
         ("write cache", write_cache),

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use iolane::Error;
-use iolane_study::advise::{Advice, Advised, Check, Setting};
+use iolane_study::advise::{Advice, Advised, Check, Cost, HostSetting, Setting};
 use iolane_study::format::{self, number};
 use iolane_study::plan::Metric;
 use iolane_study::results::{self, Choice, Loaded, REPEATS_FOR_ADVICE, RunnerUp, Skipped};
@@ -97,6 +97,10 @@ fn text(advised: &Advised) -> String {
             text.push_str(&format!("\n{}\n", wrap(&format!("  {misses}"), 2)));
         }
     }
+    if !advised.host_settings.is_empty() {
+        text.push_str("\nSettings of the host that cost the recommended paths instructions (docs/host-settings.md):\n");
+        advised.host_settings.iter().for_each(|setting| text.push_str(&host_setting(setting)));
+    }
     if !advised.not_measured.is_empty() {
         let names: Vec<String> = advised.not_measured.iter().map(arms_in_words).collect();
         let entries = names.iter().zip(&advised.not_measured);
@@ -109,6 +113,25 @@ fn text(advised: &Advised) -> String {
     if let Some(check) = &advised.check {
         text.push_str(&format!("\n{}\n", wrap(&check.in_words(), 2)));
     }
+    text
+}
+
+fn host_setting(setting: &HostSetting) -> String {
+    let HostSetting { name, device, now, better: value, effect, loses, costs, command } = setting;
+    let loses = if loses.is_empty() { String::new() } else { format!("; but {loses}") };
+    let counted = costs.iter().map(|Cost { path, depth, kernel, now, better }| {
+        let share = 100.0 * (1.0 - better / now);
+        let [now, better] = [now, better].map(|count| format::count(*count));
+        format!(
+            "{path} at depth {depth}: {share:.0} % fewer instructions with {value} ({now} to {better} per I/O, counted on \
+             Linux {kernel})"
+        )
+    });
+    let counted: Vec<String> = counted.collect();
+    let counted = if counted.is_empty() { "what that costs was not counted".into() } else { counted.join("; ") };
+    let mut text = format!("{}\n", wrap(&format!("  {name} of {device} is {now}: {effect}{loses}"), 6));
+    text.push_str(&format!("{}\n", wrap(&format!("      {counted}"), 6)));
+    text.push_str(&format!("      -> {command}\n"));
     text
 }
 
