@@ -7,14 +7,8 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 /// Files that show captured output.
-const FILES: [&str; 6] = [
-    "README.md",
-    "docs/advising.md",
-    "docs/lab.md",
-    "docs/model.md",
-    "docs/predicting.md",
-    "docs/reliability.md",
-];
+const FILES: [&str; 6] =
+    ["README.md", "docs/advising.md", "docs/lab.md", "docs/model.md", "docs/predicting.md", "docs/reliability.md"];
 
 /// What stands in the line above a block: `<!-- capture: COMMAND -->`.
 const MARK: (&str, &str) = ("<!-- capture: ", " -->");

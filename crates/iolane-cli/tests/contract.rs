@@ -154,6 +154,27 @@ fn a_study_is_written_whole_and_accounts_for_every_path() {
 }
 
 #[test]
+fn a_path_that_chooses_is_recorded_with_what_it_chose_and_why() {
+    let folder = Folder::new();
+    folder.file("target", ODD_BYTES);
+    let words = "run --path auto --target target --threads 2 --runtime 50ms --json run.json";
+    let shown = iolane(&folder, words.split(' ')).done().stdout;
+    assert!(shown.contains("\n  choice        ") && shown.contains(" in the first of 2 queues: "), "{shown}");
+    let record: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(folder.join("run.json")).unwrap()).unwrap();
+    assert_valid("run", &record);
+    let choices = record["choices"].as_array().unwrap();
+    assert_eq!(choices.len(), 2);
+    for changes in choices.iter().map(|choices| choices["changes"].as_array().unwrap()) {
+        let after: Vec<f64> = changes.iter().map(|change| change["after_s"].as_f64().unwrap()).collect();
+        assert!(!after.is_empty() && after.is_sorted(), "{after:?}");
+        assert_eq!(changes[0]["reason"], "the first, nothing is measured yet");
+    }
+    let fixed = iolane(&folder, "run --path psync --target target --runtime 50ms --json -".split(' ')).done().json();
+    assert!(fixed.get("choices").is_none());
+}
+
+#[test]
 fn what_each_built_in_study_would_do_is_as_the_schema_says() {
     let folder = Folder::new();
     for BuiltIn { name, .. } in BUILT_IN {

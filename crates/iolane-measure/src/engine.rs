@@ -249,6 +249,7 @@ impl<C: Clock> Engine<C> {
         // Requests due after the byte limit was reached are not late: they were not wanted.
         let schedule = schedule.filter(|_| self.bytes_left > 0);
         tally.late = schedule.map_or(0, |schedule| schedule.late(end_ns.min(now_ns)));
+        tally.choices.extend(self.queue.choices());
         tally.paths = self.paths();
         for (path, ios) in &mut tally.paths {
             let before = paths_before.iter().find(|(known, _)| known == path).map_or(0, |(_, ios)| *ios);

@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram;
 
-use iolane::IoPath;
+use iolane::{Choices, IoPath};
 
 use crate::latencies::new_histogram;
 
@@ -82,6 +82,8 @@ pub struct Tally {
     pub lateness: Histogram<u64>,
     /// The paths that a queue which chooses among them took, each with its requests; empty for a queue of one path.
     pub paths: Vec<(IoPath, u64)>,
+    /// What each such queue chose since it was opened, and why.
+    pub choices: Vec<Choices>,
     /// Submissions; only in phases that time them.
     pub submissions: Submissions,
 }
@@ -108,6 +110,7 @@ impl Tally {
             service: new_histogram(),
             lateness: new_histogram(),
             paths: Vec::new(),
+            choices: Vec::new(),
             submissions: Submissions::new(),
         }
     }
@@ -140,6 +143,7 @@ impl Tally {
         let _ = self.lateness.add(&other.lateness);
         self.submissions.merge(&other.submissions);
         self.add_paths(&other.paths);
+        self.choices.extend_from_slice(&other.choices);
     }
 
     /// Adds requests that completed on these paths.

@@ -1,6 +1,7 @@
 //! The record of a run: schema `iolane.run/1`, described in `docs/schema/run.json`. Made from rows; a figure that is
 //! unavailable is null, and its telemetry gives the reason.
 
+mod choices;
 mod context;
 mod result;
 mod telemetry;
@@ -14,6 +15,7 @@ use serde::Serialize;
 use crate::plan::Arm;
 use crate::rows::{ArmResults, Row, Warning};
 
+pub use choices::{ChangeRecord, ChoicesRecord, UnusableRecord};
 pub use context::{HostRecord, TargetRecord};
 pub use result::{CpuRecord, EnergyRecord, LatencyRecord, ResultRecord, SubmitRecord};
 pub use telemetry::TelemetryRecord;
@@ -31,6 +33,9 @@ pub struct RunRecord {
     /// Of a path that chooses, the paths that it took in the measured phases, the most used first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths_taken: Vec<PathShare>,
+    /// What each queue of such a path chose since it was opened, and why: those of each thread of each run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub choices: Vec<ChoicesRecord>,
     /// The first target.
     pub target: TargetRecord,
     /// All targets, if there are more than one.
@@ -79,6 +84,7 @@ impl RunRecord {
             job: None,
             path: plan.path.to_string(),
             paths_taken: paths_taken(outcomes),
+            choices: outcomes.iter().flat_map(|outcome| &outcome.tally.choices).map(ChoicesRecord::new).collect(),
             target: targets.first()?.clone(),
             targets: if targets.len() > 1 { targets } else { Vec::new() },
             workload: WorkloadRecord::new(plan, outcomes.len()),

@@ -3,7 +3,7 @@
 use iolane_measure::run::RunPlan;
 use iolane_study::format::{self, bytes_per_s, count, number, time};
 use iolane_study::plan::Metric;
-use iolane_study::run_record::{LatencyRecord, PathShare, RunRecord};
+use iolane_study::run_record::{ChoicesRecord, LatencyRecord, PathShare, RunRecord};
 
 use crate::output::{or_unavailable, wrap};
 use crate::targets::describe;
@@ -18,6 +18,9 @@ pub(super) fn text(plan: &RunPlan, record: &RunRecord) -> String {
     if !record.paths_taken.is_empty() {
         let line = format!("  {:<13} {}", "paths taken", paths_taken(&record.paths_taken));
         text.push_str(&format!("{}\n", wrap(&line, 16)));
+    }
+    if let Some(choice) = record.choices.first().and_then(|choices| choice(choices, record.choices.len())) {
+        text.push_str(&format!("{}\n", wrap(&format!("  {:<13} {choice}", "choice"), 16)));
     }
     if let Some(verified) = record.result.verified {
         let blocks = match (plan.reads_back(), plan.workload.access.writes()) {
@@ -46,6 +49,22 @@ fn paths_taken(taken: &[PathShare]) -> String {
         parts.push(format!("{others} {:.1} %, to compare", percent(ios)));
     }
     parts.join(", ")
+}
+
+/// What a queue chose last; `None` if it chose nothing.
+fn choice(choices: &ChoicesRecord, queues: usize) -> Option<String> {
+    let last = choices.changes.last()?;
+    let of_queue = if queues == 1 { String::new() } else { format!(" in the first of {queues} queues") };
+    let count = match choices.changes.len() {
+        1 => String::new(),
+        changes => format!(", the last of {changes} changes"),
+    };
+    let unusable = match choices.unusable.len() {
+        0 => String::new(),
+        1 => "; 1 other path is unavailable (`iolane probe`)".into(),
+        paths => format!("; {paths} other paths are unavailable (`iolane probe`)"),
+    };
+    Some(format!("{} since {}{of_queue}: {}{count}{unusable}", last.path, time(last.after_s * 1e9), last.reason))
 }
 
 fn heading(plan: &RunPlan) -> String {
