@@ -5,6 +5,7 @@ mod arms;
 mod auto;
 mod baseline;
 mod cached_file;
+mod changing_load;
 mod exact;
 mod guest;
 mod nvme;
@@ -76,7 +77,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     match options.other {
         Some(Other::Exact) => return exact::run(&binary, check, accept),
         Some(Other::Nvme) => return nvme::run(&binary, &target_folder, check, accept),
-        Some(Other::Auto) => return auto::run(&binary, check),
+        Some(Other::Auto) => return auto::run(&binary, &target_folder, check),
         Some(Other::Settings) => return settings::run(&binary),
         None => {}
     }

@@ -672,6 +672,27 @@ fn random_reader_prints_how_many_and_how_fast() {
 }
 
 #[test]
+fn each_load_of_changing_load_is_read_by_auto_and_by_a_fixed_path() {
+    let test = "each_load_of_changing_load_is_read_by_auto_and_by_a_fixed_path";
+    let folder = Folder::new("changing");
+    if !folder.direct(test) {
+        return;
+    }
+    let printed = output(example("changing_load").arg(folder.file("file", &random(8 << 20))));
+    let loads: Vec<Vec<&str>> = printed.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
+    let sizes: Vec<&str> = loads.iter().map(|load| load[0]).collect();
+    assert_eq!(sizes, ["4k", "4k", "128k", "128k", "4k", "4k"], "{printed}");
+    for load in loads {
+        let [_, _, auto, best, share, path, best_path] = load[..] else { panic!("{printed}") };
+        let [auto, best, share] = [auto, best, share].map(|text| text.parse::<f64>().unwrap());
+        assert!(auto > 0.0 && best > 0.0 && (share - auto / best).abs() < 0.01, "{printed}");
+        assert!([path, best_path].iter().all(|path| path.parse::<IoPath>().is_ok()), "{printed}");
+    }
+    let small = failure(example("changing_load").arg(folder.file("small", &random(4096))));
+    assert!(small.contains("has less than 8 MiB"), "{small}");
+}
+
+#[test]
 fn the_event_loop_sees_ticks_and_reads() {
     let test = "the_event_loop_sees_ticks_and_reads";
     let folder = Folder::new("loop");
@@ -736,6 +757,7 @@ fn wrong_use_ends_with_one_line_that_says_so() {
     let (verify, null) = (PathBuf::from("verify"), PathBuf::from("null"));
     for (name, arguments) in [
         ("random_reader", vec![]),
+        ("changing_load", vec![]),
         ("event_loop", vec![]),
         ("own_memory", vec![]),
         ("copy", vec![]),
@@ -748,6 +770,7 @@ fn wrong_use_ends_with_one_line_that_says_so() {
     }
     for (name, arguments) in [
         ("random_reader", vec![&missing]),
+        ("changing_load", vec![&missing]),
         ("event_loop", vec![&missing]),
         ("own_memory", vec![&missing]),
         ("copy", vec![&missing, &other]),

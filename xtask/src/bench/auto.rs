@@ -1,14 +1,17 @@
 //! `cargo xtask bench --auto`: the path `auto` beside each fixed path at every block size and depth, in guests whose clock advances
-//! one nanosecond per instruction, so that the figures repeat. The tables are in docs/auto.md.
+//! one nanosecond per instruction, so that the figures repeat; and what `iolane advise` recommends there. The tables are in
+//! docs/auto.md.
 
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use iolane_core::units::Bytes;
 use iolane_lab::cache::Cache;
+use iolane_lab::session::PROGRAM;
 use iolane_lab::{GuestCommand, Machine};
 use serde_json::Value;
 
+use super::changing_load::{self, Followed};
 use super::guest::{self, iolane_command_after, iolane_iops};
 use crate::child::root;
 use crate::packages;
@@ -45,6 +48,10 @@ const OF_AUTO: (&str, &str) = ("1s", "1s");
 /// The share of the best fixed path's rate that `auto` reaches at least: in the median cell, and in the worst.
 const MEDIAN_MIN: f64 = 0.95;
 const WORST_MIN: f64 = 0.85;
+/// The share that the path reaches at least which `iolane advise` recommends, in every cell.
+const ADVISED_MIN: f64 = 0.90;
+/// The time in which `advise` measures a cell: three repeats of each path.
+const OF_ADVICE: &str = "15s";
 
 /// One size and depth on one kernel.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,6 +63,27 @@ struct Cell {
     taken: String,
     /// Each fixed path's rate.
     fixed: Vec<(&'static str, f64)>,
+    /// What `iolane advise` recommends; `None` if it was not asked.
+    advised: Option<Advised>,
+}
+
+/// A recommendation.
+#[derive(Debug, Clone, PartialEq)]
+struct Advised {
+    path: String,
+    /// The 95 % interval of its rate.
+    low: f64,
+    high: f64,
+}
+
+impl Advised {
+    fn read(document: &str) -> Result<Self> {
+        let document: Value = serde_json::from_str(document).context("reading the advice")?;
+        let take = &document["advice"][0]["take"];
+        let number = |key: &str| take["value"][key].as_f64().with_context(|| format!("the advice has no {key}"));
+        let path = take["notation"].as_str().context("the advice names no path")?.to_owned();
+        Ok(Self { path, low: number("low")?, high: number("high")? })
+    }
 }
 
 impl Cell {
@@ -65,6 +93,17 @@ impl Cell {
 
     fn share(&self) -> f64 {
         self.auto / self.best().1
+    }
+
+    fn rate_of(&self, path: &str) -> f64 {
+        self.fixed.iter().find(|(one, _)| *one == path).map_or(0.0, |(_, rate)| *rate)
+    }
+
+    /// The share of the path that is recommended, and whether the interval of its rate covers what it does here.
+    fn advised_share(&self) -> Option<(f64, bool)> {
+        let Advised { path, low, high } = self.advised.as_ref()?;
+        let rate = self.rate_of(path);
+        Some((rate / self.best().1, (*low..=*high).contains(&rate)))
     }
 }
 
@@ -94,7 +133,7 @@ struct Grid {
 }
 
 /// Measures, prints, and compares with the goals. Without `check` the tables are written too.
-pub(crate) fn run(iolane: &Path, check: bool) -> Result<bool> {
+pub(crate) fn run(iolane: &Path, target_folder: &Path, check: bool) -> Result<bool> {
     if let [package, ..] = packages::install(&[packages::QEMU])?[..] {
         bail!("{} is missing; as root: apt-get install {}", package.program, package.name);
     }
@@ -102,26 +141,44 @@ pub(crate) fn run(iolane: &Path, check: bool) -> Result<bool> {
     let whole = KERNELS.map(|kernel| (kernel, &SIZES[..]));
     let mut grids = Vec::new();
     for (kernel, sizes) in if check { CHECKED } else { whole } {
-        let grid = Grid::measure(iolane, kernel, sizes, &cache)?;
+        let grid = Grid::measure(iolane, kernel, sizes, !check, &cache)?;
         println!("{}\n\n{}\n{}", grid.kernel, grid.table(Style::Text), grid.summary());
         grids.push(grid);
     }
+    let example = changing_load::build(target_folder)?;
+    let mut changes = Vec::new();
+    for kernel in if check { &KERNELS[..1] } else { &KERNELS } {
+        let followed = Followed::measure(iolane, &example, kernel, &cache)?;
+        println!("{}", followed.text(Style::Text));
+        changes.push(followed);
+    }
     let is_reached = grids.iter().all(|grid| grid.of_auto().is_reached());
+    let is_followed = changes.iter().all(Followed::is_reached);
+    let is_advised_well = grids.iter().all(Grid::is_advised_well);
     if !check {
         let page = root().join("docs/auto.md");
         let text = std::fs::read_to_string(&page).context("reading docs/auto.md")?;
         let of_grid = |grid: &Grid| format!("{}\n\n{}\n{}", grid.kernel, grid.table(Style::Markdown), grid.summary());
         let tables: Vec<String> = grids.iter().map(of_grid).collect();
         let renewed = guest::renewed(&text, "auto figures", &tables.join("\n"))?;
+        let changes: Vec<String> = changes.iter().map(|followed| followed.text(Style::Markdown)).collect();
+        let renewed = guest::renewed(&renewed, "change figures", &changes.join("\n"))?;
         std::fs::write(&page, renewed).context("writing docs/auto.md")?;
         println!("written to docs/auto.md");
     }
     println!("gate: {}", if is_reached { "auto reaches its goals" } else { "closed" });
-    Ok(is_reached)
+    if !is_advised_well {
+        println!("gate: closed, a path is recommended that does not reach {ADVISED_MIN} of the best");
+    }
+    if !is_followed {
+        println!("gate: closed, half a second after a change auto is below 0.9 of the best fixed path");
+    }
+    Ok(is_reached && is_advised_well && is_followed)
 }
 
 impl Grid {
-    fn measure(iolane: &Path, version: &str, sizes: &[&'static str], cache: &Cache) -> Result<Self> {
+    /// Asks for advice, too, if `advice` is set, which takes some minutes.
+    fn measure(iolane: &Path, version: &str, sizes: &[&'static str], advice: bool, cache: &Cache) -> Result<Self> {
         let kernel = guest::kernel_of(version, cache)?;
         let machine = Machine { exact: true, ..Machine::new(1, Bytes(2 << 30), Vec::new()) };
         let lab = guest::lab(iolane, &kernel, cache, machine);
@@ -134,18 +191,26 @@ impl Grid {
                 arms.iter().map(|(path, depth)| command(path, *depth, size)).collect(),
             )?;
             let mut rates = arms.iter().zip(outputs);
+            let asked = if advice { &DEPTHS[..] } else { &[] };
+            let advised = guest::outputs(&lab, asked.iter().map(|depth| ask(version, *depth, size)).collect())?;
+            let mut advised = advised.iter().map(|document| Advised::read(document));
             for depth in DEPTHS {
-                cells.push(Cell::read(size, depth, &mut rates)?);
+                let cell = Cell::read(size, depth, &mut rates)?;
+                cells.push(Cell { advised: advised.next().transpose()?, ..cell });
             }
         }
         Ok(Self { kernel: format!("Linux {} ({}), {DEVICE}, random reads:", kernel.release, kernel.origin), cells })
     }
 
     fn table(&self, style: Style) -> String {
-        let mut table = Table::new(&["size", "depth", "auto", "takes", "best fixed path", "its rate", "auto / best"]);
+        let headings =
+            ["size", "depth", "auto", "takes", "best fixed path", "its rate", "auto / best", "advised / best"];
+        let with_advice = self.cells.iter().any(|cell| cell.advised.is_some());
+        let columns = if with_advice { headings.len() } else { headings.len() - 1 };
+        let mut table = Table::new(&headings[..columns]);
         for cell in &self.cells {
             let (path, rate) = cell.best();
-            table.row(vec![
+            let mut row = vec![
                 cell.size.into(),
                 cell.depth.to_string(),
                 grouped(cell.auto),
@@ -153,7 +218,9 @@ impl Grid {
                 path.into(),
                 grouped(rate),
                 format!("{:.3}", cell.share()),
-            ]);
+            ];
+            row.extend(cell.advised_share().map(|(share, _)| format!("{share:.3}")));
+            table.row(row);
         }
         table.render(style)
     }
@@ -164,11 +231,26 @@ impl Grid {
 
     /// A fixed path's; in a cell where it is unavailable its share is 0.
     fn of_fixed(&self, path: &str) -> Summary {
-        let share = |cell: &Cell| {
-            let rate = cell.fixed.iter().find(|(one, _)| *one == path).map_or(0.0, |(_, rate)| *rate);
-            rate / cell.best().1
-        };
-        Summary::of(self.cells.iter().map(share).collect())
+        Summary::of(self.cells.iter().map(|cell| cell.rate_of(path) / cell.best().1).collect())
+    }
+
+    fn is_advised_well(&self) -> bool {
+        self.cells.iter().filter_map(Cell::advised_share).all(|(share, _)| share >= ADVISED_MIN)
+    }
+
+    /// A line on what `iolane advise` recommends, if it was asked.
+    fn of_advice(&self) -> String {
+        let shares: Vec<(f64, bool)> = self.cells.iter().filter_map(Cell::advised_share).collect();
+        if shares.is_empty() {
+            return String::new();
+        }
+        let covered = shares.iter().filter(|(_, covered)| *covered).count();
+        let worst = shares.iter().map(|(share, _)| *share).fold(f64::INFINITY, f64::min);
+        format!(
+            "- what `iolane advise` recommends after {OF_ADVICE}: {worst:.3} of the best in the worst cell; its interval \
+             covers the rate in {covered} of {} cells\n",
+            shares.len()
+        )
     }
 
     /// Lines on `auto`, and on the fixed path that comes closest.
@@ -185,7 +267,7 @@ impl Grid {
         };
         let closest = closest
             .map_or_else(String::new, |path| line(&format!("`{path}`, the closest fixed path"), self.of_fixed(path)));
-        line("`auto`", self.of_auto()) + &closest
+        line("`auto`", self.of_auto()) + &closest + &self.of_advice()
     }
 }
 
@@ -195,7 +277,7 @@ impl Cell {
         depth: u32,
         rates: &mut impl Iterator<Item = (&'a (&'static str, u32), String)>,
     ) -> Result<Self> {
-        let mut cell = Self { size, depth, auto: 0.0, taken: String::new(), fixed: Vec::new() };
+        let mut cell = Self { size, depth, auto: 0.0, taken: String::new(), fixed: Vec::new(), advised: None };
         loop {
             let ((path, of), record) = rates.next().context("a run printed nothing")?;
             let iops = || iolane_iops(&record).with_context(|| format!("{path} at {size}, depth {of}"));
@@ -226,12 +308,22 @@ fn command(path: &str, depth: u32, size: &str) -> GuestCommand {
     iolane_command_after(warmup, DEVICE, path, depth, &["--bs", size, "--runtime", runtime])
 }
 
+/// Asks `iolane advise` for the path with the most IOPS, by a measurement of its own.
+fn ask(version: &str, depth: u32, size: &str) -> GuestCommand {
+    let paths = paths(version, depth);
+    let paths = paths[..paths.len() - 1].join(",");
+    let depth = depth.to_string();
+    let words = ["advise", "--target", DEVICE, "--path", &paths, "--bs", size, "--depth", &depth];
+    let more = ["--goal", "throughput", "--time", OF_ADVICE, "--json", "-"];
+    GuestCommand::new([PROGRAM].iter().chain(&words).chain(&more).copied())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn cell(auto: f64, fixed: &[(&'static str, f64)]) -> Cell {
-        Cell { size: "4k", depth: 1, auto, taken: "psync".into(), fixed: fixed.to_vec() }
+        Cell { size: "4k", depth: 1, auto, taken: "psync".into(), fixed: fixed.to_vec(), advised: None }
     }
 
     #[test]
@@ -250,6 +342,25 @@ mod tests {
         assert_eq!(grid.of_fixed("psync").worst, 0.0);
         assert_eq!(grid.of_fixed("libaio"), Summary { median: 1.0, worst: 0.8 });
         assert!(grid.summary().contains("`io_uring`, the closest fixed path: 1.000"), "{}", grid.summary());
+    }
+
+    #[test]
+    fn advice_is_good_if_its_path_is_nearly_the_best_in_every_cell() {
+        let document = r#"{"advice":[{"take":{"notation":"libaio","value":{"value":95.0,"low":94.0,"high":96.0}}}]}"#;
+        let advised = Advised::read(document).unwrap();
+        let with = |libaio: f64| Cell {
+            advised: Some(advised.clone()),
+            ..cell(99.0, &[("libaio", libaio), ("psync", 100.0)])
+        };
+        let grid = |cells: Vec<Cell>| Grid { kernel: String::new(), cells };
+        assert_eq!(with(95.0).advised_share(), Some((0.95, true)));
+        assert!(
+            grid(vec![with(95.0), with(91.0)]).is_advised_well()
+                && !grid(vec![with(95.0), with(89.0)]).is_advised_well()
+        );
+        let line = grid(vec![with(95.0), with(91.0)]).of_advice();
+        assert!(line.contains("0.910 of the best in the worst cell; its interval covers the rate in 1 of 2"), "{line}");
+        assert!(Advised::read(r#"{"advice":[]}"#).is_err());
     }
 
     #[test]
