@@ -3,6 +3,7 @@
 
 mod check;
 mod host_settings;
+mod limit;
 mod observed;
 mod settings;
 
@@ -11,10 +12,12 @@ use iolane_measure::workload::Workload;
 use serde::Serialize;
 
 use crate::results::{Answer, Goal, Loaded, Ranked, RunnerUp, Skipped, Sureness, ranked};
+use crate::rows::Results;
 use crate::run_record::TargetRecord;
 
 pub use check::{Beside, Check, CheckedLoad};
 pub use host_settings::{Cost, HostSetting};
+pub use limit::{Limit, LimitedBy};
 pub use observed::{OBSERVED_SCHEMA, ObservedDocument, ObservedLoad};
 pub use settings::{Place, Setting, settings};
 
@@ -54,6 +57,8 @@ pub struct Advice {
     #[serde(flatten)]
     pub answer: Answer,
     pub sureness: Sureness,
+    /// What limits the throughput; `None` for other goals, and where it is not visible.
+    pub limit: Option<Limit>,
     /// All other paths, the best first.
     pub others: Vec<RunnerUp>,
     /// The recommended path in the words of other programs.
@@ -85,7 +90,7 @@ impl Advised {
             repeats: document.repeats,
             runtime_s: document.runtime_s,
             host_settings,
-            advice: ranked.into_iter().map(|ranked| Advice::new(ranked, &place)).collect(),
+            advice: ranked.into_iter().map(|ranked| Advice::new(ranked, &place, &results)).collect(),
             not_measured: document.skipped.clone(),
             process: None,
             check: None,
@@ -95,9 +100,10 @@ impl Advised {
 }
 
 impl Advice {
-    fn new(ranked: Ranked, place: &Place) -> Self {
+    fn new(ranked: Ranked, place: &Place, results: &Results) -> Self {
         let Ranked { answer, others, taken } = ranked;
         let sureness = answer.sureness();
-        Self { sureness, settings: settings(&taken, place), others, answer }
+        let limit = if answer.goal == Goal::Throughput { limit::limit(&taken, results) } else { None };
+        Self { sureness, limit, settings: settings(&taken, place), others, answer }
     }
 }

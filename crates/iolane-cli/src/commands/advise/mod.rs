@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use iolane::Error;
-use iolane_study::advise::{Advice, Advised, Check, Cost, HostSetting, Setting};
+use iolane_study::advise::{Advice, Advised, Check, Cost, HostSetting, Limit, Setting};
 use iolane_study::format::{self, number};
 use iolane_study::plan::Metric;
 use iolane_study::results::{self, Choice, Loaded, REPEATS_FOR_ADVICE, RunnerUp, Skipped};
@@ -152,7 +152,7 @@ fn arms_in_words(skipped: &Skipped) -> String {
 
 /// `in_use` is the path that a process takes, in iolane's notation.
 fn recommendation(advice: &Advice, in_use: Option<&str>) -> String {
-    let Advice { answer, others, settings, .. } = advice;
+    let Advice { answer, others, settings, limit, .. } = advice;
     let take = &answer.take;
     let cores = take.cores.map_or_else(String::new, |cores| format!(", {} cores", number(cores)));
     let notation = if take.notation == take.path { String::new() } else { format!(" ({})", take.notation) };
@@ -170,6 +170,10 @@ fn recommendation(advice: &Advice, in_use: Option<&str>) -> String {
     if !rows.is_empty() {
         let headings = ["    instead", "depth", "measured", "cores", "lead", "95 %"];
         text.push_str(&output::table(&headings, &rows, CellAlignment::Right));
+    }
+    if let Some(Limit { by, shown_by }) = limit {
+        let line = format!("    {:<8}the rate is limited by {}: {shown_by}", "limit", by.words());
+        text.push_str(&format!("{}\n", wrap(&line, 12)));
     }
     for Setting { of, text: spelled, why_not } in settings {
         let words = spelled.clone().unwrap_or_else(|| format!("not possible: {why_not}"));
