@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: compares iolane with Debian's fio on the same file in the page cache, and with its own goals.
 //! This file chooses what runs and in which order; the programs, the statistics and the tables have files of their own.
 
+mod application;
 mod arms;
 mod auto;
 mod baseline;
@@ -54,6 +55,8 @@ enum Other {
     Auto,
     /// Settings of a block device.
     Settings,
+    /// A program on iolane, on std::fs and on tokio.
+    Application,
 }
 
 /// What to do with the figures.
@@ -69,6 +72,9 @@ struct Figures {
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let options = Options::parse(arguments)?;
     let target_folder = target_folder()?;
+    if options.other == Some(Other::Application) {
+        return application::run(&target_folder);
+    }
     let binary = match &options.iolane {
         Some(binary) => std::path::absolute(binary).with_context(|| format!("--iolane {}", binary.display()))?,
         None => build_iolane(&target_folder)?,
@@ -79,7 +85,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
         Some(Other::Nvme) => return nvme::run(&binary, &target_folder, check, accept),
         Some(Other::Auto) => return auto::run(&binary, &target_folder, check),
         Some(Other::Settings) => return settings::run(&binary),
-        None => {}
+        Some(Other::Application) | None => {}
     }
     ensure!(
         packages::install(&[packages::FIO])?.is_empty(),
@@ -112,16 +118,17 @@ impl Options {
                 "--nvme" => options.other = Some(Other::Nvme),
                 "--auto" => options.other = Some(Other::Auto),
                 "--settings" => options.other = Some(Other::Settings),
+                "--application" => options.other = Some(Other::Application),
                 "--check" => options.figures.check = true,
                 "--accept" => options.figures.accept = true,
                 other => bail!(
                     "`bench` has no option `{other}`; it takes --pairs N, --markdown, --gate, --iolane FILE, --exact, \
-                     --nvme, --auto, --settings, --check, --accept"
+                     --nvme, --auto, --settings, --application, --check, --accept"
                 ),
             }
         }
         let about_figures = options.figures != Figures::default();
-        let has_gate = options.other.is_some_and(|other| other != Other::Settings);
+        let has_gate = matches!(options.other, Some(Other::Exact | Other::Nvme | Other::Auto));
         ensure!(!about_figures || has_gate, "--check and --accept go with --exact, --nvme or --auto");
         Ok(options)
     }

@@ -693,6 +693,25 @@ fn each_load_of_changing_load_is_read_by_auto_and_by_a_fixed_path() {
 }
 
 #[test]
+fn multi_get_finds_every_key_however_the_blocks_are_read() {
+    let test = "multi_get_finds_every_key_however_the_blocks_are_read";
+    let folder = Folder::new("multi-get");
+    if !folder.direct(test) {
+        return;
+    }
+    let file = folder.0.join("sorted");
+    for how in folder.paths(test).into_iter().chain(["auto", "std", "tokio"]) {
+        // It compares each value with that of its key.
+        let printed = output(example("multi_get").arg(&file).arg(how));
+        let batches: Vec<&str> = printed.lines().filter_map(|line| line.split(' ').nth(1)).collect();
+        assert_eq!(batches, ["1", "8", "64"], "{printed}");
+    }
+    let short = folder.file("short", &[0; 16 << 10]);
+    let error = failure(example("multi_get").arg(short).arg("psync"));
+    assert!(error.contains("the file is cut off") || error.contains("is not that of its key"), "{error}");
+}
+
+#[test]
 fn the_event_loop_sees_ticks_and_reads() {
     let test = "the_event_loop_sees_ticks_and_reads";
     let folder = Folder::new("loop");
@@ -758,6 +777,7 @@ fn wrong_use_ends_with_one_line_that_says_so() {
     for (name, arguments) in [
         ("random_reader", vec![]),
         ("changing_load", vec![]),
+        ("multi_get", vec![]),
         ("event_loop", vec![]),
         ("own_memory", vec![]),
         ("copy", vec![]),
