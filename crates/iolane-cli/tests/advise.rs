@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Folder, ODD_BYTES, assert_valid, command, iolane, wait_until};
+use common::{Ended, Folder, ODD_BYTES, assert_valid, command, iolane, wait_until};
 
 /// Results of two paths on a file.
 fn study(folder: &Folder) {
@@ -43,13 +43,24 @@ fn a_path_in_use_is_checked_for_one_goal() {
     assert!(ended.stdout.contains("Check of psync for throughput: "), "{}", ended.stdout);
 }
 
+/// On a busy machine runs are repeated until the time is up, and advice lacks repeats: it says so then.
+fn lacks_repeats(ended: &Ended) -> bool {
+    let lacks = ended.code == Some(1);
+    assert!(!lacks || ended.stderr.contains("times, and advice takes 3"), "{ended:#?}");
+    lacks
+}
+
 #[test]
 fn what_is_not_measured_yet_is_measured_for_the_advice() {
     let folder = Folder::new();
     folder.file("target", ODD_BYTES);
     let words =
-        "advise --target target --path psync,libaio --bs 8k --depth 1 --time 3s --goal throughput --json advice.json";
-    let ended = iolane(&folder, words.split(' ')).done();
+        "advise --target target --path psync,libaio --bs 8k --depth 1 --time 6s --goal throughput --json advice.json";
+    let ended = iolane(&folder, words.split(' '));
+    if lacks_repeats(&ended) {
+        return;
+    }
+    let ended = ended.done();
     assert!(ended.stdout.contains("Advice from results/advice (survey): "), "{}", ended.stdout);
     assert!(ended.stdout.contains("\nrandread 8k\n"), "{}", ended.stdout);
     let document = std::fs::read_to_string(folder.join("advice.json")).unwrap();
@@ -94,21 +105,42 @@ fn the_load_of_a_running_process_is_shown_and_measured() {
         assert!(shown.stderr.contains("no file open on a block device"), "{shown:#?}");
         return;
     }
-    let shown = shown.done().stdout;
+    // Other programs share the drive, so that the process's load may be unknown.
+    assert!(shown.code == Some(0) || shown.stderr.contains("of the bytes of "), "{shown:#?}");
+    let is_known = shown.code == Some(0);
+    let shown = shown.stdout;
+    assert_eq!(shown.contains("advise --target TARGET"), is_known, "{shown}");
     for words in ["Process ", "(iolane), watched for ", "\n  path        libaio: ", " --bs ", "advise --target TARGET"]
     {
         assert!(shown.contains(words), "`{words}` is not in {shown}");
     }
-    let document = iolane(&folder, ["advise", "--pid", &pid, "--watch", "100ms", "--json", "-"]).done().json();
-    assert_valid("observed", &document);
-    // Other programs share the drive, so that only the process's own path is certain.
-    let words = "--watch 100ms --target read --path psync,libaio --rw randread --bs 16k --depth 1 --threads 1 --time 3s --json advice.json";
-    let measured = iolane(&folder, ["advise", "--pid", &pid].into_iter().chain(words.split(' '))).done().stdout;
+    assert_valid("observed", &iolane(&folder, ["advise", "--pid", &pid, "--watch", "100ms", "--json", "-"]).json());
+    let words = "--watch 100ms --target read --path psync,libaio --rw randread --bs 16k --depth 1 --threads 1 --time 6s --json advice.json";
+    let measured = iolane(&folder, ["advise", "--pid", &pid].into_iter().chain(words.split(' ')));
+    if measured.stderr.contains("of the bytes of ") || lacks_repeats(&measured) {
+        return;
+    }
+    let measured = measured.done().stdout;
+    assert!(measured.contains(" went on during the measurement and moved "), "{measured}");
     assert!(measured.contains("\nrandread 16k\n") && measured.contains("libaio (in use)"), "{measured}");
     let document: serde_json::Value =
         serde_json::from_str(&std::fs::read_to_string(folder.join("advice.json")).unwrap()).unwrap();
     assert_valid("advice", &document);
     assert_valid("observed", &document["process"]);
+}
+
+#[test]
+fn results_without_advice_fail_with_what_they_lack() {
+    let folder = Folder::new();
+    folder.file("target", ODD_BYTES);
+    let words = "study --path psync,libaio --depth 1 --repeat 2 --runtime 20ms --warmup 0s --target target --out few";
+    iolane(&folder, words.split(' ')).done();
+    let ended = iolane(&folder, ["advise", "few"]);
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    assert!(
+        ended.stdout.contains("No advice.") && ended.stderr.contains("each arm ran 2 times, and advice takes 3"),
+        "{ended:#?}"
+    );
 }
 
 #[test]
@@ -119,6 +151,8 @@ fn a_process_that_cannot_be_watched_is_refused_in_one_line() {
     for (arguments, code, says) in [
         (&["advise", "--pid", &no_process][..], 2, "there is no such process"),
         (&["advise", "--pid", &own, "--rw", "randread"], 2, "nothing is measured; add --target or --measure"),
+        (&["advise", "--pid", &own, "--goal", "latency", "--check", "psync"], 2, "nothing is measured"),
+        (&["advise", "--pid", &own, "--watch", "10ms"], 2, "--watch 100ms or longer"),
         (&["advise", "results/advice", "--pid", &own], 2, "cannot be used with"),
         (&["advise", "--watch", "1s"], 2, "--pid"),
         (&["advise", "--measure", "--rate-until", "p99=1ms"], 2, "a search of rates gives no advice"),

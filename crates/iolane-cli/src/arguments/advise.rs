@@ -16,6 +16,8 @@ use super::targets::TargetArguments;
 use super::values::{parse_percent, parse_runtime};
 use crate::output::Destination;
 
+/// The shortest time that a process is watched.
+const WATCH_MIN: Duration = Duration::from_millis(100);
 /// The folder whose results are read if nothing else is named.
 const SURVEY: &str = "results/survey";
 
@@ -60,13 +62,19 @@ pub(crate) struct AdviseArguments {
 
 impl AdviseArguments {
     /// # Errors
-    /// A usage error if a load or a size is given, and nothing is measured; if a rate is searched, for which there is no
+    /// A usage error if a load, or a goal for a process, is given, and nothing is measured; if a process is watched too shortly; if a rate is searched, for which there is no
     /// advice; or if a path is checked for several goals.
     pub(crate) fn check(&self) -> Result<()> {
-        let Self { survey, targets, check, goal, .. } = self;
-        if !self.measures() && (survey.is_given() || targets.size.is_some()) {
-            let cause = "a load or a size was given, and nothing is measured";
+        let Self { survey, targets, check, goal, pid, watch, .. } = self;
+        let of_measurement = survey.is_given() || targets.size.is_some() || !targets.allow_writes.is_empty();
+        let of_results = !goal.is_empty() || check.is_some();
+        if !self.measures() && (of_measurement || pid.is_some() && of_results) {
+            let cause = "a load, a size or a goal was given, and nothing is measured";
             return Err(Error::usage("advise", cause).remedy("add --target or --measure"));
+        }
+        if *watch < WATCH_MIN {
+            let cause = "too short to see what a process does";
+            return Err(Error::usage("--watch", cause).remedy("--watch 100ms or longer"));
         }
         if survey.searches_rate() {
             let cause = "a search of rates gives no advice";

@@ -30,7 +30,7 @@ of measuring; without --allow-writes a target is only read.
 A running process shows its load: sizes, mix, requests in flight, threads, and its path. It is
 neither stopped nor traced, and nothing is written.
 
-  iolane advise --pid $(pgrep -o postgres)
+  iolane advise --pid $(pgrep -n fio)
   iolane advise --pid 4711 --watch 1m --target /mnt/nvme/copy    measures each path with this load
 
 In a build: exit code 1 if a path is shown to be at least 5 % better than the one in use. All

@@ -152,7 +152,7 @@ impl SurveyArguments {
 
     /// The same with the load of a process, where options leave it open.
     pub(super) fn or_load(&self, load: &ObservedLoad) -> Self {
-        let ObservedLoad { access, read_percent, block_sizes, depth, threads, fdatasync } = load;
+        let ObservedLoad { access, read_percent, block_sizes, depth, threads, fdatasync, durable } = load;
         let is_mixed = self.rw.is_empty() && access.is_mixed() || self.rw.iter().any(|access| access.is_mixed());
         let writes = if self.rw.is_empty() { access.writes() } else { self.writes() };
         let mut survey = self.clone();
@@ -161,6 +161,7 @@ impl SurveyArguments {
         fill(&mut survey.bs, Some(block_sizes.clone()));
         fill(&mut survey.depth, Some(*depth));
         fill(&mut survey.threads, Some(*threads));
+        survey.durable |= *durable && writes;
         if survey.fsync.is_empty() && !survey.durable {
             fill(&mut survey.fdatasync, fdatasync.filter(|_| writes));
         }

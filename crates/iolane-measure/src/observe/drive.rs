@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::DriveInUse;
 
-/// Requests of one kind, as the device got them: after the kernel has merged and split what programs asked for.
+/// Requests of one kind. Those of a device are as it got them: after the kernel has merged and split what programs asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Requests {
     pub per_s: f64,
@@ -18,6 +18,10 @@ pub struct Requests {
 }
 
 impl Requests {
+    pub(super) fn new(per_s: f64, bytes_per_s: f64) -> Self {
+        Self { per_s, mean_bytes: if per_s > 0.0 { bytes_per_s / per_s } else { 0.0 } }
+    }
+
     pub fn bytes_per_s(&self) -> f64 {
         self.per_s * self.mean_bytes
     }
@@ -57,6 +61,7 @@ pub(super) struct OnDevice {
     pub(super) device: (u32, u32),
     pub(super) files: usize,
     pub(super) direct_files: usize,
+    pub(super) durable_files: usize,
 }
 
 /// A device that is watched.
@@ -93,19 +98,21 @@ impl Watched {
     pub(super) fn end(self, seconds: f64) -> Result<DriveInUse> {
         let Self { on, name, stat, before, looks, .. } = self;
         let after = counters(&name, &stat)?;
-        let requests = |after: Count, before: Count| {
-            let count = after.requests.wrapping_sub(before.requests) as f64;
+        let flushes = after.flushes.zip(before.flushes).map(|(after, before)| after.wrapping_sub(before));
+        let requests = |after: Count, before: Count, others: u64| {
+            let count = after.requests.wrapping_sub(before.requests).saturating_sub(others) as f64;
             let bytes = after.sectors.wrapping_sub(before.sectors) as f64 * SECTOR_BYTES;
-            Requests { per_s: count / seconds, mean_bytes: if count > 0.0 { bytes / count } else { 0.0 } }
+            Requests::new(count / seconds, bytes / seconds)
         };
-        let flushes = after.flushes.zip(before.flushes);
         Ok(DriveInUse {
             name,
             files: on.files,
             direct_files: on.direct_files,
-            reads: requests(after.reads, before.reads),
-            writes: requests(after.writes, before.writes),
-            flushes_per_s: flushes.map(|(after, before)| after.wrapping_sub(before) as f64 / seconds),
+            durable_files: on.durable_files,
+            reads: requests(after.reads, before.reads, 0),
+            // A flush is counted as a write of no bytes, too (`blk_flush_restore_request` in block/blk-flush.c).
+            writes: requests(after.writes, before.writes, flushes.unwrap_or(0)),
+            flushes_per_s: flushes.map(|flushes| flushes as f64 / seconds),
             in_flight: InFlight::of(looks),
         })
     }

@@ -11,7 +11,7 @@ use crate::host::parse_colon_value;
 /// What a process has open for I/O.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct InterfaceInUse {
-    /// Rings of io_uring.
+    /// Rings of io_uring that were in use; all of them where the kernel does not tell.
     pub rings: usize,
     /// Those with a submission thread.
     pub sqpoll_rings: usize,
@@ -42,6 +42,8 @@ pub(super) struct InterfaceWatch {
 struct Ring {
     /// Its file in proc_pid_fdinfo(5).
     info: PathBuf,
+    /// The end of its completion queue when it was seen first, and last.
+    completed: Option<(u32, u32)>,
     has_thread: bool,
     fixed_buffers: bool,
     fixed_files: bool,
@@ -52,7 +54,13 @@ impl InterfaceWatch {
     pub(super) fn add(&mut self, link: &str, info: PathBuf) {
         self.passthrough |= link.starts_with("/dev/ng");
         if link == RING {
-            self.rings.push(Ring { info, has_thread: false, fixed_buffers: false, fixed_files: false });
+            self.rings.push(Ring {
+                info,
+                completed: None,
+                has_thread: false,
+                fixed_buffers: false,
+                fixed_files: false,
+            });
         }
     }
 
@@ -71,6 +79,7 @@ impl InterfaceWatch {
 
     pub(super) fn seen(&self) -> InterfaceInUse {
         let Self { rings, libaio, passthrough } = self;
+        let rings: Vec<&Ring> = rings.iter().filter(|ring| ring.is_in_use()).collect();
         InterfaceInUse {
             rings: rings.len(),
             sqpoll_rings: rings.iter().filter(|ring| ring.has_thread).count(),
@@ -83,8 +92,19 @@ impl InterfaceWatch {
 }
 
 impl Ring {
+    /// Whether requests completed between two looks; true if the kernel does not tell.
+    fn is_in_use(&self) -> bool {
+        self.completed.is_none_or(|(first, last)| first != last)
+    }
+
     fn add(&mut self, info: &str) {
         let number = |key: &str| parse_colon_value(info, key).and_then(|text| text.parse::<i64>().ok()).unwrap_or(0);
+        let completed = parse_colon_value(info, "CqTail").and_then(|text| text.parse().ok());
+        self.completed = match (self.completed, completed) {
+            (Some((first, _)), Some(now)) => Some((first, now)),
+            (None, Some(now)) => Some((now, now)),
+            (before, None) => before,
+        };
         // The thread's number; -1 without one.
         self.has_thread |= number("SqThread") > 0;
         self.fixed_buffers |= number("UserBufs") > 0;
@@ -93,9 +113,13 @@ impl Ring {
 }
 
 impl InterfaceInUse {
-    /// The path that it most likely takes. How completions are found is not visible, nor is POSIX aio, which looks like
-    /// blocking calls by several threads.
-    pub fn path(&self) -> IoPath {
+    /// Whether there is any other than calls that block.
+    pub fn is_any(&self) -> bool {
+        self.rings > 0 || self.libaio
+    }
+
+    /// The path of a process that does its I/O by what it has.
+    pub(super) fn path(&self) -> IoPath {
         let has_sqpoll = self.rings > 0 && self.sqpoll_rings == self.rings;
         let notation = match (self.rings, self.libaio) {
             (0, true) => "libaio".to_owned(),
@@ -112,16 +136,17 @@ impl InterfaceInUse {
         notation.parse().unwrap_or_else(|_| IoPath::new("psync"))
     }
 
-    /// The same in words.
-    pub fn in_words(&self) -> String {
+    pub(super) fn in_words(&self) -> String {
         let mut words = Vec::new();
         match self.rings {
             0 => {}
             1 => words.push("io_uring".to_owned()),
             rings => words.push(format!("io_uring with {rings} rings")),
         }
-        if self.sqpoll_rings > 0 {
-            words.push(format!("{} of them with a submission thread", self.sqpoll_rings));
+        match (self.sqpoll_rings, self.rings) {
+            (0, _) => {}
+            (with, all) if with == all => words.push("submission polled by a thread".to_owned()),
+            (with, _) => words.push(format!("submission polled by a thread on {with} of them")),
         }
         if self.fixed_buffers {
             words.push("registered buffers".into());
@@ -135,7 +160,7 @@ impl InterfaceInUse {
         if self.passthrough {
             words.push("NVMe passthrough".into());
         }
-        if words.is_empty() { "blocking calls, or POSIX aio".into() } else { words.join(", ") }
+        words.join(", ")
     }
 }
 
@@ -169,8 +194,23 @@ mod tests {
     }
 
     #[test]
+    fn a_ring_on_which_nothing_completes_is_not_in_use() {
+        let mut watch = InterfaceWatch::default();
+        (0..2).for_each(|_| watch.add(RING, PathBuf::new()));
+        let info = |tail: u32, thread: i32| format!("CqTail:\t{tail}\nSqThread:\t{thread}\n");
+        for (idle, busy) in [(7, 100), (7, 160)] {
+            watch.rings[0].add(&info(idle, -1));
+            watch.rings[1].add(&info(busy, 55));
+        }
+        let seen = watch.seen();
+        assert_eq!((seen.rings, &seen.path().to_string()[..]), (1, "io_uring+sqpoll"));
+        assert_eq!(seen.in_words(), "io_uring, submission polled by a thread");
+    }
+
+    #[test]
     fn what_one_look_misses_another_one_finds() {
-        let mut ring = Ring { info: PathBuf::new(), has_thread: false, fixed_buffers: false, fixed_files: false };
+        let mut ring =
+            Ring { info: PathBuf::new(), completed: None, has_thread: false, fixed_buffers: false, fixed_files: false };
         [FDINFO, "pos:\t0\n"].iter().for_each(|info| ring.add(info));
         assert!(ring.fixed_files && !ring.fixed_buffers);
     }

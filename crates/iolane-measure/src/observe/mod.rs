@@ -12,19 +12,21 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use iolane::{Error, Result};
+use iolane::{Error, IoPath, Result};
 use serde::Serialize;
 
 use self::drive::Watched;
-use self::process::{Counts, OpenFiles};
+use self::process::{Calls, Counts, OpenFiles};
 
 pub use self::drive::{InFlight, Requests};
 pub use self::interface::InterfaceInUse;
 
 /// The time between two looks at the requests in flight.
 const TICK: Duration = Duration::from_millis(1);
-/// Looks at the requests in flight for each look at the rings, which the process's calls wait for.
-const TICKS_A_LOOK_AT_RINGS: u32 = 50;
+/// Looks at the requests in flight for each look at the process, whose calls wait for a look at its rings.
+const TICKS_A_LOOK_AT_THE_PROCESS: u32 = 100;
+/// A share that is nearly all of something.
+const NEARLY_ALL: f64 = 0.9;
 
 /// What a process did while it was watched.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -38,8 +40,12 @@ pub struct Observed {
     pub threads: usize,
     /// Processor time of all its threads, in seconds per second.
     pub cores: f64,
-    /// Bytes per second that it asked for with system calls, the page cache included; requests of io_uring are not counted.
-    pub called_bytes_per_s: f64,
+    /// Whether it ended while it was watched.
+    pub ended: bool,
+    /// Its calls of read(2) and its like, sockets and pipes included; requests of io_uring and Linux AIO are not counted.
+    pub read_calls: Requests,
+    /// Those of write(2) and its like.
+    pub write_calls: Requests,
     /// Bytes per second that were read from drives for it, as the kernel accounts it.
     pub read_bytes_per_s: f64,
     /// Bytes per second that were or will be written to drives for it.
@@ -58,6 +64,8 @@ pub struct DriveInUse {
     pub files: usize,
     /// Those of them that bypass the page cache (O_DIRECT).
     pub direct_files: usize,
+    /// Those of them whose writes are durable when they complete (O_DSYNC, O_SYNC).
+    pub durable_files: usize,
     /// Requests of all processes.
     pub reads: Requests,
     pub writes: Requests,
@@ -84,6 +92,33 @@ impl Observed {
         self.read_bytes_per_s + self.written_bytes_per_s
     }
 
+    /// Bytes per second of its calls.
+    pub fn called_bytes_per_s(&self) -> f64 {
+        self.read_calls.bytes_per_s() + self.write_calls.bytes_per_s()
+    }
+
+    /// Whether calls that block carry its I/O: they move at least the bytes that reach drives.
+    pub fn blocks(&self) -> bool {
+        self.called_bytes_per_s() >= NEARLY_ALL * self.stored_bytes_per_s()
+    }
+
+    /// The path that it most likely takes. How completions are found is not visible, nor is POSIX aio, which looks like
+    /// blocking calls by several threads.
+    pub fn path(&self) -> IoPath {
+        if self.blocks() { IoPath::new("psync") } else { self.interface.path() }
+    }
+
+    /// The same in words.
+    pub fn path_in_words(&self) -> String {
+        let is_idle = self.stored_bytes_per_s() == 0.0;
+        match (self.interface.is_any(), self.blocks()) {
+            (false, true) => "calls that block, or POSIX aio".into(),
+            (false, false) => "page faults of mapped files, likely".into(),
+            (true, true) if !is_idle => format!("calls that block; {} is open, too", self.interface.in_words()),
+            (true, _) => self.interface.in_words(),
+        }
+    }
+
     /// The share of the drives' bytes that the kernel accounts to the process, at most 1; `None` if there were no bytes.
     pub fn share_of_bytes(&self) -> Option<f64> {
         let all: f64 = self.drives.iter().map(DriveInUse::bytes_per_s).sum();
@@ -91,11 +126,11 @@ impl Observed {
     }
 }
 
-/// Watches a process for some time; until `stop` is set, if that is earlier.
+/// Watches a process for some time; until it ends or `stop` is set, if that is earlier.
 ///
 /// # Errors
 /// Usage if there is no such process. `Unavailable` if the kernel does not let this user look at it, it has no file open on
-/// a block device, or the devices do not count. `Failed` if it ends meanwhile.
+/// a block device, or the devices do not count.
 pub fn observe(pid: u32, time: Duration, stop: &AtomicBool) -> Result<Observed> {
     observe_in(Path::new("/proc"), Path::new("/sys"), pid, time, stop)
 }
@@ -115,39 +150,48 @@ fn observe_in(proc: &Path, sys: &Path, pid: u32, time: Duration, stop: &AtomicBo
         return Err(Error::unavailable(what(), "it has no file open on a block device")
             .remedy("watch it while it works, or the process of its group that has the files: ls -l /proc/PID/fd"));
     }
+    let program = process::program(&folder);
     let before = Counts::of(&folder).map_err(|error| process::explain(&what(), &error))?;
     let mut interface = open.interface(&folder);
     let began = Instant::now();
+    let (mut after, mut ended) = (None, false);
     for tick in 0_u32.. {
-        if began.elapsed() >= time || stop.load(Ordering::Relaxed) {
-            break;
-        }
         watched.iter_mut().for_each(Watched::look);
-        if tick % TICKS_A_LOOK_AT_RINGS == 0 {
+        let is_over = began.elapsed() >= time || stop.load(Ordering::Relaxed);
+        if is_over || tick % TICKS_A_LOOK_AT_THE_PROCESS == 0 {
             interface.look();
+            match Counts::of(&folder) {
+                Ok(counts) => after = Some(counts),
+                // What it did before stays.
+                Err(_) => ended = true,
+            }
+        }
+        if is_over || ended {
+            break;
         }
         std::thread::sleep(TICK);
     }
-    let seconds = began.elapsed().as_secs_f64();
-    let after = Counts::of(&folder).map_err(|_| {
-        Error::failed(what(), format!("it ended within {seconds:.1} s"))
-            .remedy("watch it for a shorter time: --watch 1s")
-    })?;
+    let after = after.ok_or_else(|| Error::failed(what(), "it ended at once"))?;
+    let seconds = after.taken.duration_since(before.taken).as_secs_f64().max(TICK.as_secs_f64());
     let mut drives: Vec<DriveInUse> = Vec::new();
     for watched in watched {
-        drives.push(watched.end(seconds)?);
+        drives.push(watched.end(began.elapsed().as_secs_f64())?);
     }
     drives.sort_by(|a, b| b.bytes_per_s().total_cmp(&a.bytes_per_s()));
     let per_s = |after: u64, before: u64| after.saturating_sub(before) as f64 / seconds;
+    let calls =
+        |after: Calls, before: Calls| Requests::new(per_s(after.calls, before.calls), per_s(after.bytes, before.bytes));
     Ok(Observed {
         pid,
-        program: process::program(&folder),
+        program,
         seconds,
         threads: before.threads_with_io(&after),
         cores: (after.processor_s - before.processor_s).max(0.0) / seconds,
-        called_bytes_per_s: per_s(after.called_bytes, before.called_bytes),
-        read_bytes_per_s: per_s(after.read_bytes, before.read_bytes),
-        written_bytes_per_s: per_s(after.written_bytes, before.written_bytes),
+        ended,
+        read_calls: calls(after.io.reads, before.io.reads),
+        write_calls: calls(after.io.writes, before.io.writes),
+        read_bytes_per_s: per_s(after.io.read_bytes, before.io.read_bytes),
+        written_bytes_per_s: per_s(after.io.written_bytes, before.io.written_bytes),
         interface: interface.seen(),
         drives,
     })

@@ -6,6 +6,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
+use std::time::Instant;
 
 use iolane::Error;
 use rustix::fs::{OFlags, major, minor};
@@ -16,14 +17,10 @@ use crate::host::parse_colon_value;
 
 /// What the kernel has counted for a process since it began.
 pub(super) struct Counts {
+    pub(super) taken: Instant,
     /// Seconds of processor time of all its threads.
     pub(super) processor_s: f64,
-    /// Bytes of read(2), write(2) and their like (`rchar`, `wchar`).
-    pub(super) called_bytes: u64,
-    /// Bytes read from storage (`read_bytes`).
-    pub(super) read_bytes: u64,
-    /// Bytes that were or will be written to it (`write_bytes`).
-    pub(super) written_bytes: u64,
+    pub(super) io: Io,
     /// Calls and bytes of each thread, in one number that only grows.
     of_threads: BTreeMap<u32, u64>,
 }
@@ -40,13 +37,12 @@ impl Counts {
         let threads = fs::read_dir(folder.join("task"))?.flatten().filter_map(|thread| {
             let number = thread.file_name().to_str()?.parse().ok()?;
             let io = parse_io(&fs::read_to_string(thread.path().join("io")).ok()?)?;
-            Some((number, io.called.saturating_add(io.read).saturating_add(io.written)))
+            Some((number, io.bytes()))
         });
         Ok(Self {
+            taken: Instant::now(),
             processor_s: ticks as f64 / rustix::param::clock_ticks_per_second().max(1) as f64,
-            called_bytes: io.called,
-            read_bytes: io.read,
-            written_bytes: io.written,
+            io,
             of_threads: threads.collect(),
         })
     }
@@ -61,18 +57,40 @@ impl Counts {
 }
 
 /// proc_pid_io(5).
-struct Io {
-    called: u64,
-    read: u64,
-    written: u64,
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Io {
+    /// Calls of read(2) and its like, and their bytes (`syscr`, `rchar`).
+    pub(super) reads: Calls,
+    /// Those of write(2) and its like (`syscw`, `wchar`).
+    pub(super) writes: Calls,
+    /// Bytes read from storage (`read_bytes`).
+    pub(super) read_bytes: u64,
+    /// Bytes that were or will be written to it (`write_bytes`).
+    pub(super) written_bytes: u64,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Calls {
+    pub(super) calls: u64,
+    pub(super) bytes: u64,
+}
+
+impl Io {
+    /// A number that grows with whatever is read and written.
+    fn bytes(&self) -> u64 {
+        [self.reads.bytes, self.writes.bytes, self.read_bytes, self.written_bytes]
+            .into_iter()
+            .fold(0, u64::saturating_add)
+    }
 }
 
 fn parse_io(text: &str) -> Option<Io> {
     let value = |name: &str| parse_colon_value(text, name)?.parse::<u64>().ok();
     Some(Io {
-        called: value("rchar")?.checked_add(value("wchar")?)?,
-        read: value("read_bytes")?,
-        written: value("write_bytes")?,
+        reads: Calls { calls: value("syscr")?, bytes: value("rchar")? },
+        writes: Calls { calls: value("syscw")?, bytes: value("wchar")? },
+        read_bytes: value("read_bytes")?,
+        written_bytes: value("write_bytes")?,
     })
 }
 
@@ -133,9 +151,11 @@ impl OpenFiles {
             else {
                 continue;
             };
-            let on = devices.entry(device).or_insert(OnDevice { device, files: 0, direct_files: 0 });
+            let on = devices.entry(device).or_insert(OnDevice { device, files: 0, direct_files: 0, durable_files: 0 });
             on.files += 1;
-            on.direct_files += usize::from(is_direct(info));
+            on.direct_files += usize::from(has_flag(info, OFlags::DIRECT));
+            // O_SYNC includes it.
+            on.durable_files += usize::from(has_flag(info, OFlags::DSYNC));
         }
         devices.into_values().collect()
     }
@@ -150,10 +170,10 @@ impl OpenFiles {
     }
 }
 
-/// Whether a descriptor has O_DIRECT; its flags are octal.
-fn is_direct(info: &str) -> bool {
+/// Whether a descriptor was opened with a flag, open(2); fdinfo has them in octal.
+fn has_flag(info: &str, flag: OFlags) -> bool {
     let flags = parse_colon_value(info, "flags").and_then(|flags| u32::from_str_radix(flags, 8).ok());
-    flags.is_some_and(|flags| OFlags::from_bits_retain(flags).contains(OFlags::DIRECT))
+    flags.is_some_and(|flags| OFlags::from_bits_retain(flags).contains(flag))
 }
 
 /// The block device from which the descriptor's file system is mounted, proc_pid_mountinfo(5).
@@ -200,10 +220,9 @@ mod tests {
     #[test]
     fn only_threads_with_a_share_of_the_io_count() {
         let counts = |threads: &[(u32, u64)]| Counts {
+            taken: Instant::now(),
             processor_s: 0.0,
-            called_bytes: 0,
-            read_bytes: 0,
-            written_bytes: 0,
+            io: Io::default(),
             of_threads: threads.iter().copied().collect(),
         };
         let before = counts(&[(1, 100), (2, 0), (3, 5)]);
@@ -214,7 +233,10 @@ mod tests {
     #[test]
     fn a_direct_descriptor_is_known_by_its_flags_and_a_mount_by_its_number() {
         let direct = format!("pos:\t0\nflags:\t0{:o}\n", OFlags::DIRECT.bits() | OFlags::CLOEXEC.bits());
+        let is_direct = |info| has_flag(info, OFlags::DIRECT);
         assert!(is_direct(&direct) && !is_direct("pos:\t0\nflags:\t0100002\n") && !is_direct("flags:\tx\n"));
+        assert!(!has_flag(&direct, OFlags::DSYNC));
+        assert!(has_flag(&format!("flags:\t0{:o}\n", OFlags::SYNC.bits()), OFlags::DSYNC));
         let mounts = "22 27 0:21 / /proc rw - proc proc rw\n27 1 0:40 /sub / rw shared:1 - btrfs /dev/nvme0n1p2 rw\n";
         assert_eq!((source_of(mounts, "27"), source_of(mounts, "22")), (Some("/dev/nvme0n1p2"), None));
     }
@@ -222,7 +244,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_makes_a_parser_panic(text in "[\\PC\n\t:/() 0-9-]{0,120}") {
-            let _ = (parse_io(&text), parse_processor_ticks(&text), is_direct(&text), source_of(&text, "1"));
+            let _ = (parse_io(&text), parse_processor_ticks(&text), has_flag(&text, OFlags::DIRECT), source_of(&text, "1"));
         }
     }
 }

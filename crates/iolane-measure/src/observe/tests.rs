@@ -38,7 +38,7 @@ fn a_process_is_described_with_the_drive_that_holds_its_files() {
     assert_eq!(drive.direct_files, usize::from(cfg!(target_arch = "x86_64")));
     assert_eq!((drive.in_flight.p50, drive.in_flight.busy, drive.reads.per_s), (4, 1.0, 0.0));
     assert_eq!((drive.flushes_per_s, observed.threads, observed.share_of_bytes()), (Some(0.0), 0, None));
-    assert_eq!(observed.interface.path().to_string(), "psync");
+    assert_eq!(observed.path().to_string(), "psync");
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn reads_of_this_process_are_seen() {
     });
     match observed {
         Ok(observed) => {
-            assert!(observed.called_bytes_per_s > 4096.0 && observed.threads >= 1, "{observed:?}");
+            assert!(observed.called_bytes_per_s() > 4096.0 && observed.threads >= 1, "{observed:?}");
             assert!(observed.drives.iter().all(|drive| drive.in_flight.looks > 0), "{observed:?}");
         }
         // The folder of temporary files is in memory.

@@ -14,6 +14,7 @@ use iolane_study::results::{self, Choice, Loaded, REPEATS_FOR_ADVICE, RunnerUp, 
 use self::watched::Watched;
 use super::report_page::kept;
 use crate::arguments::AdviseArguments;
+use crate::interrupt::is_stopped;
 use crate::outcome::Outcome;
 use crate::output::{self, CellAlignment, Outputs, warn, wrap};
 use crate::targets::Chosen;
@@ -24,35 +25,64 @@ const GOES_ON: &str = "the same command continues it";
 pub(crate) fn advise(arguments: AdviseArguments) -> anyhow::Result<Outcome> {
     arguments.check()?;
     // What the measurement will replace or read is no place for the document; results name more of it.
-    let mut outputs = Outputs::checked(arguments.json.clone(), Chosen::of(&arguments.targets.target).names())?;
-    let watched = arguments.pid.map(|pid| Watched::watch(pid, arguments.watch)).transpose()?;
-    if let Some(watched) = &watched {
-        outputs.text(&printable(&watched.text()))?;
-    }
-    let folder = match (arguments.study(watched.as_ref().map(|watched| &watched.load)), &watched) {
-        (Some(study), _) => super::study::measure_for(study, GOES_ON)?,
-        (None, None) => arguments.folder().to_owned(),
-        (None, Some(watched)) => {
-            outputs.text(&watched.next_step())?;
-            outputs.document(&watched.document())?;
-            return Ok(Outcome::Done);
-        }
+    let outputs = Outputs::checked(arguments.json.clone(), Chosen::of(&arguments.targets.target).names())?;
+    let Some(pid) = arguments.pid else {
+        let measured = arguments.study(None).map(|study| super::study::measure_for(study, GOES_ON)).transpose()?;
+        let folder = measured.unwrap_or_else(|| arguments.folder().to_owned());
+        return from_results(&arguments, &folder, None);
     };
-    let loaded = load(&folder)?;
+    let watched = Watched::watch(pid, arguments.watch)?;
+    outputs.text(&printable(&watched.text()))?;
+    if is_stopped() {
+        return Err(Error::failed(format!("watching process {pid}"), "it was interrupted").into());
+    }
+    let load = watched.load();
+    let Some(study) = arguments.study(load.as_ref().ok()) else {
+        outputs.document(&watched.document())?;
+        outputs.text(&watched.next_step(&load?))?;
+        return Ok(Outcome::Done);
+    };
+    load?;
+    let before = watched.moved();
+    let folder = super::study::measure_for(study, GOES_ON)?;
+    from_results(&arguments, &folder, Some((&watched, watched.moved().saturating_sub(before))))
+}
+
+/// Advises from results: of the load of a process, which moved these bytes while it was measured.
+fn from_results(arguments: &AdviseArguments, folder: &Path, of: Option<(&Watched, u64)>) -> anyhow::Result<Outcome> {
+    let loaded = load(folder)?;
     let never_replaced: Vec<OsString> = kept(&loaded);
-    outputs = Outputs::checked(arguments.json.clone(), &never_replaced)?;
+    let outputs = Outputs::checked(arguments.json.clone(), &never_replaced)?;
     let mut advised = Advised::new(&loaded, &arguments.goal);
-    advised.process = watched.as_ref().map(Watched::document);
+    if let Some((watched, moved)) = of {
+        advised.process = Some(watched.document());
+        advised.warnings.extend(watched.went_on(moved));
+    }
     if let (Some(path), [goal]) = (&arguments.check, &arguments.goal[..]) {
         advised.check = Some(Check::new(&loaded, path, *goal, 1.0 + arguments.min_gain)?);
     }
     outputs.text(&printable(&text(&advised)))?;
     outputs.document(&advised)?;
+    if advised.advice.is_empty() {
+        let what = advised.folder.clone();
+        return Err(Error::failed(printable(&what), "it has no advice").remedy(how_to_have_advice(&advised)).into());
+    }
     let Some(check) = &advised.check else { return Ok(Outcome::Done) };
     for load in check.loads.iter().filter_map(|load| load.in_words(check)) {
         warn(&load.replace(char::is_control, "?"));
     }
     Ok(Outcome::failed_if(!check.passed))
+}
+
+/// What results without advice lack first.
+fn how_to_have_advice(advised: &Advised) -> String {
+    if advised.repeats < REPEATS_FOR_ADVICE {
+        let repeats = advised.repeats;
+        return format!(
+            "each arm ran {repeats} times, and advice takes {REPEATS_FOR_ADVICE}: give more --time, fewer paths or fewer loads"
+        );
+    }
+    "ask for a goal that the load decides: leave out --goal".into()
 }
 
 /// Reads results from which advice follows.
@@ -98,7 +128,7 @@ fn text(advised: &Advised) -> String {
         }
     }
     if !advised.host_settings.is_empty() {
-        text.push_str("\nSettings of the host that cost the recommended paths instructions (docs/host-settings.md):\n");
+        text.push_str("\nSettings of the host that cost instructions, with figures of the nearest path and depth that were counted\n(docs/host-settings.md):\n");
         advised.host_settings.iter().for_each(|setting| text.push_str(&host_setting(setting)));
     }
     if !advised.not_measured.is_empty() {

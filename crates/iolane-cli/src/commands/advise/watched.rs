@@ -2,38 +2,41 @@
 
 use std::time::Duration;
 
+use iolane::Result;
 use iolane_measure::observe::{DriveInUse, Observed, Requests, observe};
+use iolane_measure::telemetry::bytes_of;
 use iolane_study::advise::{ObservedDocument, ObservedLoad};
 use iolane_study::format;
 
 use crate::interrupt::STOP;
 use crate::output::{Bar, or_unavailable, wrap};
 
-/// What a process was seen to do, and that as a load.
+/// What a process was seen to do.
 pub(super) struct Watched {
-    pub(super) observed: Observed,
-    pub(super) load: ObservedLoad,
+    observed: Observed,
 }
 
 impl Watched {
     /// Watches a process, with a bar.
-    pub(super) fn watch(pid: u32, time: Duration) -> anyhow::Result<Self> {
-        let observed = {
-            let _bar = Bar::time(time, &format!("watching process {pid}"));
-            observe(pid, time, &STOP)?
-        };
-        let load = ObservedLoad::of(&observed)?;
-        Ok(Self { observed, load })
+    pub(super) fn watch(pid: u32, time: Duration) -> Result<Self> {
+        let _bar = Bar::time(time, &format!("watching process {pid}"));
+        Ok(Self { observed: observe(pid, time, &STOP)? })
+    }
+
+    /// The same as a load, or why that is unknown.
+    pub(super) fn load(&self) -> Result<ObservedLoad> {
+        ObservedLoad::of(&self.observed)
     }
 
     pub(super) fn document(&self) -> ObservedDocument {
-        ObservedDocument::new(self.observed.clone(), &self.load)
+        ObservedDocument::new(self.observed.clone(), self.load().ok().as_ref())
     }
 
     /// What was seen.
     pub(super) fn text(&self) -> String {
-        let Observed { pid, program, seconds, threads, cores, interface, drives, .. } = &self.observed;
-        let mut text = format!("Process {pid} ({program}), watched for {seconds:.1} s\n\n");
+        let Observed { pid, program, seconds, threads, cores, ended, drives, .. } = &self.observed;
+        let end = if *ended { ", until it ended" } else { "" };
+        let mut text = format!("Process {pid} ({program}), watched for {seconds:.1} s{end}\n\n");
         let mut line =
             |key: &str, value: &str| text.push_str(&format!("{}\n", wrap(&format!("  {key:<11} {value}"), 14)));
         let Some(drive) = drives.first() else { return text };
@@ -43,28 +46,47 @@ impl Watched {
         line("flushes", &or_unavailable(drive.flushes_per_s, |flushes| format!("{}/s", format::count(flushes))));
         line("in flight", &in_flight(drive));
         line("of which", &share(&self.observed));
-        line("page cache", &page_cache(&self.observed, drive));
+        line("calls", &calls(&self.observed));
         line("threads", &format!("{threads} with I/O; {cores:.2} cores"));
-        line("path", &format!("{}: {}", interface.path(), interface.in_words()));
-        line("as a load", &self.load.options());
+        line("path", &format!("{}: {}", self.observed.path(), self.observed.path_in_words()));
+        line("as a load", &self.load().map_or_else(|_| "unknown".into(), |load| load.options()));
         text
     }
 
-    /// How to measure what was seen.
-    pub(super) fn next_step(&self) -> String {
-        let (text, allow) = match self.load.access.writes() {
-            true => (
-                "To measure each path with this load while the process rests, name a drive or a file of the same kind whose \
-                 data may be destroyed. The order of offsets is not visible; for scans, change --rw.",
-                " --allow-writes TARGET",
-            ),
-            false => (
-                "To measure each path with this load while the process rests, name a file or a drive of the same kind. The \
-                 order of offsets is not visible; for scans, change --rw.",
-                "",
-            ),
+    /// The bytes that the process has moved so far; 0 if it is gone.
+    pub(super) fn moved(&self) -> u64 {
+        let pid = i32::try_from(self.observed.pid).ok().and_then(rustix::process::Pid::from_raw);
+        pid.and_then(|pid| bytes_of(pid).ok()).unwrap_or(0)
+    }
+
+    /// A warning, if it moved bytes while something was measured.
+    pub(super) fn went_on(&self, moved: u64) -> Option<String> {
+        let pid = self.observed.pid;
+        // What it moves in a hundredth of a second is no load.
+        let is_busy = moved as f64 > 0.01 * self.observed.stored_bytes_per_s();
+        is_busy.then(|| {
+            let moved = format::bytes(moved);
+            format!("process {pid} went on during the measurement and moved {moved}: both disturbed each other")
+        })
+    }
+
+    /// How to measure that load.
+    pub(super) fn next_step(&self, load: &ObservedLoad) -> String {
+        let (data, allow) = match load.access.writes() {
+            true => (" whose data may be destroyed", " --allow-writes TARGET"),
+            false => ("", ""),
         };
-        format!("\n{}\n\n  iolane advise --target TARGET{allow} {}\n", wrap(text, 0), self.load.options())
+        let cached = match self.observed.drives.first() {
+            Some(drive) if drive.direct_files == 0 => {
+                " The process uses the page cache, which the measurement bypasses."
+            }
+            _ => "",
+        };
+        let text = format!(
+            "To measure each path with this load while the process rests, name a file or a drive of the same kind{data}. \
+             The order of offsets is not visible; for scans, change --rw. Sizes are means.{cached}"
+        );
+        format!("\n{}\n\n  iolane advise --target TARGET{allow} {}\n", wrap(&text, 0), load.options())
     }
 }
 
@@ -100,18 +122,20 @@ fn in_flight(drive: &DriveInUse) -> String {
 /// Whether what the drive did is what the process asked for.
 fn share(observed: &Observed) -> String {
     const NEARLY_ALL: f64 = 0.9;
-    let others = |share| if share < NEARLY_ALL { "; requests above include those of others" } else { "" };
+    let others = |share| if share < NEARLY_ALL { "; the lines above include those of others" } else { "" };
     let words = |share| format!("{:.0} % of the bytes are this process's{}", 100.0 * share, others(share));
     or_unavailable(observed.share_of_bytes(), words)
 }
 
-fn page_cache(observed: &Observed, drive: &DriveInUse) -> String {
-    if drive.direct_files == drive.files {
-        return "bypassed".into();
-    }
-    let [called, stored] = [observed.called_bytes_per_s, observed.stored_bytes_per_s()].map(format::bytes_per_s);
-    match observed.called_bytes_per_s {
-        0.0 => "in use for some files".into(),
-        _ => format!("in use; calls ask for {called}, of which {stored} reach drives"),
+/// The calls of the process, which the page cache may answer.
+fn calls(observed: &Observed) -> String {
+    match [("read", observed.read_calls), ("write", observed.write_calls)]
+        .map(|(name, calls)| (name, calls, calls.per_s))
+    {
+        [(.., 0.0), (.., 0.0)] => "none that block; io_uring and Linux AIO are not counted".into(),
+        calls => {
+            let of = calls.iter().filter(|(_, _, per_s)| *per_s > 0.0);
+            of.map(|(name, calls, _)| format!("{name}: {}", requests(*calls))).collect::<Vec<_>>().join("; ")
+        }
     }
 }
