@@ -99,7 +99,8 @@ impl Observed {
 
     /// Whether calls that block carry its I/O: they move at least the bytes that reach drives.
     pub fn blocks(&self) -> bool {
-        self.called_bytes_per_s() >= NEARLY_ALL * self.stored_bytes_per_s()
+        let called = self.called_bytes_per_s();
+        called >= NEARLY_ALL * self.stored_bytes_per_s() && (called > 0.0 || !self.interface.is_any())
     }
 
     /// The path that it most likely takes. How completions are found is not visible, nor is POSIX aio, which looks like
@@ -110,12 +111,11 @@ impl Observed {
 
     /// The same in words.
     pub fn path_in_words(&self) -> String {
-        let is_idle = self.stored_bytes_per_s() == 0.0;
         match (self.interface.is_any(), self.blocks()) {
             (false, true) => "calls that block, or POSIX aio".into(),
             (false, false) => "page faults of mapped files, likely".into(),
-            (true, true) if !is_idle => format!("calls that block; {} is open, too", self.interface.in_words()),
-            (true, _) => self.interface.in_words(),
+            (true, true) => format!("calls that block; {} is open, too", self.interface.in_words()),
+            (true, false) => self.interface.in_words(),
         }
     }
 
