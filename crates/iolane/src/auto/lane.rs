@@ -211,6 +211,11 @@ impl<R: Residence> OpenLane<R> {
         self.limits.is_none() && self.ids.is_empty()
     }
 
+    /// Whether so many requests fit beside those in flight.
+    pub(super) fn has_room(&self, requests: usize) -> bool {
+        self.queue.in_flight() + requests <= self.queue.depth()
+    }
+
     /// Whether the path can carry all these requests out; if so, they name their targets by the numbers of its queue.
     #[inline(always)]
     pub(super) fn prepares(&self, requests: &mut [Request]) -> bool {

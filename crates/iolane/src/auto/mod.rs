@@ -199,6 +199,30 @@ mod tests {
     }
 
     #[test]
+    fn as_many_requests_are_taken_by_a_turn_as_the_queue_has_room_for_whatever_path_is_in_use() {
+        let file = std::env::temp_dir().join(format!("iolane-auto-turns-{}", std::process::id()));
+        let target = Target::options().create(1 << 20).direct(false).open(&file).unwrap();
+        let _ = std::fs::remove_file(&file);
+        let pool = Pool::new(8, 4096, Pages::Base).unwrap();
+        let mut queue =
+            Auto.open(&"auto,restless".parse().unwrap(), &target, &QueueConfig::new(8).pool(&pool)).unwrap();
+        // psync takes one at a time, and is among the paths.
+        let mut completions = Vec::new();
+        for round in 0..400_usize {
+            let count = round % 8 + 1;
+            let read = |tag: usize| Request::read(tag as u64, 4096 * tag as u64, pool.take().unwrap());
+            let mut requests: Vec<Request> = (0..count).map(read).collect();
+            queue.turn(&mut requests, count, &mut completions).unwrap();
+            assert!(requests.is_empty() && queue.in_flight() + completions.len() == count, "{round}: {completions:?}");
+            queue.drain(&mut completions).unwrap();
+            let mut tags: Vec<u64> = completions.drain(..).map(|completion| completion.tag).collect();
+            tags.sort_unstable();
+            assert!(tags.into_iter().eq(0..count as u64), "{round}");
+        }
+        assert!(queue.choices().unwrap().used.iter().any(|(path, _)| *path == IoPath::new("psync")));
+    }
+
+    #[test]
     fn modes_and_options_are_its_own_choice() {
         for path in ["auto+iopoll", "auto,fixedbufs"] {
             let error = Auto.validate(&path.parse().unwrap()).unwrap_err().to_string();

@@ -39,8 +39,10 @@ pub(super) struct AutoQueue<R: Residence> {
     ended: Vec<Completion>,
     /// Requests of former lanes until the window of the current one begins.
     draining: usize,
-    /// Whether the current lane alone has requests in flight, and has room for as many as this queue.
+    /// Whether the current lane alone has requests, all of them in flight.
     is_simple: bool,
+    /// Whether the current lane takes fewer at once than this queue.
+    is_small: bool,
     /// Turns that are handed on until the next one of the watch's sample: as they are, if the current lane takes everything, or after a look at
     /// each request. What completed in them is still to be counted.
     unseen_turns: u64,
@@ -89,6 +91,7 @@ impl<R: Residence> AutoQueue<R> {
             ended: Vec::new(),
             draining: 0,
             is_simple: false,
+            is_small: false,
             unseen_turns: 0,
             checked_turns: 0,
             unseen_ios: 0,
@@ -107,10 +110,10 @@ impl<R: Residence> AutoQueue<R> {
     /// After anything but a turn.
     fn see_whether_simple(&mut self) {
         (self.unseen_turns, self.checked_turns) = (0, 0);
-        let depth = self.config.depth as usize;
-        let has_room = self.lanes[self.current].open().is_some_and(|open| open.queue.depth() == depth);
+        let depth = self.lanes[self.current].open().map(|open| open.queue.depth());
         let is_alone = (0..self.lanes.len()).all(|i| i == self.current || self.lanes[i].in_flight() == 0);
-        self.is_simple = has_room && is_alone && self.waiting.is_empty() && self.ended.is_empty();
+        self.is_small = depth.is_some_and(|depth| depth < self.config.depth as usize);
+        self.is_simple = depth.is_some() && is_alone && self.waiting.is_empty() && self.ended.is_empty();
     }
 
     /// The lane for a request: the current one, or the general one for what that does not take.
@@ -310,6 +313,7 @@ impl<R: Residence> AutoQueue<R> {
         }
         if self.is_simple
             && let Some(open) = self.lanes[self.current].open()
+            && (!self.is_small || open.has_room(requests.len()))
             && open.prepares(requests)
         {
             if self.checked_turns > 0 {
@@ -328,7 +332,8 @@ impl<R: Residence> AutoQueue<R> {
             let (taken, count) = (offered - requests.len(), completions.len() - before);
             open.ios += count as u64;
             let skips = self.watch.completes(count, in_flight + taken);
-            *(if open.takes_all() { &mut self.unseen_turns } else { &mut self.checked_turns }) = skips;
+            let needs_no_check = open.takes_all() && !self.is_small;
+            *(if needs_no_check { &mut self.unseen_turns } else { &mut self.checked_turns }) = skips;
             if self.watch.may_be_over() {
                 self.end_window();
             }
@@ -392,6 +397,7 @@ impl<R: Residence> Queue for AutoQueue<R> {
             self.watch.completes(0, in_flight);
         }
         if let Some(open) = self.lanes[self.current].open().filter(|_| self.is_simple && requests.len() == count)
+            && (!self.is_small || open.has_room(count))
             && open.prepares(requests.make_contiguous())
         {
             let taken = open.queue.submit(requests);
