@@ -197,7 +197,6 @@ impl DeviceHost {
     fn read(sys: &Path, (major, minor): (u32, u32)) -> Self {
         let Some((device, disk)) = folders(sys, (major, minor)) else { return Self::default() };
         let queue = |attribute: &str| read(disk.join("queue").join(attribute));
-        let disk_name = file_name(&disk);
         Self {
             name: file_name(&device),
             model: read(disk.join("device/model")),
@@ -210,8 +209,8 @@ impl DeviceHost {
             numa_node: numa_node(&disk),
             iostats: queue("iostats").as_deref().and_then(parse_switch),
             nomerges: queue("nomerges").and_then(|text| text.parse().ok()),
-            poll_queues: disk_name.as_ref().and_then(|name| poll_queues(sys, name)),
-            disk: disk_name,
+            poll_queues: file_name(&disk).and_then(|name| poll_queues(sys, &name)),
+            disk: file_name(&disk),
             file_system: None,
         }
     }

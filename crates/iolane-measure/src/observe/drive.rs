@@ -5,55 +5,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use iolane::{Error, Result};
-use serde::Serialize;
 
-use super::DriveInUse;
-
-/// Requests of one kind. Those of a device are as it got them: after the kernel has merged and split what programs asked for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub struct Requests {
-    pub per_s: f64,
-    /// Mean size; 0 if there was none.
-    pub mean_bytes: f64,
-}
-
-impl Requests {
-    pub(super) fn new(per_s: f64, bytes_per_s: f64) -> Self {
-        Self { per_s, mean_bytes: if per_s > 0.0 { bytes_per_s / per_s } else { 0.0 } }
-    }
-
-    pub fn bytes_per_s(&self) -> f64 {
-        self.per_s * self.mean_bytes
-    }
-}
-
-/// How many requests a device had at once, from looks every millisecond.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub struct InFlight {
-    /// Looks at the device.
-    pub looks: usize,
-    /// The share of the looks that found a request.
-    pub busy: f64,
-    /// Percentiles of those looks.
-    pub p50: u32,
-    pub p95: u32,
-    pub max: u32,
-}
-
-impl InFlight {
-    fn of(mut looks: Vec<u32>) -> Self {
-        looks.sort_unstable();
-        let busy = &looks[looks.partition_point(|requests| *requests == 0)..];
-        let at = |share: f64| busy.get((busy.len().saturating_sub(1) as f64 * share).round() as usize);
-        Self {
-            looks: looks.len(),
-            busy: busy.len() as f64 / looks.len().max(1) as f64,
-            p50: at(0.5).copied().unwrap_or(0),
-            p95: at(0.95).copied().unwrap_or(0),
-            max: busy.last().copied().unwrap_or(0),
-        }
-    }
-}
+use super::observed::{DriveInUse, InFlight, Requests};
 
 /// A device, and the files that a process has open on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use crate::sysfs_fixture::Fixture;
 
 const IO: &str =
     "rchar: 1000\nwchar: 0\nsyscr: 1\nsyscw: 0\nread_bytes: 4096\nwrite_bytes: 0\ncancelled_write_bytes: 0\n";
-const NEVER: AtomicBool = AtomicBool::new(false);
+static NEVER: AtomicBool = AtomicBool::new(false);
 
 /// A process with one direct file on the drive that holds temporary files, whatever it is called here.
 fn fixture() -> Fixture {

@@ -51,6 +51,9 @@ struct Row {
     no_merges: f64,
 }
 
+/// The instructions with a setting as it is, and with the better one.
+type NowAndBetter = fn(&Row) -> (f64, f64);
+
 const COSTS: &str = include_str!("host_costs.csv");
 
 /// The settings that would help a path at a depth, each with its load; of the device that was measured.
@@ -66,7 +69,7 @@ pub(super) fn host_settings(
         return Vec::new();
     }
     let rows = rows();
-    let found = |name, now: &str, better, effect, loses, costs: Option<fn(&Row) -> (f64, f64)>| HostSetting {
+    let found = |name, now: &str, better, effect, loses, costs: Option<NowAndBetter>| HostSetting {
         name,
         device: disk.clone(),
         now: now.to_owned(),
@@ -78,7 +81,7 @@ pub(super) fn host_settings(
     };
     let mut settings = Vec::new();
     if let Some(scheduler) = device.scheduler.as_deref().filter(|scheduler| *scheduler != "none") {
-        let costs: Option<fn(&Row) -> (f64, f64)> = match scheduler {
+        let costs: Option<NowAndBetter> = match scheduler {
             "mq-deadline" => Some(|row| (row.mq_deadline, row.defaults)),
             // They were not counted.
             _ => None,
@@ -97,7 +100,7 @@ pub(super) fn host_settings(
         let loses = "sequential loads of small blocks need it";
         let now = device.nomerges.unwrap_or_default().to_string();
         // 1 omits a part of the search, which was not counted.
-        let costs: Option<fn(&Row) -> (f64, f64)> = match device.nomerges {
+        let costs: Option<NowAndBetter> = match device.nomerges {
             Some(0) => Some(|row| (row.defaults, row.no_merges)),
             _ => None,
         };
@@ -115,12 +118,7 @@ fn rows() -> Vec<Row> {
 }
 
 /// What a setting costs each path, by the nearest that was counted; each once.
-fn of_paths(
-    rows: &[Row],
-    kernel: &str,
-    recommended: &[&(&IoPath, &Workload)],
-    of: fn(&Row) -> (f64, f64),
-) -> Vec<Cost> {
+fn of_paths(rows: &[Row], kernel: &str, recommended: &[&(&IoPath, &Workload)], of: NowAndBetter) -> Vec<Cost> {
     let mut costs: Vec<Cost> = Vec::new();
     for row in recommended.iter().filter_map(|(path, load)| nearest(rows, kernel, path, load.depth)) {
         let (now, better) = of(row);

@@ -50,7 +50,7 @@ const LEAST_SHARE: f64 = 0.005;
 const SAME_SIZE: f64 = 1.5;
 /// More writes for each flush than this are writes without one.
 const WRITES_PER_FLUSH_MAX: f64 = 10_000.0;
-/// Of a drive with a smaller share of its bytes for the process, nothing is told of the process.
+/// The least share of the drive's bytes that shows the load of a process.
 const SHARE_MIN: f64 = 0.5;
 /// Bytes of calls and of requests that differ by less are the same bytes.
 const SAME_BYTES: f64 = 0.1;

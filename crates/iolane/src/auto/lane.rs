@@ -211,7 +211,7 @@ impl<R: Residence> OpenLane<R> {
         self.limits.is_none() && self.ids.is_empty()
     }
 
-    /// Whether so many requests fit beside those in flight.
+    /// Whether this number of requests fits beside those in flight.
     pub(super) fn has_room(&self, requests: usize) -> bool {
         self.queue.in_flight() + requests <= self.queue.depth()
     }
