@@ -46,7 +46,7 @@ fn a_path_in_use_is_checked_for_one_goal() {
 /// On a busy machine runs are repeated until the time is up, and advice lacks repeats: it says so then.
 fn lacks_repeats(ended: &Ended) -> bool {
     let lacks = ended.code == Some(1);
-    assert!(!lacks || ended.stderr.contains("times, and advice takes 3"), "{ended:#?}");
+    assert!(!lacks || ended.stderr.contains("of each arm, and advice takes 3"), "{ended:#?}");
     lacks
 }
 
@@ -138,7 +138,8 @@ fn results_without_advice_fail_with_what_they_lack() {
     let ended = iolane(&folder, ["advise", "few"]);
     assert_eq!(ended.code, Some(1), "{ended:#?}");
     assert!(
-        ended.stdout.contains("No advice.") && ended.stderr.contains("each arm ran 2 times, and advice takes 3"),
+        ended.stdout.contains("No advice.")
+            && ended.stderr.contains("it has 2 repeats of each arm, and advice takes 3"),
         "{ended:#?}"
     );
 }

@@ -62,8 +62,8 @@ pub(crate) struct AdviseArguments {
 
 impl AdviseArguments {
     /// # Errors
-    /// A usage error if a load, or a goal for a process, is given, and nothing is measured; if a process is watched too shortly; if a rate is searched, for which there is no
-    /// advice; or if a path is checked for several goals.
+    /// A usage error if a load, or a goal for a process, is given, and nothing is measured; if a process is watched for too
+    /// short a time; if a rate is searched, for which there is no advice; or if a path is checked for several goals.
     pub(crate) fn check(&self) -> Result<()> {
         let Self { survey, targets, check, goal, pid, watch, .. } = self;
         let of_measurement = survey.is_given() || targets.size.is_some() || !targets.allow_writes.is_empty();

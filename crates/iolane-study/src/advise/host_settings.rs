@@ -2,11 +2,11 @@
 //! cost in instructions. The costs are those of `host_costs.csv`, which `cargo xtask bench --settings` writes.
 
 use iolane::IoPath;
-use iolane_measure::host::DeviceHost;
 use iolane_measure::workload::Workload;
 use serde::{Deserialize, Serialize};
 
 use super::settings::is_at_least;
+use crate::run_record::HostRecord;
 
 /// A setting that would help.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -56,13 +56,13 @@ type NowAndBetter = fn(&Row) -> (f64, f64);
 
 const COSTS: &str = include_str!("host_costs.csv");
 
-/// The settings that would help a path at a depth, each with its load; of the device that was measured.
-pub(super) fn host_settings(
-    device: &DeviceHost,
-    kernel: &str,
-    recommended: &[(&IoPath, &Workload)],
-) -> Vec<HostSetting> {
+/// The settings of the measured device that would help these paths, each with its load.
+pub(super) fn host_settings(record: &HostRecord, recommended: &[(&IoPath, &Workload)]) -> Vec<HostSetting> {
+    let HostRecord { host, device: Some(device) } = record else { return Vec::new() };
     let Some(disk) = &device.disk else { return Vec::new() };
+    // A virtual disk reports that it is rotational unless it was configured otherwise.
+    let is_rotational = device.rotational == Some(true) && host.hypervisor != Some(true);
+    let kernel = &host.kernel_release;
     let through_block_layer: Vec<&(&IoPath, &Workload)> =
         recommended.iter().filter(|(path, _)| BLOCK_LAYER.contains(&path.interface())).collect();
     if through_block_layer.is_empty() {
@@ -80,7 +80,7 @@ pub(super) fn host_settings(
         command: format!("echo {better} > /sys/block/{disk}/queue/{name}"),
     };
     let mut settings = Vec::new();
-    if let Some(scheduler) = device.scheduler.as_deref().filter(|scheduler| *scheduler != "none") {
+    if let Some(scheduler) = device.scheduler.as_deref().filter(|scheduler| *scheduler != "none" && !is_rotational) {
         let costs: Option<NowAndBetter> = match scheduler {
             "mq-deadline" => Some(|row| (row.mq_deadline, row.defaults)),
             // They were not counted.
@@ -155,6 +155,7 @@ fn nearest<'a>(rows: &'a [Row], kernel: &str, path: &IoPath, depth: u32) -> Opti
 
 #[cfg(test)]
 mod tests {
+    use iolane_measure::host::{DeviceHost, Host};
     use iolane_measure::workload::Access;
 
     use super::*;
@@ -171,7 +172,9 @@ mod tests {
     }
 
     fn of(device: &DeviceHost, kernel: &str, path: &str, load: Workload) -> Vec<HostSetting> {
-        host_settings(device, kernel, &[(&path.parse().unwrap(), &load)])
+        let host = Host { kernel_release: kernel.into(), ..Host::default() };
+        let record = HostRecord { host, device: Some(device.clone()) };
+        host_settings(&record, &[(&path.parse().unwrap(), &load)])
     }
 
     fn load(depth: u32) -> Workload {
@@ -221,6 +224,8 @@ mod tests {
     fn settings_that_are_right_or_do_not_matter_are_not_named() {
         let quiet = DeviceHost { iostats: Some(false), nomerges: Some(2), ..device("none") };
         assert_eq!(of(&quiet, "6.1.0", "psync", load(1)), []);
+        let disk = DeviceHost { rotational: Some(true), ..device("mq-deadline") };
+        assert_eq!(names(&of(&disk, "6.1.0", "psync", load(1))), ["iostats", "nomerges"]);
         let scan = Workload { access: Access::Read, ..load(1) };
         assert_eq!(names(&of(&device("none"), "6.1.0", "psync", scan)), ["iostats"]);
         assert_eq!(of(&device("mq-deadline"), "6.1.0", "nvme", load(1)), []);

@@ -78,9 +78,7 @@ impl Advised {
         let ranked: Vec<Ranked> = ranked(&results).into_iter().filter(is_asked).collect();
         let recommended: Vec<(&IoPath, &Workload)> =
             ranked.iter().map(|ranked| (&ranked.taken.path, &ranked.taken.workload)).collect();
-        let device = document.host.device.as_ref();
-        let host_settings =
-            device.map_or_else(Vec::new, |device| host_settings::host_settings(device, &place.kernel, &recommended));
+        let host_settings = host_settings::host_settings(&document.host, &recommended);
         Self {
             schema: SCHEMA,
             folder: loaded.folder.display().to_string(),

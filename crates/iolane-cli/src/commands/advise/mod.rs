@@ -36,6 +36,7 @@ pub(crate) fn advise(arguments: AdviseArguments) -> anyhow::Result<Outcome> {
     if is_stopped() {
         return Err(Error::failed(format!("watching process {pid}"), "it was interrupted").into());
     }
+    // If it is unknown, that is an error after all that is known was shown.
     let load = watched.load();
     let Some(study) = arguments.study(load.as_ref().ok()) else {
         outputs.document(&watched.document())?;
@@ -77,9 +78,9 @@ fn from_results(arguments: &AdviseArguments, folder: &Path, of: Option<(&Watched
 /// What results without advice lack first.
 fn how_to_have_advice(advised: &Advised) -> String {
     if advised.repeats < REPEATS_FOR_ADVICE {
-        let repeats = advised.repeats;
+        let repeats = if advised.repeats == 1 { "1 repeat".into() } else { format!("{} repeats", advised.repeats) };
         return format!(
-            "each arm ran {repeats} times, and advice takes {REPEATS_FOR_ADVICE}: give more --time, fewer paths or fewer loads"
+            "it has {repeats} of each arm, and advice takes {REPEATS_FOR_ADVICE}: give more --time, fewer paths or fewer loads"
         );
     }
     "ask for a goal that the load decides: leave out --goal".into()

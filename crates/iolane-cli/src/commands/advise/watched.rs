@@ -129,13 +129,8 @@ fn share(observed: &Observed) -> String {
 
 /// The calls of the process, which the page cache may answer.
 fn calls(observed: &Observed) -> String {
-    match [("read", observed.read_calls), ("write", observed.write_calls)]
-        .map(|(name, calls)| (name, calls, calls.per_s))
-    {
-        [(.., 0.0), (.., 0.0)] => "none that block; io_uring and Linux AIO are not counted".into(),
-        calls => {
-            let of = calls.iter().filter(|(_, _, per_s)| *per_s > 0.0);
-            of.map(|(name, calls, _)| format!("{name}: {}", requests(*calls))).collect::<Vec<_>>().join("; ")
-        }
-    }
+    let both = [("read", observed.read_calls), ("write", observed.write_calls)];
+    let some = both.into_iter().filter(|(_, calls)| calls.per_s > 0.0);
+    let words: Vec<String> = some.map(|(name, calls)| format!("{name}: {}", requests(calls))).collect();
+    if words.is_empty() { "none that block; io_uring and Linux AIO are not counted".into() } else { words.join("; ") }
 }
