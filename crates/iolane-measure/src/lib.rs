@@ -15,6 +15,7 @@ pub mod observe;
 mod pace;
 pub mod placement;
 pub mod process;
+mod process_io;
 pub mod progress;
 pub mod run;
 pub mod scratch;

@@ -5,10 +5,9 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use iolane_core::units::Bytes;
+use iolane_lab::GuestCommand;
 use iolane_lab::cache::Cache;
 use iolane_lab::session::PROGRAM;
-use iolane_lab::{GuestCommand, Machine};
 use serde_json::Value;
 
 use super::changing_load::{self, Followed};
@@ -180,8 +179,7 @@ impl Grid {
     /// Asks for advice, too, if `advice` is set, which takes some minutes.
     fn measure(iolane: &Path, version: &str, sizes: &[&'static str], advice: bool, cache: &Cache) -> Result<Self> {
         let kernel = guest::kernel_of(version, cache)?;
-        let machine = Machine { exact: true, ..Machine::new(1, Bytes(2 << 30), Vec::new()) };
-        let lab = guest::lab(iolane, &kernel, cache, machine);
+        let lab = guest::exact_lab(iolane, &kernel, cache);
         let mut cells = Vec::new();
         for size in sizes {
             let of_depth = |depth: u32| paths(version, depth).into_iter().map(move |path| (path, depth));

@@ -3,9 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
-use iolane_core::units::Bytes;
+use iolane_lab::GuestCommand;
 use iolane_lab::cache::Cache;
-use iolane_lab::{GuestCommand, Machine};
 
 use super::guest;
 use crate::child::{cargo, succeeds};
@@ -43,8 +42,7 @@ pub(super) fn build(target_folder: &Path) -> Result<PathBuf> {
 impl Followed {
     pub(super) fn measure(iolane: &Path, example: &Path, version: &str, cache: &Cache) -> Result<Self> {
         let kernel = guest::kernel_of(version, cache)?;
-        let machine = Machine { exact: true, ..Machine::new(1, Bytes(2 << 30), Vec::new()) };
-        let mut lab = guest::lab(iolane, &kernel, cache, machine);
+        let mut lab = guest::exact_lab(iolane, &kernel, cache);
         lab.programs.push((example.to_owned(), PROGRAM.into()));
         let outputs = guest::outputs(&lab, vec![GuestCommand::new([PROGRAM, DEVICE])])?;
         let kernel = format!("Linux {} ({}), {DEVICE}, random reads:", kernel.release, kernel.origin);

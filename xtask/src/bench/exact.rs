@@ -8,9 +8,8 @@ use std::fmt;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
-use iolane_core::units::Bytes;
+use iolane_lab::GuestCommand;
 use iolane_lab::cache::Cache;
-use iolane_lab::{GuestCommand, Machine};
 
 use super::guest::{self, FIO, fio_command, fio_iops, iolane_command, iolane_iops, page_path, telemetry_share};
 use crate::packages;
@@ -190,8 +189,7 @@ fn measure(iolane: &Path) -> Result<Measured> {
     let cache = Cache::of_user()?;
     let kernel = guest::kernel(&cache)?;
     let described = format!("{} ({})", kernel.release, kernel.origin);
-    let machine = Machine { exact: true, ..Machine::new(1, Bytes(2 << 30), Vec::new()) };
-    let lab = guest::lab(iolane, &kernel, &cache, machine);
+    let lab = guest::exact_lab(iolane, &kernel, &cache);
     let mut commands: Vec<GuestCommand> = Vec::new();
     for arm in &ARMS {
         commands.push(iolane_command(DEVICE, arm.path, arm.depth, &RUNTIME));

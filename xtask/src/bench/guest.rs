@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use iolane_core::units::Bytes;
 use iolane_lab::cache::Cache;
 use iolane_lab::session::PROGRAM;
 use iolane_lab::{Accelerator, Ended, Events, GuestCommand, Job, Kernel, KernelSource, Lab, Machine, Stream};
@@ -90,6 +91,11 @@ pub(super) fn lab<'a>(iolane: &Path, kernel: &Kernel, cache: &'a Cache, machine:
         timeout: Duration::from_secs(600),
         cache,
     }
+}
+
+/// The same with one processor, no drive, and a clock that advances one nanosecond per instruction.
+pub(super) fn exact_lab<'a>(iolane: &Path, kernel: &Kernel, cache: &'a Cache) -> Lab<'a> {
+    lab(iolane, kernel, cache, Machine { exact: true, ..Machine::new(1, Bytes(2 << 30), Vec::new()) })
 }
 
 /// Runs the commands in one guest and gives what each printed.

@@ -5,9 +5,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use iolane_core::units::Bytes;
 use iolane_lab::cache::Cache;
-use iolane_lab::{GuestCommand, Kernel, Machine};
+use iolane_lab::{GuestCommand, Kernel};
 
 use super::guest::{self, iolane_command, iolane_iops};
 use crate::child::root;
@@ -82,8 +81,7 @@ fn costs_path() -> PathBuf {
 }
 
 fn measure(iolane: &Path, version: &'static str, kernel: &Kernel, cache: &Cache) -> Result<Measured> {
-    let machine = Machine { exact: true, ..Machine::new(1, Bytes(2 << 30), Vec::new()) };
-    let mut lab = guest::lab(iolane, kernel, cache, machine);
+    let mut lab = guest::exact_lab(iolane, kernel, cache);
     lab.programs.push((SHELL.into(), SHELL.into()));
     let mut commands = arms();
     for Setting { attribute, value, default, .. } in &SETTINGS {

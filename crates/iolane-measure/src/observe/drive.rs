@@ -51,21 +51,15 @@ impl Watched {
     pub(super) fn end(self, seconds: f64) -> Result<DriveInUse> {
         let Self { on, name, stat, before, looks, .. } = self;
         let after = counters(&name, &stat)?;
-        let flushes = after.flushes.zip(before.flushes).map(|(after, before)| after.wrapping_sub(before));
-        let requests = |after: Count, before: Count, others: u64| {
-            let count = after.requests.wrapping_sub(before.requests).saturating_sub(others) as f64;
-            let bytes = after.sectors.wrapping_sub(before.sectors) as f64 * SECTOR_BYTES;
-            Requests::new(count / seconds, bytes / seconds)
-        };
+        let (reads, writes, flushes_per_s) = after.since(&before, seconds);
         Ok(DriveInUse {
             name,
             files: on.files,
             direct_files: on.direct_files,
             durable_files: on.durable_files,
-            reads: requests(after.reads, before.reads, 0),
-            // A flush is counted as a write of no bytes, too (`blk_flush_restore_request` in block/blk-flush.c).
-            writes: requests(after.writes, before.writes, flushes.unwrap_or(0)),
-            flushes_per_s: flushes.map(|flushes| flushes as f64 / seconds),
+            reads,
+            writes,
+            flushes_per_s,
             in_flight: InFlight::of(looks),
         })
     }
@@ -87,6 +81,22 @@ struct Counters {
     reads: Count,
     writes: Count,
     flushes: Option<u64>,
+}
+
+impl Counters {
+    /// Reads, writes and flushes per second since earlier counters.
+    fn since(&self, before: &Self, seconds: f64) -> (Requests, Requests, Option<f64>) {
+        let flushes = self.flushes.zip(before.flushes).map(|(after, before)| after.wrapping_sub(before));
+        let requests = |after: Count, before: Count, others: u64| {
+            let count = after.requests.wrapping_sub(before.requests).saturating_sub(others) as f64;
+            let bytes = after.sectors.wrapping_sub(before.sectors) as f64 * SECTOR_BYTES;
+            Requests::new(count / seconds, bytes / seconds)
+        };
+        let reads = requests(self.reads, before.reads, 0);
+        // A flush is counted as a write of no bytes, too (`blk_flush_restore_request` in block/blk-flush.c).
+        let writes = requests(self.writes, before.writes, flushes.unwrap_or(0));
+        (reads, writes, flushes.map(|flushes| flushes as f64 / seconds))
+    }
 }
 
 fn counters(name: &str, stat: &File) -> Result<Counters> {
@@ -131,6 +141,20 @@ mod tests {
         assert_eq!(parse_stat(STAT), Some(expected));
         let older = STAT.split_ascii_whitespace().take(11).collect::<Vec<_>>().join(" ");
         assert_eq!(parse_stat(&older), Some(Counters { flushes: None, ..expected }));
+    }
+
+    #[test]
+    fn a_flush_is_no_write_and_writes_without_one_are_all_counted() {
+        let count = |requests, sectors| Count { requests, sectors };
+        let before = Counters { reads: count(5, 8), writes: count(10, 80), flushes: Some(1) };
+        // 100 writes of 4 KiB, each with a flush, in two seconds.
+        let after = Counters { reads: count(5, 8), writes: count(210, 880), flushes: Some(101) };
+        let (reads, writes, flushes) = after.since(&before, 2.0);
+        assert_eq!((reads, flushes), (Requests::default(), Some(50.0)));
+        assert_eq!(writes, Requests { per_s: 50.0, mean_bytes: 4096.0 });
+        let uncounted = |counters: Counters| Counters { flushes: None, ..counters };
+        let (_, writes, flushes) = uncounted(after).since(&uncounted(before), 2.0);
+        assert_eq!((writes.per_s, flushes), (100.0, None));
     }
 
     #[test]

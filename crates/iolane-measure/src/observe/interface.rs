@@ -38,7 +38,7 @@ pub(super) struct InterfaceWatch {
     passthrough: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Ring {
     /// Its file in proc_pid_fdinfo(5).
     info: PathBuf,
@@ -54,13 +54,7 @@ impl InterfaceWatch {
     pub(super) fn add(&mut self, link: &str, info: PathBuf) {
         self.passthrough |= link.starts_with("/dev/ng");
         if link == RING {
-            self.rings.push(Ring {
-                info,
-                completed: None,
-                has_thread: false,
-                fixed_buffers: false,
-                fixed_files: false,
-            });
+            self.rings.push(Ring { info, ..Ring::default() });
         }
     }
 
@@ -209,8 +203,7 @@ mod tests {
 
     #[test]
     fn what_one_look_misses_another_one_finds() {
-        let mut ring =
-            Ring { info: PathBuf::new(), completed: None, has_thread: false, fixed_buffers: false, fixed_files: false };
+        let mut ring = Ring::default();
         [FDINFO, "pos:\t0\n"].iter().for_each(|info| ring.add(info));
         assert!(ring.fixed_files && !ring.fixed_buffers);
     }

@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 use iolane::{Error, Result};
 
 use self::drive::Watched;
-use self::process::{Calls, Counts, OpenFiles};
+use self::process::{Counts, OpenFiles};
+use crate::process_io::Calls;
 
 pub use self::interface::InterfaceInUse;
 pub use self::observed::{DriveInUse, InFlight, Observed, Requests};

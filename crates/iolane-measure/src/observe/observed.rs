@@ -59,11 +59,6 @@ impl DriveInUse {
     pub fn bytes_per_s(&self) -> f64 {
         self.reads.bytes_per_s() + self.writes.bytes_per_s()
     }
-
-    /// Reads and writes per second.
-    pub fn requests_per_s(&self) -> f64 {
-        self.reads.per_s + self.writes.per_s
-    }
 }
 
 impl Observed {

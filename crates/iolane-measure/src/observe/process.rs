@@ -14,13 +14,14 @@ use rustix::fs::{OFlags, major, minor};
 use super::drive::OnDevice;
 use super::interface::InterfaceWatch;
 use crate::host::parse_colon_value;
+use crate::process_io::ProcessIo;
 
 /// What the kernel has counted for a process since it began.
 pub(super) struct Counts {
     pub(super) taken: Instant,
     /// Seconds of processor time of all its threads.
     pub(super) processor_s: f64,
-    pub(super) io: Io,
+    pub(super) io: ProcessIo,
     /// Calls and bytes of each thread, in one number that only grows.
     of_threads: BTreeMap<u32, u64>,
 }
@@ -33,11 +34,11 @@ impl Counts {
         let stat = fs::read_to_string(folder.join("stat"))?;
         let unreadable = || io::Error::new(io::ErrorKind::InvalidData, "/proc/PID/io and stat are not as in proc(5)");
         let ticks = parse_processor_ticks(&stat).ok_or_else(unreadable)?;
-        let io = parse_io(&io).ok_or_else(unreadable)?;
+        let io = ProcessIo::parse(&io).ok_or_else(unreadable)?;
         let threads = fs::read_dir(folder.join("task"))?.flatten().filter_map(|thread| {
             let number = thread.file_name().to_str()?.parse().ok()?;
-            let io = parse_io(&fs::read_to_string(thread.path().join("io")).ok()?)?;
-            Some((number, io.bytes()))
+            let io = ProcessIo::parse(&fs::read_to_string(thread.path().join("io")).ok()?)?;
+            Some((number, all_bytes(&io)))
         });
         Ok(Self {
             taken: Instant::now(),
@@ -56,42 +57,9 @@ impl Counts {
     }
 }
 
-/// proc_pid_io(5).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Io {
-    /// Calls of read(2) and its like, and their bytes (`syscr`, `rchar`).
-    pub(super) reads: Calls,
-    /// Those of write(2) and its like (`syscw`, `wchar`).
-    pub(super) writes: Calls,
-    /// Bytes read from storage (`read_bytes`).
-    pub(super) read_bytes: u64,
-    /// Bytes that were or will be written to it (`write_bytes`).
-    pub(super) written_bytes: u64,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Calls {
-    pub(super) calls: u64,
-    pub(super) bytes: u64,
-}
-
-impl Io {
-    /// A number that grows with whatever is read and written.
-    fn bytes(&self) -> u64 {
-        [self.reads.bytes, self.writes.bytes, self.read_bytes, self.written_bytes]
-            .into_iter()
-            .fold(0, u64::saturating_add)
-    }
-}
-
-fn parse_io(text: &str) -> Option<Io> {
-    let value = |name: &str| parse_colon_value(text, name)?.parse::<u64>().ok();
-    Some(Io {
-        reads: Calls { calls: value("syscr")?, bytes: value("rchar")? },
-        writes: Calls { calls: value("syscw")?, bytes: value("wchar")? },
-        read_bytes: value("read_bytes")?,
-        written_bytes: value("write_bytes")?,
-    })
+/// A number that grows with whatever is read and written.
+fn all_bytes(io: &ProcessIo) -> u64 {
+    [io.reads.bytes, io.writes.bytes, io.read_bytes, io.written_bytes].into_iter().fold(0, u64::saturating_add)
 }
 
 /// Ticks of user and system time, proc_pid_stat(5). The name before them may hold blanks and parentheses.
@@ -224,7 +192,7 @@ mod tests {
         let counts = |threads: &[(u32, u64)]| Counts {
             taken: Instant::now(),
             processor_s: 0.0,
-            io: Io::default(),
+            io: ProcessIo::default(),
             of_threads: threads.iter().copied().collect(),
         };
         let before = counts(&[(1, 100), (2, 0), (3, 5)]);
@@ -246,7 +214,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_makes_a_parser_panic(text in "[\\PC\n\t:/() 0-9-]{0,120}") {
-            let _ = (parse_io(&text), parse_processor_ticks(&text), has_flag(&text, O_DSYNC), source_of(&text, "1"));
+            let _ = (ProcessIo::parse(&text), parse_processor_ticks(&text), has_flag(&text, O_DSYNC), source_of(&text, "1"));
         }
     }
 }

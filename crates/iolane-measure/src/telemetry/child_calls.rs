@@ -3,6 +3,7 @@
 use rustix::process::Pid;
 
 use super::{Reading, SyscallCounter, Unavailable};
+use crate::process_io::ProcessIo;
 
 /// Counts the system calls of a child process, with all its threads and children, and the bytes that the kernel read and wrote for it.
 ///
@@ -75,11 +76,7 @@ pub fn bytes_of(process: Pid) -> Reading<u64> {
 }
 
 fn parse(text: &str) -> Option<u64> {
-    let value = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
-        line?.parse::<u64>().ok()
-    };
-    value("read_bytes")?.checked_add(value("write_bytes")?)
+    ProcessIo::parse(text)?.stored_bytes()
 }
 
 #[cfg(test)]
