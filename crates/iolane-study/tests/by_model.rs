@@ -2,8 +2,9 @@
 
 use std::sync::LazyLock;
 
+use iolane_measure::host::LabMachine;
 use iolane_model::{MachineFile, PUBLISHED};
-use iolane_study::claims::{Decision, Looks, Model, Verdict, decide, decide_by_model};
+use iolane_study::claims::{Decision, Looks, Model, Verdict, could_decide, decide, decide_by_model};
 use iolane_study::plan::{Scale, Study, built_in};
 use iolane_study::rows::{LeftOut, Results};
 
@@ -61,6 +62,21 @@ fn what_the_machine_was_not_calibrated_for_stays_not_testable() {
     // Blocks of a size, and joules, that nothing was measured or stated of.
     let (_, after) = decided("hotstorage23", &["E2", "E6"], &machine);
     assert!(after.iter().all(|decision| decision.verdict == Verdict::NotTestable), "{after:?}");
+}
+
+#[test]
+fn what_a_guest_lacks_besides_cores_and_drives_is_not_for_the_model() {
+    let lab = LabMachine { cpus: 2, host_cpus: 2, drives_have_ceiling: true };
+    let testable = |study: &str, id: &str| {
+        let study = Study::parse(built_in(study).unwrap().text, study).unwrap();
+        let claim = study.claims.iter().find(|claim| claim.id == id).unwrap();
+        claim.checks.iter().map(|check| could_decide(claim, check, Some(lab))).collect::<Vec<_>>()
+    };
+    assert!(testable("systor22", "S7").into_iter().all(|could| could));
+    // Writes to an emulated drive reach no medium, and the model knows neither caches nor cycles.
+    assert!(testable("ijraset24", "B3").into_iter().all(|could| !could));
+    assert!(testable("systor22", "S12").into_iter().all(|could| !could));
+    assert!(testable("floe26", "F7").into_iter().all(|could| !could));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use iolane_measure::host::LabMachine;
 use iolane_model::{MachineFile, Outcome, predict};
 
 use super::bounds;
@@ -13,6 +14,7 @@ use super::decision::Decision;
 use super::evidence::{ArmEvidence, Evidence, Modelled};
 use super::finding::Finding;
 use super::looks::Looks;
+use super::needs;
 use super::tails::{At, Tails};
 use super::verdict::Verdict;
 use crate::calibrate;
@@ -86,6 +88,12 @@ impl<'a> Model<'a> {
     }
 }
 
+/// Whether the model could decide a check: it has such figures, and cores and drives are all that the claim's machine lacks. A medium
+/// that the writes did not reach is not in a calibration either.
+pub fn could_decide(claim: &Claim, check: &Check, lab: Option<LabMachine>) -> bool {
+    Modelled::has(check.rule.metric()) && lab.and_then(|lab| needs::unmet(&claim.needs, lab)).is_none()
+}
+
 /// Decides anew, by the model, the claims that are not testable: each check that is not, if the model can play all of its arms. Returns
 /// of how many claims it decided a check.
 pub fn decide_by_model(
@@ -104,6 +112,7 @@ pub fn decide_by_model(
         let mut is_decided = false;
         for (check, finding) in claim.checks.iter().zip(&mut findings) {
             if finding.verdict == Verdict::NotTestable
+                && could_decide(claim, check, results.lab)
                 && let Some(modelled) = model.find(check, &evidence)
             {
                 (*finding, is_decided) = (modelled, true);

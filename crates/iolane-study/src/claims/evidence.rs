@@ -43,6 +43,20 @@ impl<'a> Modelled<'a> {
         Self { arm, outcome, power }
     }
 
+    /// Whether the model has such figures; joules only of a machine whose power it knows.
+    pub(super) fn has(metric: Metric) -> bool {
+        match metric {
+            Metric::LatencyNs(requests, _) => requests == Requests::All,
+            Metric::ServiceP50Ns
+            | Metric::ServiceP99Ns
+            | Metric::SubmitP50Ns
+            | Metric::CacheMissRate
+            | Metric::CyclesPerIo
+            | Metric::InstructionsPerIo => false,
+            _ => true,
+        }
+    }
+
     fn value(&self, metric: Metric) -> Option<f64> {
         let Self { outcome, power, .. } = self;
         let watts = |above_idle: bool| {
@@ -63,13 +77,7 @@ impl<'a> Modelled<'a> {
             Metric::WattsAboveIdle => watts(true)?,
             Metric::IosPerJoule => outcome.iops() / watts(false)?,
             Metric::IosPerJouleAboveIdle => outcome.iops() / watts(true)?,
-            Metric::LatencyNs(..)
-            | Metric::ServiceP50Ns
-            | Metric::ServiceP99Ns
-            | Metric::SubmitP50Ns
-            | Metric::CacheMissRate
-            | Metric::CyclesPerIo
-            | Metric::InstructionsPerIo => return None,
+            _ => return None,
         })
     }
 }

@@ -23,7 +23,7 @@ mod value;
 mod values;
 mod verdict;
 
-pub use by_model::{Model, decide_by_model};
+pub use by_model::{Model, could_decide, decide_by_model};
 pub use decide::decide;
 pub use decision::{CheckDecision, Decision};
 pub use lint::{Lint, lint, require_testable};

@@ -115,14 +115,17 @@ fn is_evidence(arm: &ArmResults, results: &Results) -> bool {
     arm.arm.peer.is_none() && results.lab.is_none_or(|lab| claims::shared_cores(&arm.arm, Metric::Iops, lab).is_none())
 }
 
-/// Whether a check that is not testable needs only paths that were measured.
+/// Whether the model could decide a check that is not testable, and it needs only paths that were measured.
 fn could_help(study: &Study, decisions: &[claims::Decision], results: &Results, arms: &[&ArmResults]) -> bool {
     let measured: HashSet<String> =
         arms.iter().filter(|arm| calibrate::why_not(&arm.arm).is_none()).map(|arm| arm.arm.path.to_string()).collect();
     let all = results.arms.iter().map(|arm| &arm.arm).chain(results.left_out.iter().map(|left_out| &left_out.arm));
     let all: Vec<&Arm> = all.filter(|arm| arm.peer.is_none()).collect();
     let claims = study.claims.iter().zip(decisions).filter(|(_, decision)| decision.verdict == Verdict::NotTestable);
-    let checks = claims.flat_map(|(claim, decision)| claim.checks.iter().zip(&decision.checks));
+    let checks = claims.flat_map(|(claim, decision)| {
+        let could_decide = |check| claims::could_decide(claim, check, results.lab);
+        claim.checks.iter().zip(&decision.checks).filter(move |(check, _)| could_decide(check))
+    });
     let untested = checks.filter(|(_, decision)| decision.verdict == Verdict::NotTestable);
     untested.map(|(check, _)| check).any(|check| {
         let selections = check.rule.selections().into_iter();

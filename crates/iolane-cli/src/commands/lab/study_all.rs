@@ -19,24 +19,53 @@ use crate::interrupt::is_stopped;
 use crate::outcome::Outcome;
 use crate::output::{self, CellAlignment, Outputs};
 
-/// A study, and the options of the guest that comes near to the published machine.
+/// A study, and the guest that comes near to the published machine.
 struct Part {
     study: &'static str,
     guest: &'static str,
+    /// The most processors that its arms keep busy at the small scale.
+    most_cpus: usize,
+    /// The most drives that one driver of its arms uses.
+    most_drives: usize,
+    /// Whether iolane's own driver needs as many drives again.
+    user_space_driver: bool,
     options: &'static str,
 }
 
-/// Two drives each, one for the kernel's driver and one for iolane's.
 const PARTS: [Part; 4] = [
-    Part { study: "systor22", guest: "--kernel 6.1 --nvme 2 --drive p3600", options: "" },
-    Part { study: "ijraset24", guest: "--kernel 6.12 --nvme 1 --drive hynix", options: "" },
+    Part {
+        study: "systor22",
+        guest: "--kernel 6.1 --drive p3600",
+        most_cpus: 10,
+        most_drives: 5,
+        user_space_driver: true,
+        options: "",
+    },
+    Part {
+        study: "ijraset24",
+        guest: "--kernel 6.12 --drive hynix",
+        most_cpus: 3,
+        most_drives: 1,
+        user_space_driver: false,
+        options: "",
+    },
     // The last kernel on which blocking reads poll. No meter is in a guest: the power of the published processor, by model.
     Part {
         study: "hotstorage23",
-        guest: "--kernel 5.10 --nvme 2 --drive optane",
+        guest: "--kernel 5.10 --drive optane",
+        most_cpus: 8,
+        most_drives: 1,
+        user_space_driver: true,
         options: "--power-model idle=40,core=10",
     },
-    Part { study: "floe26", guest: "--kernel 7.2 --nvme 2 --drive pm9a3", options: "" },
+    Part {
+        study: "floe26",
+        guest: "--kernel 7.2 --drive pm9a3",
+        most_cpus: 8,
+        most_drives: 4,
+        user_space_driver: true,
+        options: "",
+    },
 ];
 
 pub(super) fn study_all(arguments: LabStudyAllArguments) -> anyhow::Result<Outcome> {
@@ -49,10 +78,11 @@ pub(super) fn study_all(arguments: LabStudyAllArguments) -> anyhow::Result<Outco
     let parts: Vec<&Part> =
         PARTS.iter().filter(|part| only.is_empty() || only.iter().any(|name| name == part.study)).collect();
     let each = time / parts.len() as u32;
+    let host_cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let mut measured: Vec<(&Part, Loaded)> = Vec::new();
     let mut failed = false;
     for part in parts {
-        let study = run(part, each, &out.join(part.study))?;
+        let study = run(part, host_cpus, each, &out.join(part.study))?;
         measured.extend(study.loaded.map(|loaded| (part, loaded)));
         if let Some(trouble) = study.trouble {
             say(&format!("{}: {trouble}", part.study));
@@ -63,15 +93,24 @@ pub(super) fn study_all(arguments: LabStudyAllArguments) -> anyhow::Result<Outco
             break;
         }
     }
-    show(&measured, &outputs)?;
+    show(&measured, host_cpus, &outputs)?;
     Ok(Outcome::failed_if(failed))
 }
 
 impl Part {
+    /// The size of the guest on a host with this many processors: the thread that emulates the drives has one of its own, and at
+    /// least two are virtual. More drives than processors that are free to use them would show nothing.
+    fn size(&self, host_cpus: usize) -> [String; 4] {
+        let cpus = host_cpus.saturating_sub(1).clamp(2, self.most_cpus.max(2));
+        let drives = self.most_drives.min(cpus - 1) * if self.user_space_driver { 2 } else { 1 };
+        ["--cpus".into(), cpus.to_string(), "--nvme".into(), drives.to_string()]
+    }
+
     /// The command that runs the study by itself.
-    fn words(&self, time: Duration, folder: &Path) -> Vec<String> {
+    fn words(&self, host_cpus: usize, time: Duration, folder: &Path) -> Vec<String> {
         let mut words: Vec<String> = ["iolane", "lab", "run"].map(str::to_owned).into();
         words.extend(self.guest.split_whitespace().map(str::to_owned));
+        words.extend(self.size(host_cpus));
         words.extend(["--timeout", "60m", "--", "study", self.study].map(str::to_owned));
         words.extend(["--time".into(), format!("{}s", time.as_secs().max(1))]);
         words.extend(["--out".into(), folder.display().to_string()]);
@@ -90,15 +129,15 @@ impl Part {
 }
 
 /// Runs a study in its guest, and prints the command that does it by itself.
-fn run(part: &Part, time: Duration, folder: &Path) -> anyhow::Result<GuestStudy> {
-    let words = part.words(time, folder);
+fn run(part: &Part, host_cpus: usize, time: Duration, folder: &Path) -> anyhow::Result<GuestStudy> {
+    let words = part.words(host_cpus, time, folder);
     say(&format::shell_line(&words));
     let LabRunArguments { kernel, guest, words } = Part::arguments(&words)?;
     let Some(command) = GuestCommand::parse(&words)? else { unreachable!("the words ask for no help") };
     Ok(GuestStudy::run(&guest, kernel.as_ref(), &command.with_targets(guest.nvme), folder))
 }
 
-fn show(measured: &[(&Part, Loaded)], outputs: &Outputs) -> anyhow::Result<()> {
+fn show(measured: &[(&Part, Loaded)], host_cpus: usize, outputs: &Outputs) -> anyhow::Result<()> {
     let mut rows: Vec<Vec<String>> = Vec::new();
     for (_, loaded) in measured {
         for claim in &loaded.document.claims {
@@ -116,7 +155,7 @@ fn show(measured: &[(&Part, Loaded)], outputs: &Outputs) -> anyhow::Result<()> {
     let study = |(part, loaded): &(&Part, Loaded)| {
         json!({
             "name": part.study,
-            "guest": part.guest,
+            "guest": format!("{} {}", part.guest, part.size(host_cpus).join(" ")),
             "machine": machine(loaded),
             "complete": loaded.document.complete,
             "claims": loaded.document.claims,
@@ -149,11 +188,23 @@ mod tests {
     fn every_part_is_a_built_in_study_and_its_line_a_command() {
         for part in PARTS {
             assert!(iolane_study::plan::built_in(part.study).is_some(), "{}", part.study);
-            let words = part.words(Duration::from_secs(90), Path::new("with space/x"));
+            let words = part.words(4, Duration::from_secs(90), Path::new("with space/x"));
             let run = Part::arguments(&words).unwrap();
             let command = GuestCommand::parse(&run.words).unwrap().unwrap();
             assert_eq!(command.study().unwrap().out.as_deref(), Some(Path::new("with space/x")));
             guest::machine(&run.guest).check().unwrap();
         }
+    }
+
+    #[test]
+    fn a_guest_is_as_large_as_its_study_can_use_and_the_host_has_processors_for() {
+        let size =
+            |study: &str, host_cpus| PARTS.iter().find(|part| part.study == study).unwrap().size(host_cpus).join(" ");
+        assert_eq!(size("systor22", 1), "--cpus 2 --nvme 2");
+        assert_eq!(size("systor22", 2), "--cpus 2 --nvme 2");
+        assert_eq!(size("systor22", 4), "--cpus 3 --nvme 4");
+        assert_eq!(size("systor22", 64), "--cpus 10 --nvme 10");
+        assert_eq!(size("ijraset24", 16), "--cpus 3 --nvme 1");
+        assert_eq!(size("hotstorage23", 16), "--cpus 8 --nvme 2");
     }
 }
