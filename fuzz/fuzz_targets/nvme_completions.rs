@@ -2,7 +2,7 @@
 //! driver never waits longer than its timeouts.
 #![no_main]
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
 use iolane_core::{Pages, Pool, Queue, Request};
 use iolane_nvme::command::{CompletionEntry, Status};
@@ -58,11 +58,11 @@ fuzz_target!(|input: Input| {
     let mut tags = BTreeSet::new();
     let mut next_tag = 0;
     for turn in input.turns.iter().take(64) {
-        let mut requests = VecDeque::new();
+        let mut requests = Vec::new();
         while requests.len() < usize::from(turn.requests % 20)
             && let Some(buffer) = pool.take()
         {
-            requests.push_back(Request::read(next_tag, next_tag % 64 * PAGE_BYTES, buffer));
+            requests.push(Request::read(next_tag, next_tag % 64 * PAGE_BYTES, buffer));
             next_tag += 1;
         }
         let first_tag = next_tag - requests.len() as u64;

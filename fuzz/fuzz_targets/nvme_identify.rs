@@ -2,7 +2,6 @@
 //! beyond the driver's own memory.
 #![no_main]
 
-use std::collections::VecDeque;
 
 use iolane_core::{Pages, Pool, Queue, Request};
 use iolane_nvme::controller::{Controller, ControllerOptions};
@@ -62,12 +61,12 @@ fn use_it(model: &std::sync::Arc<Model>, input: &Input) {
     let Ok(mut queue) = NvmeQueue::open(&controller, namespace, config) else { return };
     let mut buffer = pool.take_frames(0, 16).expect("nothing is taken yet");
     let _ = buffer.set_len(usize::from(input.bytes) * 512 % (16 * 8192));
-    let mut requests = VecDeque::from([
+    let mut requests = vec![
         Request::read(0, input.offset, buffer),
         Request::discard(1, input.offset, input.bytes.into()),
         Request::write_zeroes(2, input.offset, u64::from(input.bytes) << 9),
         Request::fsync(3),
-    ]);
+    ];
     assert_eq!(queue.submit(&mut requests), 4);
     let mut completions = Vec::new();
     queue.drain(&mut completions).expect("requests fail, the queue does not");

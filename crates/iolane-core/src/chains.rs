@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::choice::Choices;
 use crate::error::{Error, Result};
 use crate::interface::Queue;
+use crate::queue_stats::QueueStats;
 use crate::request::{Completion, IoError, Request};
 use crate::slots::Slots;
 use crate::target::Target;
@@ -29,16 +30,15 @@ use crate::targets::TargetId;
 /// Links of the kernel (IOSQE_IO_LINK, io_uring_enter(2)) exist on some paths only and hold within one submission; decision 23 says more.
 ///
 /// ```
-/// # use std::collections::VecDeque;
 /// # use iolane_core::{Chains, Pool, Queue, Request, Result};
 /// /// Writes a page, makes it durable, then writes what refers to it; all three are in flight at once.
 /// fn publish(queue: &mut Chains, pool: &Pool) -> Result<bool> {
 ///     let (Some(page), Some(root)) = (pool.take(), pool.take()) else { return Ok(false) };
-///     let mut chain = VecDeque::from([
+///     let mut chain = vec![
 ///         Request::write(1, 8192, page),
 ///         Request::fdatasync(2),
 ///         Request::write(3, 0, root),
-///     ]);
+///     ];
 ///     let has_room = queue.submit_chain(&mut chain);
 ///     queue.flush()?;
 ///     Ok(has_room)
@@ -57,7 +57,7 @@ pub struct Chains {
     /// Requests that completed without it.
     ended: Vec<Completion>,
     /// Passed on to it, and empty between calls.
-    requests: VecDeque<Request>,
+    requests: Vec<Request>,
     below: Vec<Completion>,
 }
 
@@ -103,7 +103,7 @@ impl Chains {
             held: 0,
             at_barrier: false,
             ended: Vec::new(),
-            requests: VecDeque::with_capacity(depth),
+            requests: Vec::with_capacity(depth),
             below: Vec::with_capacity(depth),
             queue,
         })
@@ -111,11 +111,11 @@ impl Chains {
 
     /// Submits a chain, whole or not at all: if the queue is full, it stays with the caller and the answer is false. However long,
     /// it takes the room of one request. An empty chain is none.
-    pub fn submit_chain(&mut self, chain: &mut VecDeque<Request>) -> bool {
+    pub fn submit_chain(&mut self, chain: &mut Vec<Request>) -> bool {
         if self.room() == 0 {
             return false;
         }
-        let mut rest = std::mem::take(chain);
+        let mut rest = VecDeque::from(std::mem::take(chain));
         if let Some(first) = rest.pop_front() {
             self.wait(Waiting { first, rest, is_barrier: false });
             self.begin();
@@ -171,7 +171,7 @@ impl Chains {
         let bytes = request.operation.bytes();
         let slot = self.passed.insert(Passed { tag: request.tag, bytes, rest });
         request.tag = u64::from(slot);
-        self.requests.push_back(request);
+        self.requests.push(request);
     }
 
     /// Passes on what the completions of the queue below made way for, and appends them with the caller's tags. The next requests are
@@ -207,7 +207,7 @@ impl Chains {
 }
 
 impl Queue for Chains {
-    fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize {
+    fn submit(&mut self, requests: &mut Vec<Request>) -> usize {
         let count = self.room().min(requests.len());
         requests.drain(..count).for_each(|request| self.wait(Waiting::one(request)));
         self.begin();
@@ -292,6 +292,14 @@ impl Queue for Chains {
 
     fn syscalls(&self) -> Option<u64> {
         self.queue.syscalls()
+    }
+
+    /// Those of the queue below, with what waits here.
+    fn stats(&self) -> QueueStats {
+        let below = self.queue.stats();
+        QueueStats::new(self.depth(), self.in_flight(), below.syscalls)
+            .batches(below.batches)
+            .held(below.held + self.held)
     }
 
     fn choices(&self) -> Option<Choices> {

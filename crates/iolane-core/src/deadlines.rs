@@ -18,13 +18,12 @@ use crate::request::Completion;
 ///
 /// ```
 /// # use std::time::{Duration, Instant};
-/// # use std::collections::VecDeque;
 /// # use iolane_core::{Buffer, Completion, Deadlines, Queue, Request, Result};
 /// /// Reads a block; the answer is whether it came within 5 ms.
 /// fn read(queue: &mut dyn Queue, buffer: Buffer, completions: &mut Vec<Completion>) -> Result<bool> {
 ///     let mut deadlines = Deadlines::new();
 ///     deadlines.set(7, Instant::now() + Duration::from_millis(5));
-///     queue.submit(&mut VecDeque::from([Request::read(7, 0, buffer)]));
+///     queue.submit(&mut vec![Request::read(7, 0, buffer)]);
 ///     let late = deadlines.reap_or_cancel(queue, 1, completions)?;
 ///     Ok(late.is_empty())
 /// }
@@ -159,9 +158,9 @@ mod tests {
     }
 
     impl Queue for Device {
-        fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize {
+        fn submit(&mut self, requests: &mut Vec<Request>) -> usize {
             let count = requests.len();
-            self.in_flight.extend(requests.drain(..));
+            self.in_flight.append(requests);
             count
         }
 

@@ -2,7 +2,6 @@
 //! The registries of `iolane-kernel` and `iolane-nvme` list the interfaces; the conformance suite checks the contract on
 //! every registered path. Nothing here performs I/O.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -12,6 +11,7 @@ use crate::capability::Capabilities;
 use crate::choice::Choices;
 use crate::error::{Error, Result};
 use crate::path::IoPath;
+use crate::queue_stats::QueueStats;
 use crate::request::{Completion, Request};
 use crate::target::{Target, TargetKind};
 use crate::targets::TargetId;
@@ -204,11 +204,11 @@ impl QueueConfig {
 /// Dropping a queue stops the kernel or device first (cancel, drain), then frees what was in flight.
 pub trait Queue {
     /// Takes requests from the front until the queue is full or none is left, and returns how many it took.
-    /// A full queue is not an error: the requests not taken stay with the caller. Requests may stay in user space until
-    /// [`flush`](Self::flush) or [`reap`](Self::reap).
+    /// A full queue is not an error: the requests not taken stay with the caller, in order, moved to the front. Requests may stay in
+    /// user space until [`flush`](Self::flush) or [`reap`](Self::reap).
     ///
     /// A request the path cannot carry out is taken too, and completes with its error.
-    fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize;
+    fn submit(&mut self, requests: &mut Vec<Request>) -> usize;
 
     /// Hands the submitted requests to the kernel or device: one system call or doorbell where the path has one.
     ///
@@ -239,15 +239,12 @@ pub trait Queue {
 
     /// Submits and reaps in one dynamic dispatch: one iteration of a loop that keeps a queue busy.
     ///
-    /// Such a loop submits as many requests as there is room for, so that a vector suffices, which is faster to fill and to
-    /// empty than a deque. Requests that were not taken stay in it.
+    /// Requests that were not taken stay with the caller, as in [`submit`](Self::submit).
     ///
     /// # Errors
     /// As [`reap`](Self::reap).
     fn turn(&mut self, requests: &mut Vec<Request>, min: usize, completions: &mut Vec<Completion>) -> Result<usize> {
-        let mut waiting = VecDeque::from(std::mem::take(requests));
-        self.submit(&mut waiting);
-        *requests = waiting.into();
+        self.submit(requests);
         self.reap(min, completions)
     }
 
@@ -305,6 +302,11 @@ pub trait Queue {
     /// (glibc's POSIX aio makes them in threads of its own).
     fn syscalls(&self) -> Option<u64>;
 
+    /// How full it is, and how it got its requests to the kernel or device: for metrics and for tuning depth and batches.
+    fn stats(&self) -> QueueStats {
+        QueueStats::new(self.depth(), self.in_flight(), self.syscalls())
+    }
+
     /// The paths that a queue which chooses among them (`auto`) has used, and why; `None` for a queue of one path.
     fn choices(&self) -> Option<Choices> {
         None
@@ -317,22 +319,16 @@ pub trait Queue {
     }
 }
 
-/// How full it is, and how many system calls it made: what every path can tell.
+/// Its [`stats`](Queue::stats): what every path can tell.
 impl fmt::Debug for dyn Queue + '_ {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_state(self.depth(), self.in_flight(), self.syscalls(), f)
+        self.stats().fmt(f)
     }
 }
 
 /// As for a queue that stays with its thread.
 impl fmt::Debug for dyn Queue + Send + '_ {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_state(self.depth(), self.in_flight(), self.syscalls(), f)
+        self.stats().fmt(f)
     }
-}
-
-fn write_state(depth: usize, in_flight: usize, syscalls: Option<u64>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let mut state = f.debug_struct("Queue");
-    state.field("depth", &depth).field("in_flight", &in_flight).field("syscalls", &syscalls);
-    state.finish_non_exhaustive()
 }

@@ -2,7 +2,6 @@
 //! implements [`Transfer`], whose reads and writes are its own; [`sync_or_deallocate`] makes the other calls. Submit, flush and
 //! reap are here.
 
-use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use rustix::fs::FallocateFlags;
@@ -10,8 +9,8 @@ use rustix::io::Errno;
 
 use iolane_core::targets::{check_detach, no_room_for};
 use iolane_core::{
-    Completion, IoError, Operation, Operations, Queue, QueueConfig, Request, Result, Target, TargetId, TargetKind,
-    Targets,
+    Completion, IoError, Operation, Operations, Queue, QueueConfig, QueueStats, Request, Result, Target, TargetId,
+    TargetKind, Targets,
 };
 
 use crate::checks;
@@ -83,17 +82,12 @@ fn is_possible(request: &Request, result: Result<u32, IoError>) -> bool {
 
 impl<T: Transfer> Queue for Blocking<T> {
     #[inline]
-    fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize {
-        if !matches!(self.state, State::Idle) {
+    fn submit(&mut self, requests: &mut Vec<Request>) -> usize {
+        if !matches!(self.state, State::Idle) || requests.is_empty() {
             return 0;
         }
-        match requests.pop_front() {
-            None => 0,
-            Some(request) => {
-                self.state = State::Submitted(request);
-                1
-            }
-        }
+        self.state = State::Submitted(requests.remove(0));
+        1
     }
 
     fn flush(&mut self) -> Result<()> {
@@ -168,6 +162,11 @@ impl<T: Transfer> Queue for Blocking<T> {
     fn syscalls(&self) -> Option<u64> {
         self.transfer.syscalls()
     }
+
+    /// Each call hands over one request.
+    fn stats(&self) -> QueueStats {
+        QueueStats::new(self.depth(), self.in_flight(), self.syscalls()).batches(self.syscalls())
+    }
 }
 
 /// Carries out an operation that moves no data: fsync(2), fdatasync(2), and fallocate(2) or, for a discard on a block device,
@@ -231,7 +230,7 @@ mod tests {
     #[test]
     fn a_second_flush_keeps_the_completion() {
         let mut queue = queue(Operations::ALL);
-        queue.submit(&mut VecDeque::from([Request::fsync(7)]));
+        queue.submit(&mut vec![Request::fsync(7)]);
         queue.flush().unwrap();
         queue.flush().unwrap();
         let mut completions = Vec::new();

@@ -4,7 +4,6 @@
 
 pub(crate) mod context;
 
-use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -14,8 +13,8 @@ use rustix::io::Errno;
 use iolane_core::capability::check_depth;
 use iolane_core::targets::{check_detach, no_room_for};
 use iolane_core::{
-    Capabilities, Completion, Error, Interface, IoError, IoPath, Operation, PathOptions, Queue, QueueConfig, Request,
-    Result, Slots, Target, TargetId, Targets,
+    Capabilities, Completion, Error, Interface, IoError, IoPath, Operation, PathOptions, Queue, QueueConfig,
+    QueueStats, Request, Result, Slots, Target, TargetId, Targets,
 };
 
 use crate::checks;
@@ -97,6 +96,8 @@ pub(crate) struct LibaioQueue<K: AioCalls = Linux> {
     events: Box<[IoEvent]>,
     event_fd: Option<OwnedFd>,
     syscalls: u64,
+    /// Calls that handed over requests.
+    batches: u64,
 }
 
 // SAFETY: the context belongs to the address space, and any thread may call on it (io_submit(2)). Its ring is mapped until the
@@ -131,6 +132,7 @@ impl<K: AioCalls> LibaioQueue<K> {
             events: vec![IoEvent::default(); depth.min(per_call).min(EVENTS_AT_ONCE)].into(),
             event_fd,
             syscalls: 0,
+            batches: 0,
         })
     }
 
@@ -335,15 +337,14 @@ fn complete(slots: &mut Slots, event: IoEvent, completions: &mut Vec<Completion>
 }
 
 impl<K: AioCalls> Queue for LibaioQueue<K> {
-    fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize {
+    fn submit(&mut self, requests: &mut Vec<Request>) -> usize {
         let count = requests.len().min(self.slots.depth() - self.in_flight());
         requests.drain(..count).for_each(|request| self.prepare(request));
         count
     }
 
     fn turn(&mut self, requests: &mut Vec<Request>, min: usize, completions: &mut Vec<Completion>) -> Result<usize> {
-        let count = requests.len().min(self.slots.depth() - self.in_flight());
-        requests.drain(..count).for_each(|request| self.prepare(request));
+        self.submit(requests);
         self.reap(min, completions)
     }
 
@@ -358,6 +359,7 @@ impl<K: AioCalls> Queue for LibaioQueue<K> {
             let errno = match unsafe { self.context.submit(rest) } {
                 Ok(taken @ 1..) => {
                     first += taken;
+                    self.batches += 1;
                     continue;
                 }
                 Ok(0) => Errno::AGAIN,
@@ -444,6 +446,10 @@ impl<K: AioCalls> Queue for LibaioQueue<K> {
 
     fn syscalls(&self) -> Option<u64> {
         Some(self.syscalls)
+    }
+
+    fn stats(&self) -> QueueStats {
+        QueueStats::new(self.depth(), self.in_flight(), self.syscalls()).batches(Some(self.batches))
     }
 
     fn event_fd(&self) -> Option<BorrowedFd<'_>> {

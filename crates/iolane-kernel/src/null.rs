@@ -1,8 +1,6 @@
 //! `null`: completes every request at once and moves no data, to measure the cost of the engine. Copy this file to add an
 //! interface with a queue of its own. It makes no system call.
 
-use std::collections::VecDeque;
-
 use iolane_core::capability::check_depth;
 use iolane_core::scheme::{Device, SCHEMES, Scheme, size_and_settings};
 use iolane_core::{
@@ -87,7 +85,7 @@ struct NullQueue {
 }
 
 impl Queue for NullQueue {
-    fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize {
+    fn submit(&mut self, requests: &mut Vec<Request>) -> usize {
         let count = requests.len().min(self.depth - self.done.len());
         self.done.extend(requests.drain(..count).map(|request| {
             let bytes = request.operation.bytes() as u32;

@@ -1,7 +1,6 @@
 //! `posix_aio`: glibc's aio_read and aio_write (aio(7)), a pool of threads in this process that make blocking calls. glibc
 //! serves one descriptor with one thread at a time, so a deeper queue does not make I/O on one target parallel.
 
-use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
@@ -197,11 +196,9 @@ impl Start {
 unsafe impl Send for PosixAioQueue {}
 
 impl Queue for PosixAioQueue {
-    fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize {
-        let mut count = 0;
-        while self.in_flight() < self.slots.depth() {
-            let Some(request) = requests.pop_front() else { break };
-            count += 1;
+    fn submit(&mut self, requests: &mut Vec<Request>) -> usize {
+        let count = requests.len().min(self.slots.depth() - self.in_flight());
+        for request in requests.drain(..count) {
             match Start::of(&request) {
                 _ if self.targets.get(request.target).is_none() => {
                     self.refused.push(request.complete(Err(IoError::NOT_ATTACHED)));

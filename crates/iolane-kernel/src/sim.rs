@@ -316,7 +316,7 @@ impl SimQueue {
 }
 
 impl Queue for SimQueue {
-    fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize {
+    fn submit(&mut self, requests: &mut Vec<Request>) -> usize {
         let count = requests.len().min(self.depth - self.in_flight());
         self.submitted.extend(requests.drain(..count));
         count

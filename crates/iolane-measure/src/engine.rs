@@ -6,7 +6,6 @@ mod read_back;
 mod syncs;
 mod tally;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -329,19 +328,16 @@ impl<C: Clock> Engine<C> {
 
     /// Submits, and waits for a completion for `wait_ns` at most.
     fn turn_within(&mut self, wait_ns: u64) -> Result<usize> {
-        self.with_waiting(Self::submit);
+        self.submit();
         self.queue.reap_within(1, Duration::from_nanos(wait_ns), &mut self.completions)
     }
 
     /// Submits batch by batch, and hands out as many completions as are allowed at once. Those that are left over are handed
     /// out before others are fetched.
     fn turn_in_batches(&mut self, min: usize, wait_ns: u64) -> Result<usize> {
-        self.with_waiting(|engine, waiting| {
-            while !waiting.is_empty() && engine.submit(waiting) > 0 {
-                engine.queue.flush()?;
-            }
-            Ok::<_, Error>(())
-        })?;
+        while !self.requests.is_empty() && self.submit() > 0 {
+            self.queue.flush()?;
+        }
         let Some(batches) = &mut self.batches else { return Ok(0) };
         let fetched = batches.fetched();
         if fetched == 0 || fetched < min {
@@ -353,18 +349,10 @@ impl<C: Clock> Engine<C> {
         Ok(batches.hand_out(&mut self.completions))
     }
 
-    /// Gives the requests that were prepared as a queue, of which the front can be taken; what is left of them stays prepared.
-    fn with_waiting<T>(&mut self, run: impl FnOnce(&mut Self, &mut VecDeque<Request>) -> T) -> T {
-        let mut waiting = VecDeque::from(std::mem::take(&mut self.requests));
-        let result = run(self, &mut waiting);
-        self.requests = waiting.into();
-        result
-    }
-
-    /// Hands the queue the requests of one submission, and returns how many it took.
-    fn submit(&mut self, waiting: &mut VecDeque<Request>) -> usize {
-        let Some(batches) = &mut self.batches else { return self.queue.submit(waiting) };
-        let batch = batches.next(waiting);
+    /// Hands the queue the requests of one submission, and returns how many it took; the others stay prepared.
+    fn submit(&mut self) -> usize {
+        let Some(batches) = &mut self.batches else { return self.queue.submit(&mut self.requests) };
+        let batch = batches.next(&mut self.requests);
         // Requests that were prepared together are submitted one batch after the other.
         let now_ns = self.clock.now_ns();
         for request in &*batch {
@@ -375,9 +363,7 @@ impl<C: Clock> Engine<C> {
             }
         }
         let taken = self.queue.submit(batch);
-        while let Some(left) = batch.pop_back() {
-            waiting.push_front(left);
-        }
+        self.requests.splice(..0, batch.drain(..));
         taken
     }
 
@@ -427,17 +413,15 @@ impl<C: Clock> Engine<C> {
     }
 
     fn submit_timed(&mut self, tally: &mut Tally) -> Result<()> {
-        self.with_waiting(|engine, waiting| {
-            loop {
-                let before_ns = engine.clock.now_ns();
-                let taken = engine.submit(waiting);
-                engine.queue.flush()?;
-                tally.submissions.record(taken, engine.clock.now_ns() - before_ns);
-                if waiting.is_empty() || taken == 0 {
-                    return Ok(());
-                }
+        loop {
+            let before_ns = self.clock.now_ns();
+            let taken = self.submit();
+            self.queue.flush()?;
+            tally.submissions.record(taken, self.clock.now_ns() - before_ns);
+            if self.requests.is_empty() || taken == 0 {
+                return Ok(());
             }
-        })
+        }
     }
 
     /// Counts completions. With `again`, each is replaced by a new request at once.

@@ -4,13 +4,12 @@
 //! The slot of a request is the lower part of its command identifier. The upper part counts the uses of the slot, so that a
 //! duplicate completion, or one of an earlier command, is recognised.
 
-use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use iolane_core::nvme::FORCE_UNIT_ACCESS;
-use iolane_core::{Completion, IoError, Operation, Operations, Pool, Queue, Request, Result, Slots};
+use iolane_core::{Completion, IoError, Operation, Operations, Pool, Queue, QueueStats, Request, Result, Slots};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::command::{Command, CompletionEntry, nvm};
@@ -453,7 +452,7 @@ fn clear(interrupt: BorrowedFd<'_>) {
 }
 
 impl Queue for NvmeQueue {
-    fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize {
+    fn submit(&mut self, requests: &mut Vec<Request>) -> usize {
         self.recover_from_reset();
         let count = requests.len().min(self.depth() - self.in_flight());
         requests.drain(..count).for_each(|request| self.take(request));
@@ -518,6 +517,10 @@ impl Queue for NvmeQueue {
 
     fn syscalls(&self) -> Option<u64> {
         Some(self.syscalls)
+    }
+
+    fn stats(&self) -> QueueStats {
+        QueueStats::new(self.depth(), self.in_flight(), self.syscalls()).batches(Some(self.queue.pair.batches()))
     }
 
     fn event_fd(&self) -> Option<BorrowedFd<'_>> {

@@ -113,6 +113,7 @@ pub(crate) struct QueuePair {
     unreleased_max: u32,
     /// Both rings; the completion ring begins at `completions_offset`.
     rings: DmaPages,
+    batches: u64,
     completions_offset: usize,
     submission_tail: u32,
     completion_head: u32,
@@ -164,6 +165,7 @@ impl QueuePair {
             completion_entries,
             unreleased_max: completion_entries - entries,
             rings,
+            batches: 0,
             completions_offset,
             submission_tail: 0,
             completion_head: 0,
@@ -189,6 +191,11 @@ impl QueuePair {
     /// Device addresses of the submission and the completion ring.
     pub(crate) fn addresses(&self) -> (u64, u64) {
         (self.rings.address(), self.rings.address() + self.completions_offset as u64)
+    }
+
+    /// How often commands were handed over together so far.
+    pub(crate) fn batches(&self) -> u64 {
+        self.batches
     }
 
     /// The number of doorbell register writes so far.
@@ -231,6 +238,7 @@ impl QueuePair {
     #[inline]
     pub(crate) fn ring(&mut self) {
         if self.is_pushed() {
+            self.batches += 1;
             self.submission_doorbell.ring(self.submission_tail);
         }
     }

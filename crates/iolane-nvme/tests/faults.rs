@@ -5,7 +5,7 @@
 //! `IOLANE_MODEL_SEEDS=N` runs N seeds of each test.
 
 use std::cell::Cell;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -356,7 +356,7 @@ impl Drill {
     fn turn(&mut self, queue: usize) {
         self.steps.store(0, Ordering::Relaxed);
         let count = self.random.below(12) as usize;
-        let mut requests: VecDeque<Request> = (0..count).map_while(|_| self.request(queue)).collect();
+        let mut requests: Vec<Request> = (0..count).map_while(|_| self.request(queue)).collect();
         let room = self.queues[queue].depth() - self.queues[queue].in_flight();
         let taken = self.queues[queue].submit(&mut requests);
         assert_eq!(taken, room.min(taken + requests.len()), "as many as there is room for");
@@ -476,7 +476,7 @@ impl Drill {
             self.next_tag += 1;
             let buffer = self.buffer(bytes as usize).expect("all buffers are back");
             self.asked[queue].insert(tag, Asked { region, offset, bytes, what: What::Read });
-            assert_eq!(self.queues[queue].submit(&mut VecDeque::from([Request::read(tag, offset, buffer)])), 1);
+            assert_eq!(self.queues[queue].submit(&mut vec![Request::read(tag, offset, buffer)]), 1);
             self.reap(queue, 1);
         }
         match (self.succeeded, self.failed) {
@@ -611,7 +611,7 @@ fn a_drive_that_lies_about_itself_is_refused_or_used_within_bounds() {
             let _ = controller.namespaces();
             for queue in &mut queues {
                 let requests = (0..8u64).filter_map(|tag| Some(Request::read(tag, tag << 16, pool.take()?)));
-                let mut requests: VecDeque<Request> = requests.collect();
+                let mut requests: Vec<Request> = requests.collect();
                 let count = queue.submit(&mut requests);
                 let mut completions = Vec::new();
                 assert_eq!(queue.reap(count, &mut completions).unwrap(), count);
@@ -668,7 +668,7 @@ fn false_registers_and_grants_are_refused_in_a_line_or_used_within_bounds() {
                 started.set(started.get() + 1);
                 for queue in &mut queues {
                     let requests = (0..8u64).filter_map(|tag| Some(Request::read(tag, tag << 16, pool.take()?)));
-                    let mut requests: VecDeque<Request> = requests.collect();
+                    let mut requests: Vec<Request> = requests.collect();
                     let count = queue.submit(&mut requests);
                     let mut completions = Vec::new();
                     steps.store(0, Ordering::Relaxed);
@@ -853,7 +853,7 @@ impl Reader {
         for round in 0..40 {
             let requests = (0..random.below(16))
                 .filter_map(|_| Some(Request::read(round, random.below(64) << 16, self.pool.take()?)));
-            let mut requests: VecDeque<Request> = requests.collect();
+            let mut requests: Vec<Request> = requests.collect();
             let taken = self.queue.submit(&mut requests);
             answered += taken;
             completions.clear();

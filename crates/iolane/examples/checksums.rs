@@ -51,7 +51,7 @@ pub(crate) fn checksums(folder: &Path, path: &IoPath) -> Result<Vec<(PathBuf, u3
     let mut queue = open_queue(path, &target, &QueueConfig::new(depth).pool(&pool).targets(depth + 1))?;
 
     let first = Reading::new(first, &target, TargetId::FIRST);
-    let mut requests = VecDeque::from([first.next_read(0, pool.take().ok_or("the pool has no buffer")?)]);
+    let mut requests = vec![first.next_read(0, pool.take().ok_or("the pool has no buffer")?)];
     let mut readings = HashMap::from([(0, first)]);
     drop(target); // the queue keeps it open
     let (mut completions, mut sums) = (Vec::new(), Vec::new());
@@ -64,7 +64,7 @@ pub(crate) fn checksums(folder: &Path, path: &IoPath) -> Result<Vec<(PathBuf, u3
             let target = open(&file)?;
             let reading = Reading::new(file, &target, queue.attach(&target)?);
             let number = (sums.len() + readings.len()) as u64;
-            requests.push_back(reading.next_read(number, buffer));
+            requests.push(reading.next_read(number, buffer));
             readings.insert(number, reading);
         }
         queue.submit(&mut requests);
@@ -76,7 +76,7 @@ pub(crate) fn checksums(folder: &Path, path: &IoPath) -> Result<Vec<(PathBuf, u3
             reading.checksum.update(&buffer[..read as usize]);
             reading.done += u64::from(read);
             if read > 0 && reading.done < reading.bytes {
-                requests.push_back(reading.next_read(number, buffer));
+                requests.push(reading.next_read(number, buffer));
                 continue;
             }
             queue.detach(reading.id)?; // closes the file: nothing of it is in flight

@@ -2,7 +2,6 @@
 //! and that of a write into the next read. Shows short reads and writes, the unaligned end with O_DIRECT, and durability.
 //! Run: cargo run --release --example copy -- SRC DST [PATH] [--direct]
 
-use std::collections::VecDeque;
 use std::error::Error;
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -27,14 +26,14 @@ pub(crate) fn copy(source: &Target, destination: &Target, path: &IoPath) -> Resu
 
     let mut chunks = (0..size).step_by(CHUNK_BYTES as usize).map(|offset| (offset, CHUNK_BYTES.min(size - offset)));
     let mut unread = Vec::new(); // what short reads left out
-    let (mut reads, mut writes) = (VecDeque::new(), VecDeque::new());
+    let (mut reads, mut writes) = (Vec::new(), Vec::new());
     let mut completions = Vec::new();
     loop {
         while let Some(mut buffer) = pool.take() {
             let Some((offset, bytes)) = unread.pop().or_else(|| chunks.next()) else { break };
             buffer.set_len(bytes.next_multiple_of(unit) as usize)?;
             // The tag is the caller's own. Here it is the offset, which is needed again when a transfer comes short.
-            reads.push_back(Request::read(offset, offset, buffer));
+            reads.push(Request::read(offset, offset, buffer));
         }
         reader.submit(&mut reads);
         if reader.in_flight() + writer.in_flight() + writes.len() == 0 {
@@ -44,7 +43,7 @@ pub(crate) fn copy(source: &Target, destination: &Target, path: &IoPath) -> Resu
         // write when no read has ended; the other side goes on meanwhile.
         let read = reader.reap(usize::from(writer.in_flight() == 0), &mut completions)?;
         for completion in completions.drain(..) {
-            writes.push_back(after_read(completion, source, unit, &mut unread)?);
+            writes.push(after_read(completion, source, unit, &mut unread)?);
         }
         writer.submit(&mut writes);
         writer.reap(usize::from(read == 0), &mut completions)?;

@@ -2,7 +2,6 @@
 //! Reads a file for half a second with 32 reads in flight, and prints at each tick of the timer how many have completed.
 //! Run: cargo run --release --example event_loop -- TARGET [PATH]      PATH: io_uring or libaio, which have a descriptor
 
-use std::collections::VecDeque;
 use std::error::Error;
 use std::process::ExitCode;
 
@@ -43,7 +42,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     epoll::add(&epoll, &timer, epoll::EventData::new_u64(TIMER), epoll::EventFlags::IN)?;
 
     let mut offsets = (0..target.bytes()).step_by(BLOCK_BYTES as usize).cycle();
-    let (mut requests, mut completions, mut events) = (VecDeque::new(), Vec::new(), Vec::with_capacity(8));
+    let (mut requests, mut completions, mut events) = (Vec::new(), Vec::new(), Vec::with_capacity(8));
     let (mut reads, mut ticks) = (0u64, 0u64);
     while ticks < TICKS {
         while let Some(buffer) = pool.take() {

@@ -2,7 +2,7 @@
 //! other read is cancelled. A copy that fails is replaced by the other one. Prints latencies and how often the other copy was asked.
 //! Run: cargo run --release --example hedged_reader -- COPY COPY [MICROSECONDS [PATH]]      1000 us, io_uring
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::error::Error;
 use std::path::Path;
 use std::process::ExitCode;
@@ -61,7 +61,7 @@ pub(crate) fn read(
 
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     let mut reads: HashMap<u64, Read> = HashMap::new();
-    let (mut requests, mut completions, mut deadlines) = (VecDeque::new(), Vec::new(), Deadlines::new());
+    let (mut requests, mut completions, mut deadlines) = (Vec::new(), Vec::new(), Deadlines::new());
     let (mut begun, mut outcome) = (0, Outcome { latencies: Vec::new(), hedges: 0 });
     while (outcome.latencies.len() as u64) < count {
         // Half of the buffers are kept for second requests, if the path takes several.
@@ -74,7 +74,7 @@ pub(crate) fn read(
             let copy = begun as usize % 2;
             let request = read.ask(begun, copy, ids[copy], buffer);
             deadlines.set(request.tag, read.started + late);
-            requests.push_back(request);
+            requests.push(request);
             reads.insert(begun, read);
             begun += 1;
         }
@@ -93,7 +93,7 @@ pub(crate) fn read(
                 // Its buffer comes back with its completion, whether it ends early or not.
                 queue.cancel(2 * number + (1 - copy) as u64)?;
             } else if !read.is_answered && !read.asked[1 - copy] {
-                requests.push_back(read.ask(number, 1 - copy, ids[1 - copy], buffer));
+                requests.push(read.ask(number, 1 - copy, ids[1 - copy], buffer));
             } else if !read.is_answered && read.waiting == 0 {
                 return Err(
                     format!("block {}: both copies failed, the last with {:?}", read.block, completion.result).into()
@@ -109,7 +109,7 @@ pub(crate) fn read(
             if let Some(read) = reads.get_mut(&number)
                 && let Some(buffer) = pool.take()
             {
-                requests.push_back(read.ask(number, other, ids[other], buffer));
+                requests.push(read.ask(number, other, ids[other], buffer));
                 outcome.hedges += 1;
             }
         }

@@ -2,7 +2,6 @@
 //! probed and opened like the interfaces of the library, which names it nowhere. The conformance suite runs over it.
 //! Run: cargo run --release --example own_backend
 
-use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use iolane::scheme::{Device, SCHEMES, Scheme, size_and_settings};
@@ -144,7 +143,7 @@ fn transfer(memory: &mut [u8], request: &mut Request, writable: bool) -> Result<
 }
 
 impl Queue for RamQueue {
-    fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize {
+    fn submit(&mut self, requests: &mut Vec<Request>) -> usize {
         let count = requests.len().min(self.depth - self.done.len());
         for request in requests.drain(..count) {
             let completion = match request.target {

@@ -2,7 +2,6 @@
 //! Reads the first MiB of a file into it, block n into frame n, and prints the checksum of what arrived.
 //! Run: cargo run --release --example own_memory -- FILE [PATH]      PATH: io_uring,fixedbufs unless given
 
-use std::collections::VecDeque;
 use std::error::Error;
 use std::process::ExitCode;
 use std::ptr::NonNull;
@@ -67,12 +66,12 @@ fn run() -> Result<(), Box<dyn Error>> {
     // The pool given here is what `fixedbufs` registers: its pages are pinned once, not for each request.
     let mut queue = open_queue(&path, &target, &QueueConfig::new(FRAMES as u32).pool(&pool))?;
 
-    let mut requests = VecDeque::new();
+    let mut requests = Vec::new();
     for (frame, offset) in (0..bytes).step_by(FRAME_BYTES).enumerate() {
         // This very frame, as a buffer manager asks for it; `take` would give any that is free.
         let mut buffer = pool.take_frames(frame, 1).ok_or("a frame is held by another buffer")?;
         buffer.set_len((bytes - offset).min(FRAME_BYTES as u64) as usize)?;
-        requests.push_back(Request::read(offset, offset, buffer));
+        requests.push(Request::read(offset, offset, buffer));
     }
     queue.submit(&mut requests);
     let mut completions = Vec::new();

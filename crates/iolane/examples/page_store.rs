@@ -2,7 +2,6 @@
 //! Shows what an engine adds to a queue: the choice of a path at start, short transfers, errors by kind, and an end in order.
 //! Run: cargo run --release --example page_store -- FILE [PATH,PATH,...]      FILE is created.
 
-use std::collections::VecDeque;
 use std::error::Error;
 use std::fmt;
 use std::process::ExitCode;
@@ -24,7 +23,7 @@ struct Store<'a> {
     target: &'a Target,
     pool: Pool,
     queue: Box<dyn Queue>,
-    waiting: VecDeque<Request>,
+    waiting: Vec<Request>,
     completions: Vec<Completion>,
 }
 
@@ -57,7 +56,7 @@ impl<'a> Store<'a> {
         // For a log: each says what is missing and what to do about it.
         opened.passed_over.iter().for_each(|reason| eprintln!("page_store: {reason}"));
         println!("{} on {}", opened.path, target.name());
-        Ok(Self { target, pool, queue: opened.queue, waiting: VecDeque::new(), completions: Vec::new() })
+        Ok(Self { target, pool, queue: opened.queue, waiting: Vec::new(), completions: Vec::new() })
     }
 
     /// Carries out one request for each page, and calls `done` with its buffer. Stops at the first trouble, with nothing left in
@@ -87,7 +86,7 @@ impl<'a> Store<'a> {
             while next < PAGES
                 && let Some(buffer) = self.pool.take()
             {
-                self.waiting.push_back(request(next, buffer));
+                self.waiting.push(request(next, buffer));
                 next += 1;
             }
             self.queue.submit(&mut self.waiting);
@@ -102,7 +101,7 @@ impl<'a> Store<'a> {
                     // Some bytes were transferred: a page is repeated whole, which is safe at a fixed offset.
                     Ok(1..) if repeats < REPEATS_MAX => {
                         repeats += 1;
-                        self.waiting.push_back(request(page, buffer));
+                        self.waiting.push(request(page, buffer));
                     }
                     Ok(_) => return Err(Trouble::Short(page)),
                     Err(error) => {
@@ -121,7 +120,7 @@ impl<'a> Store<'a> {
     /// dropped them (fsync(2)), so that a second sync proves nothing.
     fn sync(&mut self) -> Result<(), Trouble> {
         // Every write has completed, so that the queue has room; a sync that it did not take would not be there.
-        if self.queue.submit(&mut VecDeque::from([Request::fdatasync(0)])) != 1 {
+        if self.queue.submit(&mut vec![Request::fdatasync(0)]) != 1 {
             return Err(Trouble::Device("the queue took no sync".into()));
         }
         self.queue.drain(&mut self.completions).map_err(|error| Trouble::Device(error.to_string()))?;

@@ -3,7 +3,6 @@
 //! two snapshots, so that a crash leaves one of them. Each line of the input is a page.
 //! Run: cargo run --release --example page_writer -- FILE [PATH]      FILE is created if it is missing; io_uring
 
-use std::collections::VecDeque;
 use std::error::Error;
 use std::io;
 use std::path::Path;
@@ -93,9 +92,9 @@ impl Snapshots {
         let mut root = self.frame()?;
         encode(&mut root, self.root);
         let place = generation % 2 * PAGE_BYTES as u64;
-        let mut chain = VecDeque::from([Request::fdatasync(0)]);
+        let mut chain = vec![Request::fdatasync(0)];
         match self.can.contains(Operations::DURABLE_WRITE) {
-            true => chain.push_back(Request::durable_write(PAGE_BYTES as u64, place, root)),
+            true => chain.push(Request::durable_write(PAGE_BYTES as u64, place, root)),
             false => chain.extend([Request::write(PAGE_BYTES as u64, place, root), Request::fdatasync(0)]),
         }
         self.queue.submit_chain(&mut chain);

@@ -2,7 +2,6 @@
 //! Start here: a target, a pool of buffers, a queue, and the loop of submit and reap that every program has.
 //! Run: cargo run --release --example random_reader -- TARGET [PATH]      PATH: io_uring, libaio, psync, ...
 
-use std::collections::VecDeque;
 use std::error::Error;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -31,12 +30,12 @@ fn run() -> Result<(), Box<dyn Error>> {
     let mut queue = open_queue(&path, &target, &QueueConfig::new(depth).pool(&pool))?;
 
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
-    let (mut requests, mut completions, mut reads) = (VecDeque::new(), Vec::new(), 0u64);
+    let (mut requests, mut completions, mut reads) = (Vec::new(), Vec::new(), 0u64);
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(1) {
         // A request owns its buffer while it is in flight, so a free buffer is a request that can be made.
         while let Some(buffer) = pool.take() {
-            requests.push_back(Request::read(0, random.next_u64() % blocks * BLOCK_BYTES, buffer));
+            requests.push(Request::read(0, random.next_u64() % blocks * BLOCK_BYTES, buffer));
         }
         queue.submit(&mut requests);
         queue.reap(1, &mut completions)?; // hands over what was submitted, and waits for one completion or more

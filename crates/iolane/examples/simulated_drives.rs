@@ -2,7 +2,6 @@
 //! none, and the same seed gives the same figures on every machine.
 //! Run: cargo run --release --example simulated_drives -- [PROFILE] [SEED]      PROFILE: p3600, optane, pm9a3, hynix
 
-use std::collections::VecDeque;
 use std::error::Error;
 use std::process::ExitCode;
 
@@ -31,17 +30,17 @@ fn run(world: &str, log_on: &str, data_on: &str, profile: &str, seed: u64) -> Re
     let data_id = queue.attach(&data)?;
 
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-    let (mut requests, mut completions) = (VecDeque::new(), Vec::new());
+    let (mut requests, mut completions) = (Vec::new(), Vec::new());
     let (mut commits, mut scanned, mut begun_ns) = (Vec::with_capacity(COMMITS), 0, 0);
     while commits.len() < COMMITS {
         if let Some(buffer) = pools[0].take() {
             begun_ns = clock.now_ns();
             let offset = commits.len() % 4096 * LOG_BYTES;
-            requests.push_back(Request::durable_write(COMMIT, offset as u64, buffer));
+            requests.push(Request::durable_write(COMMIT, offset as u64, buffer));
         }
         while let Some(buffer) = pools[1].take() {
             let offset = random.next_u64() % (data.bytes() / SCAN_BYTES as u64) * SCAN_BYTES as u64;
-            requests.push_back(Request::read(1, offset, buffer).on(data_id));
+            requests.push(Request::read(1, offset, buffer).on(data_id));
         }
         queue.submit(&mut requests);
         queue.reap(1, &mut completions)?;

@@ -2,7 +2,7 @@
 //! others ask it through a channel. A task that stops waiting loses nothing: the request keeps its buffer until it is answered.
 //! Reads 1000 random blocks in each of 64 tasks. Run: cargo run --release --example tokio_reader -- TARGET [PATH]     io_uring
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::io;
 use std::ops::Deref;
 use std::os::fd::OwnedFd;
@@ -77,7 +77,7 @@ async fn serve(
     pool: Pool,
     mut asks: mpsc::Receiver<Ask>,
 ) -> io::Result<()> {
-    let (mut waiting, mut requests, mut completions) = (HashMap::new(), VecDeque::new(), Vec::new());
+    let (mut waiting, mut requests, mut completions) = (HashMap::new(), Vec::new(), Vec::new());
     let (mut tag, mut is_open) = (0, true);
     while is_open || !waiting.is_empty() {
         tokio::select! {
@@ -87,7 +87,7 @@ async fn serve(
                 let others = std::iter::from_fn(|| asks.try_recv().ok());
                 for ask in ask.into_iter().chain(others) {
                     let buffer = pool.take().ok_or_else(|| io::Error::other("more reads than buffers"))?;
-                    requests.push_back(Request::read(tag, ask.block * BLOCK_BYTES as u64, buffer));
+                    requests.push(Request::read(tag, ask.block * BLOCK_BYTES as u64, buffer));
                     waiting.insert(tag, ask);
                     tag += 1;
                 }

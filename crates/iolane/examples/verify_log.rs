@@ -121,7 +121,7 @@ fn not_a_log(target: &Target) -> Box<dyn Error> {
 /// Appends to `bytes` the data after `position`, at most as much as all buffers of the pool hold, and returns its length; 0 at the
 /// end of the file.
 fn read_on(queue: &mut dyn Queue, pool: &Pool, position: u64, bytes: &mut Vec<u8>) -> Result<usize, Box<dyn Error>> {
-    let mut requests: VecDeque<Request> = std::iter::from_fn(|| pool.take())
+    let mut requests: Vec<Request> = std::iter::from_fn(|| pool.take())
         .zip(0u64..)
         .map(|(buffer, index)| Request::read(index, position + index * RECORD_BYTES_MAX as u64, buffer))
         .collect();
@@ -154,7 +154,7 @@ fn open(target: &Target, path: &IoPath, pool: &Pool) -> iolane::Result<Box<dyn Q
 pub(crate) struct Appender {
     queue: Box<dyn Queue>,
     pool: Pool,
-    requests: VecDeque<Request>,
+    requests: Vec<Request>,
     /// The position of the next record, and its number.
     end: u64,
     number: u64,
@@ -175,7 +175,7 @@ impl Appender {
         Self {
             queue,
             pool,
-            requests: VecDeque::new(),
+            requests: Vec::new(),
             end: scan.end,
             number: scan.records + 1,
             waiting: VecDeque::new(),
@@ -198,7 +198,7 @@ impl Appender {
         self.end += buffer.len() as u64;
         self.number += 1;
         self.waiting.push_back(self.end);
-        self.requests.push_back(Request::write(offset, offset, buffer));
+        self.requests.push(Request::write(offset, offset, buffer));
         Ok(())
     }
 
@@ -208,7 +208,7 @@ impl Appender {
         let oldest = self.waiting.front();
         if self.syncing.is_none() && oldest.is_some_and(|end| *end <= self.written) {
             self.syncing = Some(self.written);
-            self.requests.push_back(Request::fdatasync(0));
+            self.requests.push(Request::fdatasync(0));
         }
     }
 
@@ -252,7 +252,7 @@ impl Appender {
         if rest > 0 {
             buffer.copy_within(put as usize.., 0);
             buffer.set_len(rest)?;
-            self.requests.push_front(Request::write(offset + put, offset + put, buffer));
+            self.requests.insert(0, Request::write(offset + put, offset + put, buffer));
         }
         Ok(())
     }

@@ -3,7 +3,6 @@
 //! Open a [`Target`], open a queue on an [`IoPath`] with [`open_queue`], then submit, flush and reap:
 //!
 //! ```
-//! use std::collections::VecDeque;
 //! use iolane::{Pages, Pool, QueueConfig, Request, Target, open_queue};
 //!
 //! # fn main() -> iolane::Result<()> {
@@ -14,7 +13,7 @@
 //! let pool = Pool::new(32, 4096, Pages::Base)?;
 //! let mut queue = open_queue(&"libaio".parse()?, &target, &QueueConfig::new(32))?;
 //!
-//! let mut requests: VecDeque<Request> =
+//! let mut requests: Vec<Request> =
 //!     (0..16).filter_map(|block| Some(Request::read(block, block * 4096, pool.take()?))).collect();
 //! queue.submit(&mut requests); // takes what fits; the rest stays in `requests`
 //! let mut completions = Vec::new();
@@ -30,7 +29,6 @@
 //! completion has completed:
 //!
 //! ```
-//! use std::collections::VecDeque;
 //! use iolane::guard::WritePermit;
 //! use iolane::{IoPath, Pages, Pool, QueueConfig, Request, Target, open_queue, probe};
 //!
@@ -38,11 +36,11 @@
 //!     let pool = Pool::new(8, 4096, Pages::Base)?;
 //!     let depth = probe(path, target)?.depth_max.min(8);                // psync has one request in flight
 //!     let mut queue = open_queue(path, target, &QueueConfig::new(depth).pool(&pool))?;
-//!     let mut requests = VecDeque::new();
+//!     let mut requests = Vec::new();
 //!     for block in first..first + 8 {
 //!         let mut buffer = pool.take().expect("the pool has 8 buffers");
 //!         buffer.fill(block as u8);
-//!         requests.push_back(Request::write(block, block * 4096, buffer));
+//!         requests.push(Request::write(block, block * 4096, buffer));
 //!     }
 //!     let mut completions = Vec::new();
 //!     while completions.len() < 8 {
@@ -50,7 +48,7 @@
 //!         queue.reap(1, &mut completions)?;                             // each has its tag, result and buffer
 //!     }
 //!     assert!(completions.iter().all(|completion| completion.result == Ok(4096)));
-//!     queue.submit(&mut VecDeque::from([Request::fdatasync(u64::MAX)]));
+//!     queue.submit(&mut vec![Request::fdatasync(u64::MAX)]);
 //!     queue.drain(&mut completions)?;                                   // now the writes are durable
 //!     assert!(completions.pop().is_some_and(|sync| sync.result.is_ok()));
 //!     Ok(())
@@ -78,7 +76,6 @@
 //! A program with many files attaches them to one queue, and each request names its file:
 //!
 //! ```
-//! # use std::collections::VecDeque;
 //! # use iolane::{Pages, Pool, QueueConfig, Request, Target, open_queue};
 //! # fn main() -> iolane::Result<()> {
 //! # let names = [1, 2].map(|n| std::env::temp_dir().join(format!("iolane-doc-{n}-{}", std::process::id())));
@@ -119,8 +116,8 @@ pub use blocking::Blocking;
 pub use iolane_core::{
     AtomicWrites, Buffer, Buffers, Capabilities, Chains, Change, Choices, Completion, CompletionMode, Deadlines, Error,
     ErrorKind, Goal, Interface, IoError, IoErrorKind, IoPath, OTHER_INTERFACES, Operation, Operations, Pages,
-    PathOptions, Pool, Queue, QueueConfig, Request, Result, SubmissionMode, SyscallUse, Target, TargetId, TargetKind,
-    TargetOptions, WritePermission, did_you_mean,
+    PathOptions, Pool, Queue, QueueConfig, QueueStats, Request, Result, SubmissionMode, SyscallUse, Target, TargetId,
+    TargetKind, TargetOptions, WritePermission, did_you_mean,
 };
 pub use iolane_core::{capability, error, path, scheme, tsc, units};
 pub use iolane_kernel::sim;

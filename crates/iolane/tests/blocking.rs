@@ -1,7 +1,6 @@
 //! `Blocking`: byte ranges of any offset and length are those of a copy in memory, on devices that move less than was asked and that fail,
 //! and at the end of files. The example `redb_backend` has the test on each path.
 
-use std::collections::VecDeque;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt;
@@ -74,7 +73,7 @@ impl Drop for ScarceQueue {
 }
 
 impl Queue for ScarceQueue {
-    fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize {
+    fn submit(&mut self, requests: &mut Vec<Request>) -> usize {
         self.0.submit(requests)
     }
 

@@ -3,7 +3,6 @@
 //! `cargo test -p iolane` builds the programs next to this test.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -196,7 +195,7 @@ fn transfer(target: &Target, content: &mut [u8], request: fn(u64, u64, iolane::B
         let mut buffer = pool.take().unwrap();
         buffer.set_len(512).unwrap();
         buffer.copy_from_slice(bytes);
-        queue.submit(&mut VecDeque::from([request(0, block as u64 * 512, buffer)]));
+        queue.submit(&mut vec![request(0, block as u64 * 512, buffer)]);
         let mut completions = Vec::new();
         queue.reap(1, &mut completions).unwrap();
         assert_eq!(completions[0].result, Ok(512));
@@ -404,7 +403,7 @@ struct VolatileDisk {
 }
 
 impl Queue for VolatileDisk {
-    fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize {
+    fn submit(&mut self, requests: &mut Vec<Request>) -> usize {
         let count = requests.len().min(self.depth - self.at_work.len());
         self.at_work.extend(requests.drain(..count).map(|request| (request, self.written.clone())));
         count

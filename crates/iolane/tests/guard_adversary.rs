@@ -4,7 +4,6 @@
 //!
 //! `IOLANE_GUARD_ATTEMPTS=10000` makes as many attempts, `IOLANE_GUARD_SEED=7` other ones; `cargo xtask campaign guard` sets them.
 
-use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt as _, symlink};
 use std::path::{Path, PathBuf};
@@ -184,7 +183,7 @@ fn write(name: &Path, offset: u64, byte: u8) -> iolane::Result<()> {
     buffer.fill(byte);
     for request in [Request::write(0, offset, buffer), Request::fdatasync(1)] {
         let mut completions = Vec::new();
-        queue.submit(&mut VecDeque::from([request]));
+        queue.submit(&mut vec![request]);
         queue.drain(&mut completions)?;
         assert!(completions.iter().all(|completion| completion.result.is_ok()), "{completions:?}");
     }

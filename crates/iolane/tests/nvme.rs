@@ -8,7 +8,7 @@
 #[path = "conformance/content.rs"]
 mod content;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -123,7 +123,7 @@ impl Lane {
         let (mut at, mut turns) = (0, lengths.iter().cycle());
         let mut completions = Vec::new();
         while at < REGION_BYTES || queue.in_flight() > 0 {
-            let mut requests = VecDeque::new();
+            let mut requests = Vec::new();
             while at < REGION_BYTES
                 && queue.in_flight() + requests.len() < queue.depth()
                 && let Some(mut buffer) = pool.take()
@@ -132,7 +132,7 @@ impl Lane {
                 let offset = (region * REGION_BYTES + at) as u64;
                 buffer.set_len(bytes)?;
                 let tag = (at << 20 | bytes) as u64;
-                requests.push_back(match writes {
+                requests.push(match writes {
                     true => {
                         fill(&mut buffer, offset, region as u64);
                         Request::write(tag, offset, buffer)

@@ -1,7 +1,6 @@
 //! The example `page_writer`: a snapshot is there whole, or the one before is, whatever fails in between.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -81,7 +80,7 @@ impl Reopened {
 }
 
 impl Queue for Reopened {
-    fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize {
+    fn submit(&mut self, requests: &mut Vec<Request>) -> usize {
         self.0.borrow_mut().submit(requests)
     }
 

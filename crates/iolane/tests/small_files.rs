@@ -1,6 +1,5 @@
 //! Files that a database has just created, or that end within a block: every path which works on a large file works on them.
 
-use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -41,7 +40,7 @@ fn paths() -> impl Iterator<Item = IoPath> {
 fn moved(path: &IoPath, target: &Target, request: fn(iolane::Buffer) -> Request) -> u32 {
     let pool = Pool::new(1, BLOCK_BYTES, Pages::Base).unwrap();
     let mut queue = open_queue(path, target, &QueueConfig::new(1).pool(&pool)).unwrap();
-    queue.submit(&mut VecDeque::from([request(pool.take().unwrap())]));
+    queue.submit(&mut vec![request(pool.take().unwrap())]);
     let mut completions = Vec::new();
     queue.drain(&mut completions).unwrap();
     completions.pop().unwrap().result.unwrap_or_else(|error| panic!("{path}: {error}"))

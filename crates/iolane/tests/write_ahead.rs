@@ -2,7 +2,6 @@
 //! process, on a disk that loses what no sync covered; kills run the program itself. `cargo test -p iolane` builds it.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -134,8 +133,7 @@ impl Disk {
         let random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let disk = Self { random, depth, targets, at_work: vec![], content: content.clone(), end };
         let pool = Pool::new(BLOCKS as usize, BLOCK_BYTES, Pages::Base).unwrap();
-        let files =
-            Files { queue: Box::new(disk), targets, pool, waiting: VecDeque::new(), unfinished: Default::default() };
+        let files = Files { queue: Box::new(disk), targets, pool, waiting: Vec::new(), unfinished: Default::default() };
         (files, content)
     }
 
@@ -173,7 +171,7 @@ impl Disk {
 }
 
 impl Queue for Disk {
-    fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize {
+    fn submit(&mut self, requests: &mut Vec<Request>) -> usize {
         let count = requests.len().min(self.depth - self.at_work.len());
         for request in requests.drain(..count) {
             let covered = self.content.borrow().writes[self.file(&request)];

@@ -32,7 +32,7 @@ struct Device {
 }
 
 impl Queue for Device {
-    fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize {
+    fn submit(&mut self, requests: &mut Vec<Request>) -> usize {
         let count = requests.len().min(self.depth - self.in_flight.len());
         for request in requests.drain(..count) {
             self.log.borrow_mut().push(Event::Begins(request.offset));
@@ -137,11 +137,11 @@ impl Trial {
     }
 
     fn submit(&mut self, count: usize, is_barrier: bool) {
-        let mut chain: VecDeque<Request> = (0..count).map(|_| self.request()).collect();
+        let mut chain: Vec<Request> = (0..count).map(|_| self.request()).collect();
         let ids: Vec<u64> = chain.iter().map(|request| request.offset).collect();
         let has_room = self.queue.room() > 0;
         let taken = match (is_barrier, count) {
-            (true, _) => chain.pop_front().is_some_and(|request| self.queue.submit_barrier(request).is_ok()),
+            (true, _) => chain.pop().is_some_and(|request| self.queue.submit_barrier(request).is_ok()),
             (false, 1) => self.queue.submit(&mut chain) == 1,
             (false, _) => self.queue.submit_chain(&mut chain),
         };

@@ -2,7 +2,7 @@
 //! buffers and the outcome that the kernel gave it; no buffer comes back while the kernel may write it; no call goes on for ever; and a
 //! dropped queue leaves nothing in flight.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::mem::ManuallyDrop;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -55,7 +55,7 @@ pub(super) struct Drill<K: FakeKernel> {
     chance: Chance,
     pool: Pool,
     begun: HashMap<u64, Begun>,
-    waiting: VecDeque<Request>,
+    waiting: Vec<Request>,
     ended: Vec<Completion>,
     /// Buffers that came back, with what they held then.
     kept: Vec<(Buffer, Vec<u8>)>,
@@ -71,7 +71,7 @@ impl<K: FakeKernel> Drill<K> {
             chance: Chance::new(seed ^ 0xd211),
             pool: Pool::new(FRAMES, BYTES, Pages::Base).unwrap(),
             begun: HashMap::new(),
-            waiting: VecDeque::new(),
+            waiting: Vec::new(),
             ended: Vec::new(),
             kept: Vec::new(),
             next_tag: 0,
@@ -127,10 +127,7 @@ impl<K: FakeKernel> Drill<K> {
             6 => queue.reap(min, &mut self.ended).inspect(|count| assert!(*count >= min.min(before), "too few")),
             _ => {
                 self.fill_waiting();
-                let mut requests = Vec::from(std::mem::take(&mut self.waiting));
-                let reaped = queue.turn(&mut requests, min, &mut self.ended);
-                self.waiting = requests.into();
-                reaped
+                queue.turn(&mut self.waiting, min, &mut self.ended)
             }
         };
         match reaped {
@@ -167,7 +164,7 @@ impl<K: FakeKernel> Drill<K> {
     fn fill_waiting(&mut self) {
         for _ in 0..self.chance.below(12) {
             let Some(request) = self.request() else { return };
-            self.waiting.push_back(request);
+            self.waiting.push(request);
         }
     }
 

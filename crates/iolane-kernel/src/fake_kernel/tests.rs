@@ -1,6 +1,5 @@
 //! The drills: seeds of random use and random kernels, and what they found, each by itself.
 
-use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::panic::AssertUnwindSafe;
 use std::sync::LazyLock;
@@ -215,7 +214,7 @@ macro_rules! plain_ring {
     }};
 }
 
-fn reads(pool: &Pool, tags: std::ops::Range<u64>) -> VecDeque<Request> {
+fn reads(pool: &Pool, tags: std::ops::Range<u64>) -> Vec<Request> {
     let read = |tag| {
         let mut buffer = pool.take().unwrap();
         buffer.set_len(512).unwrap();
@@ -251,7 +250,7 @@ fn a_ring_that_has_no_memory_for_a_request_looks_for_completions_all_the_same() 
             let (_, mut queue) = plain_ring!(habits, Device::new(0, 9), 4);
             let (pool, mut completions) = (pool(), Vec::new());
             let mut requests = reads(&pool, 0..4);
-            let mut first: VecDeque<Request> = requests.drain(..2).collect();
+            let mut first: Vec<Request> = requests.drain(..2).collect();
             queue.submit(&mut first);
             queue.flush().unwrap();
             queue.submit(&mut requests);
@@ -274,7 +273,7 @@ fn a_held_request_that_is_refused_comes_back_from_the_wait_for_it() {
     let mut queue = ring_queue!(Stays, &habits, kernel, ring, &QueueConfig::new(2), 1);
     let (pool, mut completions) = (pool(), Vec::new());
     let mut requests = reads(&pool, 0..1);
-    requests.push_back(Request::discard(1, 0, 512));
+    requests.push(Request::discard(1, 0, 512));
     queue.submit(&mut requests);
     assert_eq!(queue.reap(2, &mut completions).unwrap(), 2);
     let results: Vec<_> = completions.iter().map(|completion| completion.result).collect();

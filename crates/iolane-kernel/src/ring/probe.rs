@@ -1,7 +1,5 @@
 //! What a ring can do on a target, found by opening a queue and reading one block. `io_uring` and `io_uring_cmd` call it.
 
-use std::collections::VecDeque;
-
 use iolane_core::{Capabilities, Error, IoErrorKind, IoPath, Pages, Pool, Queue, QueueConfig, Request, Result, Target};
 
 use super::encode::Encode;
@@ -19,7 +17,7 @@ pub(crate) fn probe<E: Encode>(path: &IoPath, target: &Target) -> Result<Capabil
     // A file may be shorter, or empty: such a read is short, and has to begin and end at blocks all the same.
     buffer.set_len((target.block_bytes() as usize).max(512))?;
     let mut completions = Vec::new();
-    queue.submit(&mut VecDeque::from([Request::read(0, 0, buffer)]));
+    queue.submit(&mut vec![Request::read(0, 0, buffer)]);
     queue.reap(1, &mut completions)?;
     let what = format!("{path} on {}", target.name());
     match completions.first().map(|completion| completion.result) {

@@ -18,7 +18,8 @@ use rustix::io_uring::IoringEnterFlags;
 use iolane_core::capability::check_depth;
 use iolane_core::targets::{check_detach, no_room_for};
 use iolane_core::{
-    Completion, Error, IoError, IoPath, Queue, QueueConfig, Request, Result, Slots, Target, TargetId, Targets,
+    Completion, Error, IoError, IoPath, Queue, QueueConfig, QueueStats, Request, Result, Slots, Target, TargetId,
+    Targets,
 };
 
 use super::calls::{Linux, RingCalls};
@@ -82,6 +83,8 @@ pub(crate) struct RingQueue<E: Encode, R: Residence, K: RingCalls = Linux> {
     polls_completions: bool,
     event_fd: bool,
     syscalls: u64,
+    /// Times that requests were handed over: by a call, or to the submission thread.
+    batches: u64,
     // Held until the ring is closed.
     _shared: Option<Arc<SharedThread>>,
     _residence: PhantomData<R>,
@@ -161,6 +164,7 @@ impl<E: Encode, R: Residence, K: RingCalls> RingQueue<E, R, K> {
             polls_completions: path.asks_for_polling(),
             event_fd: config.event_fd && offers_event_fd(path),
             syscalls: 0,
+            batches: 0,
             _shared: None,
             _residence: PhantomData,
             ring,
@@ -313,7 +317,7 @@ impl<E: Encode, R: Residence, K: RingCalls> RingQueue<E, R, K> {
 }
 
 impl<E: Encode, R: Residence, K: RingCalls> Queue for RingQueue<E, R, K> {
-    fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize {
+    fn submit(&mut self, requests: &mut Vec<Request>) -> usize {
         let count = requests.len().min(self.room());
         if count <= self.room_in_ring() {
             self.submit_all(requests.drain(..count));
@@ -459,6 +463,12 @@ impl<E: Encode, R: Residence, K: RingCalls> Queue for RingQueue<E, R, K> {
 
     fn syscalls(&self) -> Option<u64> {
         Some(self.syscalls)
+    }
+
+    fn stats(&self) -> QueueStats {
+        QueueStats::new(self.depth(), self.in_flight(), self.syscalls())
+            .batches(Some(self.batches))
+            .held(self.held.len())
     }
 
     fn event_fd(&self) -> Option<BorrowedFd<'_>> {

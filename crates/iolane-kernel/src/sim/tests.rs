@@ -1,5 +1,3 @@
-use std::collections::VecDeque;
-
 use iolane_core::{Buffer, Buffers, IoError, IoPath, Pages, Pool, Queue, QueueConfig, Request, Result, Target};
 use proptest::prelude::*;
 
@@ -188,7 +186,7 @@ fn reads_in_10_ms(queues: &mut [Box<dyn Queue>], clock: &SimClock, bytes: usize)
     let mut count = 0;
     let end_ns = clock.now_ns() + 10_000_000;
     for queue in &mut *queues {
-        let mut requests: VecDeque<_> =
+        let mut requests: Vec<_> =
             (0..queue.depth() as u64).map(|tag| Request::read(tag, 0, pool.take().unwrap())).collect();
         queue.submit(&mut requests);
         queue.flush().unwrap();
@@ -198,7 +196,7 @@ fn reads_in_10_ms(queues: &mut [Box<dyn Queue>], clock: &SimClock, bytes: usize)
             queue.reap(0, &mut completions).unwrap();
             count += completions.len() as u64;
             let again = |ended: Completion| Request::read(ended.tag, 0, ended.buffer.unwrap());
-            let mut requests: VecDeque<_> = completions.drain(..).map(again).collect();
+            let mut requests: Vec<_> = completions.drain(..).map(again).collect();
             queue.submit(&mut requests);
             queue.flush().unwrap();
         }
@@ -294,7 +292,7 @@ fn a_queue_can_be_printed_so_that_what_has_one_derives_debug() {
     let mut queue = queue_on(&opened("seed=1"), 4);
     queue.submit(&mut [Request::read(1, 0, pool.take().unwrap())].into());
     let printed = format!("{:?}", Store { _queue: queue });
-    assert!(printed.contains("Queue { depth: 4, in_flight: 1, syscalls: Some(0), .. }"), "{printed}");
+    assert!(printed.contains("QueueStats { depth: 4, in_flight: 1, held: 0, syscalls: Some(0), batches: None }"), "{printed}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ pub(super) struct Batches {
     submit_max: usize,
     complete_max: usize,
     /// The requests of the submission under way.
-    batch: VecDeque<Request>,
+    batch: Vec<Request>,
     /// Completions that were fetched and not handed out yet.
     fetched: VecDeque<Completion>,
 }
@@ -24,13 +24,13 @@ impl Batches {
         is_limited.then(|| Self {
             submit_max: max(workload.batch_submit),
             complete_max: max(workload.batch_complete_max),
-            batch: VecDeque::with_capacity(workload.depth as usize),
+            batch: Vec::with_capacity(workload.depth as usize),
             fetched: VecDeque::with_capacity(workload.depth as usize),
         })
     }
 
     /// The requests of the next submission, from the front of those that wait.
-    pub(super) fn next(&mut self, waiting: &mut VecDeque<Request>) -> &mut VecDeque<Request> {
+    pub(super) fn next(&mut self, waiting: &mut Vec<Request>) -> &mut Vec<Request> {
         let count = self.submit_max.min(waiting.len());
         self.batch.extend(waiting.drain(..count));
         &mut self.batch
@@ -84,7 +84,7 @@ mod tests {
     }
 
     impl Queue for Watched {
-        fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize {
+        fn submit(&mut self, requests: &mut Vec<Request>) -> usize {
             let taken = self.0.submit(requests);
             self.1.borrow_mut().submitted += taken;
             taken

@@ -1,7 +1,7 @@
 //! Two files of blocks on one queue, for the example `write_ahead`: requests of both are in flight together, and each file is waited for
 //! and synced by itself. Knows nothing of records.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 
@@ -22,7 +22,7 @@ pub(crate) struct Files {
     pub(crate) targets: [TargetId; 2],
     pub(crate) pool: Pool,
     /// Requests that the queue has had no room for.
-    pub(crate) waiting: VecDeque<Request>,
+    pub(crate) waiting: Vec<Request>,
     /// How many requests of each file wait or are in flight.
     pub(crate) unfinished: [usize; 2],
 }
@@ -36,7 +36,7 @@ impl Files {
         let depth = probe(path, &data)?.depth_max.min(depth);
         let mut queue = open_queue(path, &data, &QueueConfig::new(depth).pool(&pool).targets(2))?;
         let targets = [TargetId::FIRST, queue.attach(&log)?];
-        Ok(Self { queue, targets, pool, waiting: VecDeque::new(), unfinished: [0; 2] })
+        Ok(Self { queue, targets, pool, waiting: Vec::new(), unfinished: [0; 2] })
     }
 
     /// Begins to write what `fill` leaves in a buffer.
@@ -50,7 +50,7 @@ impl Files {
     pub(crate) fn begin(&mut self, file: usize, block: u64, operation: Operation) {
         self.unfinished[file] += 1;
         let request = Request::new(block * 2 + file as u64, block * BLOCK_BYTES as u64, operation);
-        self.waiting.push_back(request.on(self.targets[file]));
+        self.waiting.push(request.on(self.targets[file]));
     }
 
     /// Hands over what was begun, as far as there is room, and waits for nothing.

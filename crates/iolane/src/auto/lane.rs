@@ -54,6 +54,7 @@ pub(super) struct Lane<R: Residence> {
     closed_ios: u64,
     /// System calls of queues that were closed; `None` if one could not count them.
     closed_syscalls: Option<u64>,
+    closed_batches: Option<u64>,
 }
 
 enum State<R: Residence> {
@@ -77,7 +78,7 @@ pub(super) struct OpenLane<R: Residence> {
 
 impl<R: Residence> Lane<R> {
     pub(super) fn new(path: IoPath) -> Self {
-        Self { path, state: State::Closed, closed_ios: 0, closed_syscalls: Some(0) }
+        Self { path, state: State::Closed, closed_ios: 0, closed_syscalls: Some(0), closed_batches: Some(0) }
     }
 
     pub(super) fn path(&self) -> &IoPath {
@@ -179,6 +180,7 @@ impl<R: Residence> Lane<R> {
             debug_assert!(open.queue.in_flight() == 0, "completions of a closed queue would be lost");
             self.closed_ios += open.ios;
             self.closed_syscalls = self.closed_syscalls.zip(open.queue.syscalls()).map(|(a, b)| a + b);
+            self.closed_batches = self.closed_batches.zip(open.queue.stats().batches).map(|(a, b)| a + b);
         }
     }
 
@@ -195,6 +197,14 @@ impl<R: Residence> Lane<R> {
         match &self.state {
             State::Open(open) => self.closed_syscalls.zip(open.queue.syscalls()).map(|(a, b)| a + b),
             State::Closed | State::Unusable(_) => self.closed_syscalls,
+        }
+    }
+
+    /// The batches of all its queues; `None` if it had one that does not count them.
+    pub(super) fn batches(&self) -> Option<u64> {
+        match &self.state {
+            State::Open(open) => self.closed_batches.zip(open.queue.stats().batches).map(|(a, b)| a + b),
+            State::Closed | State::Unusable(_) => self.closed_batches,
         }
     }
 }

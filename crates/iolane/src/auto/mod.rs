@@ -132,7 +132,6 @@ fn candidates<R: Residence>(general: &IoPath, target: &Target, config: &QueueCon
 
 #[cfg(test)]
 mod tests {
-    use std::collections::VecDeque;
 
     use iolane_core::{Operations, Pages, Pool, Request, TargetId};
 
@@ -182,12 +181,12 @@ mod tests {
             for id in &ids {
                 let (mut buffer, read) = (pool.take().unwrap(), pool.take().unwrap());
                 buffer.fill(round as u8);
-                let mut requests = VecDeque::from([Request::write(0, 4096 * round, buffer).on(*id)]);
+                let mut requests = vec![Request::write(0, 4096 * round, buffer).on(*id)];
                 queue.submit(&mut requests);
                 queue.drain(&mut completions).unwrap();
                 requests.extend([Request::read(0, 4096 * round, read).on(*id), Request::fdatasync(0).on(*id)]);
                 if *id == ids[ids.len() - 1] && discards.contains(Operations::DISCARD) {
-                    requests.push_back(Request::discard(0, 512 << 10, 4096).on(*id));
+                    requests.push(Request::discard(0, 512 << 10, 4096).on(*id));
                 }
                 queue.submit(&mut requests);
                 queue.drain(&mut completions).unwrap();

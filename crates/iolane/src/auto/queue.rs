@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use iolane_core::targets::no_room_for;
 use iolane_core::{
-    Change, Choices, Completion, Error, IoError, Operation, PathOptions, Queue, QueueConfig, Request, Result, Target,
-    TargetId, Targets,
+    Change, Choices, Completion, Error, IoError, Operation, PathOptions, Queue, QueueConfig, QueueStats, Request,
+    Result, Target, TargetId, Targets,
 };
 use iolane_policy::{Reason, Window};
 
@@ -54,7 +54,7 @@ pub(super) struct AutoQueue<R: Residence> {
     opened: u64,
     changes: VecDeque<Change>,
     /// Passed on, and empty between calls.
-    one: VecDeque<Request>,
+    one: Vec<Request>,
 }
 
 /// How to look for completions of a lane.
@@ -99,7 +99,7 @@ impl<R: Residence> AutoQueue<R> {
             opened: watch.now(),
             watch,
             changes: VecDeque::new(),
-            one: VecDeque::with_capacity(config.depth as usize),
+            one: Vec::with_capacity(config.depth as usize),
             config,
         };
         queue.note(first.reason);
@@ -135,7 +135,7 @@ impl<R: Residence> AutoQueue<R> {
                 break;
             };
             open.translate(&mut request);
-            self.one.push_back(request);
+            self.one.push(request);
             let taken = open.queue.submit(&mut self.one);
             debug_assert!(taken == 1, "a queue with room takes a request");
         }
@@ -339,10 +339,7 @@ impl<R: Residence> AutoQueue<R> {
             }
             return turned;
         }
-        let room = self.config.depth as usize - self.in_flight();
-        let taken = room.min(requests.len());
-        let mut some: VecDeque<Request> = requests.drain(..taken).collect();
-        self.submit(&mut some);
+        self.submit(requests);
         self.reap(min, completions)
     }
 
@@ -387,18 +384,18 @@ fn bytes_of(operation: &Operation) -> usize {
 }
 
 impl<R: Residence> Queue for AutoQueue<R> {
-    fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize {
+    fn submit(&mut self, requests: &mut Vec<Request>) -> usize {
         self.count_unseen();
         let in_flight = self.in_flight();
         let count = requests.len().min(self.config.depth as usize - in_flight);
-        if let Some(first) = requests.front().filter(|_| count > 0) {
+        if let Some(first) = requests.first().filter(|_| count > 0) {
             self.watch.submits(bytes_of(&first.operation), in_flight == 0);
             // Time before these requests has fewer in flight.
             self.watch.completes(0, in_flight);
         }
         if let Some(open) = self.lanes[self.current].open().filter(|_| self.is_simple && requests.len() == count)
             && (!self.is_small || open.has_room(count))
-            && open.prepares(requests.make_contiguous())
+            && open.prepares(requests)
         {
             let taken = open.queue.submit(requests);
             debug_assert!(taken == count, "there was room for {count}");
@@ -510,6 +507,11 @@ impl<R: Residence> Queue for AutoQueue<R> {
     fn syscalls(&self) -> Option<u64> {
         let of_lanes: Option<u64> = self.lanes.iter().map(Lane::syscalls).sum();
         of_lanes.map(|calls| calls + self.watch.syscalls)
+    }
+
+    fn stats(&self) -> QueueStats {
+        let batches = self.lanes.iter().map(Lane::batches).sum();
+        QueueStats::new(self.depth(), self.in_flight(), self.syscalls()).batches(batches).held(self.waiting.len())
     }
 
     fn choices(&self) -> Option<Choices> {

@@ -5,7 +5,7 @@
 mod bugs;
 mod faults;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::time::Duration;
 
 use iolane::{
@@ -118,13 +118,13 @@ struct BrokenQueue {
 const EMPTY_REAPS_MAX: u32 = 1000;
 
 impl BrokenQueue {
-    fn begin(&mut self, request: Request, passed: &mut VecDeque<Request>) {
+    fn begin(&mut self, request: Request, passed: &mut Vec<Request>) {
         let asked = Asked::of(self.next, &request);
         self.next += 1;
         match self.fault.take(&asked, request) {
             Taken::Passed(request) => {
                 self.asked.insert(asked.number, asked);
-                passed.push_back(Request { tag: asked.number, ..request });
+                passed.push(Request { tag: asked.number, ..request });
             }
             Taken::Done(completion) => self.done.push(completion),
         }
@@ -153,9 +153,9 @@ impl BrokenQueue {
 }
 
 impl Queue for BrokenQueue {
-    fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize {
+    fn submit(&mut self, requests: &mut Vec<Request>) -> usize {
         let count = requests.len().min(self.depth().saturating_sub(self.in_flight()));
-        let mut passed = VecDeque::new();
+        let mut passed = Vec::new();
         for request in requests.drain(..count) {
             self.begin(request, &mut passed);
         }

@@ -1,7 +1,5 @@
 //! Chains and barriers over every path: what is behind the end of a request of its chain begins after it, and not at all after a failure.
 
-use std::collections::VecDeque;
-
 use anyhow::{Context, Result, ensure};
 use iolane::{Chains, Completion, Operations, Pool, Queue, Request};
 
@@ -49,10 +47,10 @@ fn a_chain_is_carried_out_in_its_order() {
             let mut requests = 0;
             for block in 0..u64::from(depth) {
                 let (tag, offset) = (block * 4, block * BLOCK as u64);
-                let mut chain = VecDeque::from([write(&pool, tag, offset, 2 * round)?]);
-                chain.push_back(write(&pool, tag + 1, offset, 2 * round + 1)?);
+                let mut chain = vec![write(&pool, tag, offset, 2 * round)?];
+                chain.push(write(&pool, tag + 1, offset, 2 * round + 1)?);
                 chain.extend(sync(pair, tag + 2));
-                chain.push_back(read(&pool, tag + 3, offset)?);
+                chain.push(read(&pool, tag + 3, offset)?);
                 requests += chain.len();
                 ensure!(queue.submit_chain(&mut chain) && chain.is_empty(), "there is room for chain {block}");
             }
@@ -80,7 +78,7 @@ fn what_is_behind_a_short_read_is_not_carried_out() {
         pair.put(0, &before)?;
         let mut queue = Chains::new(pair.queue(1, &pool)?)?;
         let past_the_end = pair.target.bytes().next_multiple_of(BLOCK as u64);
-        let mut chain = VecDeque::from([read(&pool, 1, past_the_end)?, write(&pool, 2, 0, 32)?]);
+        let mut chain = vec![read(&pool, 1, past_the_end)?, write(&pool, 2, 0, 32)?];
         ensure!(queue.submit_chain(&mut chain), "there is room for it");
         let mut ended = Vec::new();
         queue.drain(&mut ended)?;
@@ -107,7 +105,7 @@ fn a_barrier_waits_for_all_before_it_and_holds_back_all_behind_it() {
         let mut queue = Chains::new(pair.queue(depth, &pool)?)?;
         for generation in 40..40 + times(8, 2) as u64 {
             let writes = (0..each).map(|block| write(&pool, block, block * BLOCK as u64, generation));
-            let mut writes = writes.collect::<Result<VecDeque<Request>>>()?;
+            let mut writes = writes.collect::<Result<Vec<Request>>>()?;
             ensure!(queue.submit(&mut writes) == each as usize, "there is room for the writes");
             let barrier = sync(pair, 100).map_or_else(|| read(&pool, 100, 0), Ok)?;
             ensure!(queue.submit_barrier(barrier).is_ok(), "there is room for the barrier");

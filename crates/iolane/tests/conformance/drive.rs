@@ -1,6 +1,6 @@
 //! Drives a queue for the checks: runs requests to completion, each tag exactly once, and accesses the data by other means.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::FileExt;
 
 use anyhow::{Context, Result, ensure};
@@ -25,7 +25,7 @@ pub(crate) fn random(number: u64) -> Xoshiro256PlusPlus {
 /// Runs requests to completion, also more than the queue is deep, and checks that each brings its own buffers; the completions are in
 /// the order of arrival.
 pub(crate) fn run(queue: &mut dyn Queue, requests: impl IntoIterator<Item = Request>) -> Result<Vec<Completion>> {
-    let mut waiting: VecDeque<Request> = requests.into_iter().collect();
+    let mut waiting: Vec<Request> = requests.into_iter().collect();
     let mut awaited: HashSet<u64> = waiting.iter().map(|request| request.tag).collect();
     ensure!(awaited.len() == waiting.len(), "the test gave a tag twice");
     let given: HashMap<u64, Vec<usize>> =

@@ -2,7 +2,6 @@
 //! a read would overwrite memory that has a new owner, and a write would store that owner's data on the disk. A device that is
 //! stopped while the queue is dropped makes the wait certain.
 
-use std::collections::VecDeque;
 use std::fs::File;
 use std::time::{Duration, Instant};
 
@@ -32,7 +31,7 @@ const PIECE_BYTES: usize = 64 << 10;
 const PIECES: u64 = 8;
 
 /// Whether requests read or write, and where each of them stands.
-fn requests(pool: &Pool, write: bool, first_tag: u64) -> Result<VecDeque<Request>> {
+fn requests(pool: &Pool, write: bool, first_tag: u64) -> Result<Vec<Request>> {
     let make = |tag| {
         let mut buffer = pool.take().context("a frame each")?;
         let offset = tag * PIECE_BYTES as u64;
@@ -125,10 +124,10 @@ fn drop_with_reads_in_flight(pair: &Pair<'_>, cold: Option<&File>, round: usize)
     let first = pool(depth as usize, large_bytes)?;
     let mut queue = pair.queue(depth, &first)?;
     let places = PLACE_BYTES.min(pair.target.bytes()) / large_bytes as u64;
-    let mut reads = VecDeque::new();
+    let mut reads = Vec::new();
     while let Some(buffer) = first.take() {
         let tag = reads.len() as u64;
-        reads.push_back(Request::read(tag, (7 * tag + round as u64) % places * large_bytes as u64, buffer));
+        reads.push(Request::read(tag, (7 * tag + round as u64) % places * large_bytes as u64, buffer));
     }
     let mut unflushed = reads.split_off(reads.len() * 2 / 3);
     queue.submit(&mut reads);
@@ -152,8 +151,7 @@ fn other_io(pair: &Pair<'_>) -> Result<()> {
     let pool = pool(4, 16 << 10)?;
     let mut queue: Box<dyn Queue> = pair.queue(pair.depth(4), &pool)?;
     let buffers = std::iter::from_fn(|| pool.take());
-    let mut reads: VecDeque<_> =
-        buffers.enumerate().map(|(tag, buffer)| Request::read(tag as u64, 0, buffer)).collect();
+    let mut reads: Vec<_> = buffers.enumerate().map(|(tag, buffer)| Request::read(tag as u64, 0, buffer)).collect();
     let mut ended = Vec::new();
     while !reads.is_empty() {
         queue.submit(&mut reads);

@@ -1,7 +1,7 @@
 //! A full queue takes no more requests without an error, waiting for nothing does not block, and waiting for more than is in flight
 //! does not hang.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -14,12 +14,12 @@ use crate::fixtures::wait_until;
 const BLOCK_BYTES: usize = 4096;
 
 /// Reads of one block each, with the tags given.
-fn reads(pool: &Pool, tags: std::ops::Range<u64>) -> Result<VecDeque<Request>> {
+fn reads(pool: &Pool, tags: std::ops::Range<u64>) -> Result<Vec<Request>> {
     let read = |tag| Ok(Request::read(tag, tag % 64 * BLOCK_BYTES as u64, pool.take().context("a frame each")?));
     tags.map(read).collect()
 }
 
-fn tags(requests: &VecDeque<Request>) -> Vec<u64> {
+fn tags(requests: &[Request]) -> Vec<u64> {
     requests.iter().map(|request| request.tag).collect()
 }
 
@@ -52,9 +52,18 @@ fn fill(pair: &Pair<'_>, depth: u32) -> Result<()> {
             queue.flush()?;
             ensure!(queue.submit(&mut waiting) == 0, "what was flushed still counts until it is reaped");
         }
+        let stats = queue.stats();
+        ensure!(
+            (stats.depth, stats.in_flight) == (depth, queue.in_flight()) && stats.held <= stats.in_flight,
+            "{stats:?}"
+        );
         drive::reap(&mut *queue, 1, &mut ended, &mut awaited)?;
     }
-    ensure!(queue.in_flight() == 0, "{} in flight after the last", queue.in_flight());
+    let stats = queue.stats();
+    ensure!((stats.in_flight, stats.held) == (0, 0), "after the last: {stats:?}");
+    // Each request was in one batch, and none had more than the queue is deep.
+    let fits = |batches| batches <= count && batches * depth as u64 >= count;
+    ensure!(stats.batches.is_none_or(fits), "{count} requests: {stats:?}");
     Ok(())
 }
 

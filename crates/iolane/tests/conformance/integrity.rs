@@ -1,7 +1,7 @@
 //! Reads return what was written: mixed reads and writes at random offsets and depths, compared with an image of the target in
 //! memory, and afterwards read by the standard library and by every other path.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
 use anyhow::{Context, Result, bail, ensure};
 use iolane::{Buffer, Completion, Pool, Queue, Request};
@@ -83,13 +83,13 @@ fn mixed_load(pair: &Pair<'_>, depth: u32, image: &mut [u8]) -> Result<()> {
     let random = drive::random(u64::from(depth));
     let mut load = Load { pair, image, pool, random, pending: HashMap::new(), written: None, generation: 0 };
     let mut left = 48 + 3 * depth as usize;
-    let mut waiting = VecDeque::new();
+    let mut waiting = Vec::new();
     let mut ended = Vec::new();
     let mut deepest = 0;
     while left > 0 || !load.pending.is_empty() {
         // A few more than the queue takes, so that some are left with the caller.
         while left > 0 && load.pending.len() < most {
-            waiting.push_back(load.next_request()?);
+            waiting.push(load.next_request()?);
             left -= 1;
         }
         submit_checked(&mut *queue, &mut waiting)?;
@@ -114,7 +114,7 @@ fn mixed_load(pair: &Pair<'_>, depth: u32, image: &mut [u8]) -> Result<()> {
 }
 
 /// Submits, and checks that just what fits was taken.
-fn submit_checked(queue: &mut dyn Queue, waiting: &mut VecDeque<Request>) -> Result<()> {
+fn submit_checked(queue: &mut dyn Queue, waiting: &mut Vec<Request>) -> Result<()> {
     let (before, room) = (waiting.len(), queue.depth() - queue.in_flight());
     let taken = queue.submit(waiting);
     let right = taken == room.min(before) && waiting.len() == before - taken;

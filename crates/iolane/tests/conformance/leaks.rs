@@ -1,6 +1,5 @@
 //! A closed queue leaves no descriptor, mapping or thread behind, after thousands of queues.
 
-use std::collections::VecDeque;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
@@ -104,7 +103,7 @@ fn open_one(pair: &Pair<'_>, number: usize) -> Result<()> {
     let config = if pair.capabilities.event_fd { config.event_fd() } else { config };
     let mut queue = pair.queue_on(&pair.target, &config)?;
     if number.is_multiple_of(100) {
-        queue.submit(&mut VecDeque::from([Request::read(1, 0, pool.take().context("a frame")?)]));
+        queue.submit(&mut vec![Request::read(1, 0, pool.take().context("a frame")?)]);
         let mut ended = Vec::new();
         queue.drain(&mut ended)?;
         ensure!(ended.len() == 1 && ended[0].result == Ok(4096), "{ended:?}");

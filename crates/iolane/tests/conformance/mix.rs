@@ -1,7 +1,7 @@
 //! Random mixes of every operation, by seed, against a copy of the data: each request completes once, with its buffer; a read returns
 //! what the writes before it stored; and a failed request changed nothing. On `sim`, which has faults, ten thousand seeds.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ struct Mix {
     has_faults: bool,
     stored: Vec<u8>,
     begun: HashMap<u64, Begun>,
-    waiting: VecDeque<Request>,
+    waiting: Vec<Request>,
     ended: Vec<Completion>,
     next_tag: u64,
     counts: HashMap<&'static str, u64>,
@@ -81,7 +81,7 @@ impl Mix {
             has_faults,
             stored: vec![0; BLOCKS * BLOCK],
             begun: HashMap::new(),
-            waiting: VecDeque::new(),
+            waiting: Vec::new(),
             ended: Vec::new(),
             next_tag: 0,
             counts: HashMap::new(),
@@ -165,7 +165,7 @@ impl Mix {
         };
         self.next_tag += 1;
         self.begun.insert(tag, begun);
-        self.waiting.push_back(request);
+        self.waiting.push(request);
         let (waiting, room) = (self.waiting.len(), self.queue.depth() - self.queue.in_flight());
         let taken = self.queue.submit(&mut self.waiting);
         ensure!(taken == waiting.min(room), "{taken} of {waiting} taken where {room} fit");

@@ -1,8 +1,6 @@
 //! Operations other than reads and writes: those that `probe` names are carried out, and the others complete with `NotSupported`
 //! without reaching the kernel.
 
-use std::collections::VecDeque;
-
 use anyhow::{Context, Result, ensure};
 use iolane::{IoErrorKind, Operation, Operations, Queue, Request};
 
@@ -99,7 +97,7 @@ fn copy(request: &Request) -> Operation {
 fn full_of_refusals(pair: &Pair<'_>, queue: &mut dyn Queue, request: impl Fn(u64) -> Request) -> Result<()> {
     let depth = queue.depth();
     let before = queue.syscalls();
-    let mut waiting: VecDeque<Request> = (0..depth as u64 + 2).map(request).collect();
+    let mut waiting: Vec<Request> = (0..depth as u64 + 2).map(request).collect();
     ensure!(queue.submit(&mut waiting) == depth && waiting.len() == 2, "{} refused requests are left", waiting.len());
     let mut ended = Vec::new();
     while queue.in_flight() > 0 {

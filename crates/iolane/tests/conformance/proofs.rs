@@ -2,7 +2,6 @@
 //! and any other causes some; a busy queue makes as many system calls as declared; and the count of system calls that a queue
 //! reports is the kernel's. Interrupts are those of an NVMe controller's queues; other devices give no such evidence.
 
-use std::collections::VecDeque;
 use std::io::IoSliceMut;
 use std::path::Path;
 
@@ -90,7 +89,7 @@ fn offset(number: u64) -> u64 {
 /// A queue kept busy by its own thread; all is allocated before, so that what is counted is the queue's doing.
 struct Load {
     queue: Box<dyn Queue>,
-    waiting: VecDeque<Request>,
+    waiting: Vec<Request>,
     ended: Vec<Completion>,
     next: u64,
     _pool: Pool,
@@ -103,7 +102,7 @@ impl Load {
         let pool = pool(depth as usize, BLOCK_BYTES)?;
         let queue = pair.queue_of(path, &pair.target, &QueueConfig::new(depth).pool(&pool))?;
         let mut load =
-            Self { queue, waiting: VecDeque::with_capacity(64), ended: Vec::with_capacity(64), next: 0, _pool: pool };
+            Self { queue, waiting: Vec::with_capacity(64), ended: Vec::with_capacity(64), next: 0, _pool: pool };
         for _ in 0..depth {
             let buffer = load._pool.take().context("a frame each")?;
             load.again(buffer);
@@ -112,7 +111,7 @@ impl Load {
     }
 
     fn again(&mut self, buffer: iolane::Buffer) {
-        self.waiting.push_back(Request::read(self.next, offset(self.next), buffer));
+        self.waiting.push(Request::read(self.next, offset(self.next), buffer));
         self.next += 1;
     }
 

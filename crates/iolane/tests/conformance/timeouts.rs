@@ -1,7 +1,7 @@
 //! A wait with a timeout returns what completes, and ends without it when the time is over. A device that is stopped makes
 //! the second certain.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -17,7 +17,7 @@ const READS: u64 = 8;
 const LONG: Duration = Duration::from_secs(3600);
 const SHORT: Duration = Duration::from_millis(30);
 
-fn reads(pool: &Pool, count: u64) -> Result<VecDeque<Request>> {
+fn reads(pool: &Pool, count: u64) -> Result<Vec<Request>> {
     let read = |tag| Ok(Request::read(tag, tag * BLOCK_BYTES as u64, pool.take().context("a frame each")?));
     (0..count).map(read).collect()
 }

@@ -1,6 +1,6 @@
 //! The descriptor to wait on is readable when completions wait, so that an event loop misses none, and not readable otherwise.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
@@ -75,7 +75,7 @@ fn a_thread_that_sleeps_on_the_descriptor_wakes_when_the_device_answers() {
 /// What an event loop does: hands over, waits, reaps without waiting, until all is there.
 fn event_loop(queue: &mut dyn Queue, pool: &Pool, count: u64) -> Result<()> {
     let read = |tag| Ok(Request::read(tag, tag * BLOCK_BYTES as u64, pool.take().context("a frame each")?));
-    let mut waiting = (0..count).map(read).collect::<Result<VecDeque<_>>>()?;
+    let mut waiting = (0..count).map(read).collect::<Result<Vec<_>>>()?;
     let (mut ended, mut awaited) = (Vec::new(), (0..count).collect::<HashSet<u64>>());
     queue.submit(&mut waiting);
     queue.flush()?;
@@ -106,7 +106,7 @@ fn refusals(pair: &Pair<'_>, queue: &mut dyn Queue) -> Result<()> {
     } else {
         return Ok(());
     };
-    queue.submit(&mut VecDeque::from([refused.0]));
+    queue.submit(&mut vec![refused.0]);
     queue.flush()?;
     ensure!(is_readable(queue, 5000)?, "a refused request does not make the descriptor readable");
     let mut ended = Vec::new();

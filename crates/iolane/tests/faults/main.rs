@@ -11,7 +11,7 @@
 //! They only read. While they run, the kernel's driver gives up soon on every drive. A path that hangs is named, and ends the
 //! process.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
@@ -242,7 +242,7 @@ fn all_at_once<T: Send>(
 struct Flight<'a> {
     lane: &'a Lane,
     queue: Box<dyn Queue>,
-    waiting: VecDeque<Request>,
+    waiting: Vec<Request>,
     awaited: HashSet<u64>,
     ended: Vec<Completion>,
 }
@@ -250,13 +250,13 @@ struct Flight<'a> {
 impl<'a> Flight<'a> {
     fn new(lane: &'a Lane, pool: &Pool) -> Result<Self> {
         let queue = lane.open(pool)?;
-        Ok(Self { lane, queue, waiting: VecDeque::new(), awaited: HashSet::new(), ended: Vec::new() })
+        Ok(Self { lane, queue, waiting: Vec::new(), awaited: HashSet::new(), ended: Vec::new() })
     }
 
     /// Reads the block of this number.
     fn read(&mut self, tag: u64, buffer: Buffer) {
         let offset = tag % BLOCKS * STRIDE_BYTES;
-        self.waiting.push_back(Request::read(tag, offset, buffer));
+        self.waiting.push(Request::read(tag, offset, buffer));
         self.awaited.insert(tag);
     }
 
@@ -363,7 +363,7 @@ fn bad_blocks(device: &str) -> Result<HashSet<u64>> {
     let mut queue = iolane::open_queue(&path, &target, &QueueConfig::new(1).pool(&pool))?;
     let mut is_bad = |block: u64| -> Result<bool> {
         let buffer = pool.take().context("the one buffer is free")?;
-        queue.submit(&mut VecDeque::from([Request::read(0, block * STRIDE_BYTES, buffer)]));
+        queue.submit(&mut vec![Request::read(0, block * STRIDE_BYTES, buffer)]);
         let mut ended = Vec::new();
         queue.drain(&mut ended)?;
         Ok(ended.iter().any(|completion| completion.result.is_err()))

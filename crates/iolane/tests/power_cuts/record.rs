@@ -1,7 +1,6 @@
 //! Writes to a drive whose writes are recorded: each example on each path that reaches it, in a part of the drive of its own.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use iolane::{IoPath, Operations, Pages, Pool, Queue, QueueConfig, Request, Target, TargetId, open_queue, probe};
@@ -146,13 +145,8 @@ impl Run<'_> {
             let pool = Pool::new(BLOCKS as usize, BLOCK_BYTES, Pages::Base)?;
             let targets = file_targets()?;
             let queue = Placed::new(self.queue(2 * GROUP_MAX as u32, &pool)?, &targets, self.begin, self.kind);
-            let files = Files {
-                queue: Box::new(queue),
-                targets,
-                pool,
-                waiting: VecDeque::new(),
-                unfinished: Default::default(),
-            };
+            let files =
+                Files { queue: Box::new(queue), targets, pool, waiting: Vec::new(), unfinished: Default::default() };
             let mut store = Store::recover(files)?;
             for group in part {
                 count += 1;
@@ -177,7 +171,7 @@ impl Run<'_> {
 /// Waits until a request is done, wholly.
 fn carry_out(queue: &mut dyn Queue, request: Request) -> Result<()> {
     let bytes = request.operation.buffer().map_or(0, |buffer| buffer.len());
-    queue.submit(&mut VecDeque::from([request]));
+    queue.submit(&mut vec![request]);
     let mut completions = Vec::new();
     queue.drain(&mut completions)?;
     let done = completions.pop().context("no completion")?.result?;

@@ -1,7 +1,6 @@
 //! What is written to a drive whose writes are recorded, and what may be there after a power cut: the two examples, each in parts of the
 //! drive of its own. Their updates follow from a seed, so that the record alone tells what has to be found.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use iolane::{Completion, Pages, Pool, Queue, Request, TargetId};
@@ -181,9 +180,10 @@ impl Placed {
 }
 
 impl Queue for Placed {
-    fn submit(&mut self, requests: &mut VecDeque<Request>) -> usize {
+    fn submit(&mut self, requests: &mut Vec<Request>) -> usize {
         let mut count = 0;
-        while let Some(mut request) = requests.pop_front() {
+        while !requests.is_empty() {
+            let mut request = requests.remove(0);
             if self.unsynced && request.operation.buffer().is_none() {
                 self.ended.push(request.complete(Ok(0)));
                 count += 1;
@@ -192,10 +192,9 @@ impl Queue for Placed {
             let (offset, target) = (request.offset, request.target);
             let file = self.targets.iter().position(|known| *known == target).unwrap_or(0);
             request.offset += self.places[file];
-            let mut one = VecDeque::from([request.on(TargetId::FIRST)]);
+            let mut one = vec![request.on(TargetId::FIRST)];
             if self.queue.submit(&mut one) == 0 {
-                requests.extend(one.pop_front().map(|request| Request { offset, ..request.on(target) }));
-                requests.rotate_right(1);
+                requests.splice(..0, one.pop().map(|request| Request { offset, ..request.on(target) }));
                 break;
             }
             count += 1;

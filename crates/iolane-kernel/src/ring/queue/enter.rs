@@ -58,6 +58,7 @@ impl<E: Encode, R: Residence, K: RingCalls> RingQueue<E, R, K> {
             Ok(taken) => {
                 debug_assert!(taken <= self.unsubmitted, "the kernel takes no more entries than it is given");
                 self.unsubmitted -= taken;
+                self.batches += u64::from(taken > 0);
                 Ok(())
             }
             // TIME: a timeout is over.
@@ -125,6 +126,7 @@ impl<E: Encode, R: Residence, K: RingCalls> RingQueue<E, R, K> {
                 Err(errno) => return Err(Error::system("io_uring_enter to wake the submission thread", errno)),
             }
         }
+        self.batches += u64::from(self.unsubmitted > 0);
         self.unsubmitted = 0;
         Ok(())
     }
