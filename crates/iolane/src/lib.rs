@@ -102,12 +102,14 @@
 //! program can race with the device. A [`Blocking`], which threads share, reads and writes byte ranges by calls that block. A [`Buffers`] makes one request of buffers that are scattered in memory.
 //! [`Pool::from_region`] makes a pool of memory that you own; an event loop waits on
 //! [`Queue::event_fd`]; [`probe`] returns what a path can do on a target, or why it is unavailable and how to fix that.
+//! The [`guide`] says which path to choose, what each of them is, and what each error means.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 mod auto;
 mod blocking;
 pub mod guard;
+pub mod guide;
 #[cfg(doctest)]
 mod must_not_compile;
 pub mod nvme;

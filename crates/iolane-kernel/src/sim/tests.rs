@@ -292,7 +292,10 @@ fn a_queue_can_be_printed_so_that_what_has_one_derives_debug() {
     let mut queue = queue_on(&opened("seed=1"), 4);
     queue.submit(&mut [Request::read(1, 0, pool.take().unwrap())].into());
     let printed = format!("{:?}", Store { _queue: queue });
-    assert!(printed.contains("QueueStats { depth: 4, in_flight: 1, held: 0, syscalls: Some(0), batches: None }"), "{printed}");
+    assert!(
+        printed.contains("QueueStats { depth: 4, in_flight: 1, held: 0, syscalls: Some(0), batches: None }"),
+        "{printed}"
+    );
 }
 
 #[test]
