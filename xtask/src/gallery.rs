@@ -1,23 +1,24 @@
 //! `cargo xtask gallery [pages|peers]`: runs the four studies in the lab, one of them on two kernels, and iolane beside its peers,
-//! and keeps what they made in docs/gallery: each page, its summary, a picture of it, the terminal's output, and the command. Nothing there is typed.
-//! The runs stay in target/gallery, from which `cargo xtask gallery pages` renews everything but the terminal's output.
+//! and keeps what they made in docs/gallery: each page, its summary, a picture of it, the text, and the command. Nothing there is typed.
+//! The runs stay in target/gallery, from which `cargo xtask gallery pages` renews all of it; they may come from a larger machine.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
 
 use crate::child::{cargo, program, root, succeeds};
 use crate::packages::{self, CHROMIUM, FIO, QEMU};
 
 const STUDIES: [&str; 4] = ["systor22", "ijraset24", "hotstorage23", "floe26"];
 
-/// The kernel that every study runs on.
-const KERNEL: &str = "6.1";
+/// Runs the studies, each in a guest like the published machine and as large as this host allows.
+const STUDIES_COMMAND: &str = "lab study-all --time 24m --out results";
 
-/// The study that is compared with a later kernel, and that kernel.
-const COMPARED: (&str, &str) = ("systor22", "7.2");
+/// The study that runs on two kernels, and these.
+const COMPARED: (&str, [&str; 2]) = ("systor22", ["6.1", "7.2"]);
 
 /// The study that other tools run too, and where it runs. It is the name of its folder as well.
 const PEERS: &str = "peers";
@@ -52,32 +53,34 @@ pub(crate) fn run(names: &[String]) -> Result<bool> {
         bail!("the gallery needs the Debian package {}", missing.name);
     }
     ensure!(succeeds(&mut cargo(&["build", "--release", "-q"]))?, "the program could not be built: see above");
-    let compared = [(COMPARED.1, COMPARED.0)];
-    let runs = STUDIES.iter().map(|study| (KERNEL, *study)).chain(compared);
-    for (kernel, study) in runs.filter(|_| studies_run) {
-        measure(kernel, study, &command(kernel, study)).with_context(|| format!("{study}, Linux {kernel}"))?;
+    let (compared, kernels) = COMPARED;
+    if studies_run {
+        measure(&work_folder(None), &STUDIES, STUDIES_COMMAND).context("the studies")?;
+        for kernel in kernels {
+            let command = format!("lab run --kernel {kernel} --nvme 2 --cpus 2 -- study {compared} --time 4m");
+            measure(&work_folder(Some(kernel)), &[compared], &command).with_context(|| format!("Linux {kernel}"))?;
+        }
     }
     match SPDK.iter().find(|name| !is_on_path(name)) {
         _ if !peers_run => {}
-        None => measure(KERNEL, PEERS, &words(PEERS_COMMAND)).context("iolane beside its peers")?,
+        None => measure(&work_folder(None), &[PEERS], PEERS_COMMAND).context("iolane beside its peers")?,
         Some(name) => eprintln!("{name} (SPDK) is not on PATH: the page of peers stays as it is"),
     }
     // A page whose runs are not on this machine stays as it is.
-    let made: Vec<&str> = STUDIES.into_iter().chain([PEERS]).filter(|study| results(KERNEL, study).exists()).collect();
-    ensure!(!made.is_empty(), "there are no runs in {RUNS}");
-    for study in made {
-        show(study).with_context(|| format!("the page of {study}"))?;
-    }
-    if studies_run || results(COMPARED.1, COMPARED.0).exists() {
+    let pages = STUDIES.into_iter().chain([PEERS]);
+    let made: Vec<&str> = pages.filter(|study| results(&work_folder(None), study).exists()).collect();
+    let is_compared = kernels.iter().all(|kernel| results(&work_folder(Some(kernel)), compared).exists());
+    ensure!(!made.is_empty() || is_compared, "there are no runs in {RUNS}");
+    let entries =
+        made.into_iter().map(|study| Ok((study, show(study).with_context(|| format!("the page of {study}"))?)));
+    let entries = entries.collect::<Result<Vec<(&str, String)>>>()?;
+    if is_compared {
         compare().context("the comparison")?;
     }
-    std::fs::write(root().join(FOLDER).join("README.md"), index()?)?;
+    let path = root().join(FOLDER).join("README.md");
+    let before = std::fs::read_to_string(&path).unwrap_or_default();
+    std::fs::write(path, index(&entries, &before)?)?;
     Ok(true)
-}
-
-/// The command as a person types it.
-fn command(kernel: &str, study: &str) -> Vec<String> {
-    words(&format!("lab run --kernel {kernel} --nvme 2 --cpus 2 -- study {study} --time 90s"))
 }
 
 fn words(command: &str) -> Vec<String> {
@@ -89,14 +92,15 @@ fn is_on_path(name: &str) -> bool {
     std::env::split_paths(&folders).any(|folder| folder.join(name).is_file())
 }
 
-/// The folder in which a kernel's studies run.
-fn work_folder(kernel: &str) -> String {
-    format!("linux-{kernel}")
+/// The folder in which studies run: that of a kernel that is compared, or the one of all others.
+fn work_folder(kernel: Option<&str>) -> PathBuf {
+    let runs = root().join(RUNS);
+    kernel.map_or(runs.clone(), |kernel| runs.join(format!("linux-{kernel}")))
 }
 
-/// Where a study's results stay: in `results`, where they go by themselves.
-fn results(kernel: &str, study: &str) -> PathBuf {
-    root().join(RUNS).join(work_folder(kernel)).join("results").join(study)
+/// Where a study's results stay.
+fn results(work: &Path, study: &str) -> PathBuf {
+    work.join("results").join(study)
 }
 
 /// The folder of the gallery that keeps what belongs to `name`.
@@ -114,37 +118,58 @@ fn iolane() -> Command {
     iolane
 }
 
-/// Runs one study; its results stay, and the gallery keeps what the terminal showed on its own kernel.
-fn measure(kernel: &str, study: &str, words: &[String]) -> Result<()> {
-    let (work, old) = (root().join(RUNS).join(work_folder(kernel)), results(kernel, study));
-    std::fs::create_dir_all(&work)?;
-    if old.exists() {
+/// Runs studies by one command; their results stay.
+fn measure(work: &Path, studies: &[&str], command: &str) -> Result<()> {
+    std::fs::create_dir_all(work)?;
+    for old in studies.iter().map(|study| results(work, study)).filter(|old| old.exists()) {
         std::fs::remove_dir_all(&old)?;
     }
-    eprintln!("$ iolane {}", words.join(" "));
-    let output = iolane().args(words).current_dir(&work).stderr(Stdio::inherit()).output()?;
+    eprintln!("$ iolane {command}");
+    let mut child = iolane();
+    let status =
+        child.args(words(command)).current_dir(work).stdout(Stdio::null()).stderr(Stdio::inherit()).status()?;
     // 1 is a study that gave up an arm: the page says so.
-    ensure!(matches!(output.status.code(), Some(0 | 1)), "it ended with {}", output.status);
-    if kernel == KERNEL {
-        std::fs::write(kept(study)?.join("terminal.txt"), &output.stdout)?;
-    }
+    ensure!(matches!(status.code(), Some(0 | 1)), "it ended with {status}");
     Ok(())
 }
 
-/// The page of a study's results, its summary, and a picture of it.
-fn show(study: &str) -> Result<()> {
-    let kept = kept(study)?;
+/// The page of a study's results, its summary, its text and a picture of it. Returns the entry of the gallery's first page.
+fn show(study: &str) -> Result<String> {
+    let (kept, results) = (kept(study)?, results(&work_folder(None), study));
     let page = kept.join("report.html");
     let mut report = iolane();
-    report.arg("report").arg(results(KERNEL, study)).arg("--md").arg(kept.join("summary.md"));
-    ensure!(succeeds(report.arg("--out").arg(&page))?, "no report could be made: see above");
-    photograph(&page, &kept.join("page.png"))
+    report.arg("report").arg(&results).arg("--md").arg(kept.join("summary.md"));
+    report.arg("--text").arg(kept.join("terminal.txt")).arg("--out").arg(&page);
+    ensure!(succeeds(&mut report)?, "no report could be made: see above");
+    photograph(&page, &kept.join("page.png"))?;
+    let text = std::fs::read(results.join("study.json"))?;
+    entry(study, &serde_json::from_slice(&text).context("study.json")?)
+}
+
+/// What the gallery's first page says of a study: the command and the machine that its results name.
+fn entry(study: &str, document: &Value) -> Result<String> {
+    let host = &document["host"];
+    let line = host["command_line"].as_array().context("study.json names no command")?;
+    let line: Vec<&str> = line.iter().skip(1).filter_map(Value::as_str).collect();
+    let lab = |key: &str| host["lab"][key].as_u64().context("it did not run in the lab");
+    let (cpus, host_cpus) = (lab("cpus")?, lab("host_cpus")?);
+    let drives = match document["targets"].as_array().map_or(0, Vec::len) {
+        1 => "1 drive".to_owned(),
+        drives => format!("{drives} drives"),
+    };
+    let kernel = host["kernel_release"].as_str().context("study.json names no kernel")?;
+    Ok(format!(
+        "\n## {study}\n\n```\niolane {}\n```\n\nLinux {kernel}, a guest of {cpus} processors and {drives} on {host_cpus} processors of the host. \
+         [page]({study}/report.html) · [summary]({study}/summary.md) · [text]({study}/terminal.txt)\n\n\
+         ![The page of {study}: the recommendation and the first charts]({study}/page.png)\n",
+        line.join(" ")
+    ))
 }
 
 /// The command that compares, as a person types it.
 fn comparison() -> Vec<String> {
-    let (study, later) = COMPARED;
-    let [before, after] = [KERNEL, later].map(|kernel| format!("{}/results/{study}", work_folder(kernel)));
+    let (study, kernels) = COMPARED;
+    let [before, after] = kernels.map(|kernel| format!("linux-{kernel}/results/{study}"));
     ["compare".into(), before, after, "--html".into(), "compare.html".into()].into()
 }
 
@@ -174,28 +199,26 @@ fn photograph(page: &Path, picture: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The gallery's first page.
-fn index() -> Result<String> {
-    let (compared, later) = COMPARED;
-    let mut text = format!(
-        "# Gallery\n\nThe four published studies, as `cargo xtask gallery` ran them on a machine with two processors: in the lab, \
-         Linux {KERNEL}, two emulated NVMe drives. Each entry has the command, the page, its summary, and the terminal's output. A \
-         page is one HTML file: download it and open it.\n\n\
+/// The gallery's first page. An entry whose runs are not on this machine stays as it was before.
+fn index(entries: &[(&str, String)], before: &str) -> Result<String> {
+    let (compared, [earlier, later]) = COMPARED;
+    let mut text = String::from(
+        "# Gallery\n\nThe four published studies as the lab ran them: each in a guest with a kernel and emulated drives like the \
+         published ones. Each entry has the command, the page, its summary, and its text. A page is one HTML file: download it \
+         and open it.\n\n\
          The lab emulates its drives in software. The differences between paths are those of the emulation, not of a real \
-         drive. The pages show the published figures next to the measured ones.\n"
+         drive. The pages show the published figures next to the measured ones, and the claims of the version that measured \
+         ([all claims](../published-studies.md)).\n",
     );
     for study in STUDIES {
-        let command = command(KERNEL, study).join(" ");
-        write!(
-            text,
-            "\n## {study}\n\n```\niolane {command}\n```\n\n\
-             [page]({study}/report.html) · [summary]({study}/summary.md) · [terminal]({study}/terminal.txt)\n\n\
-             ![The page of {study}: the recommendation and the first charts]({study}/page.png)\n"
-        )?;
+        match entries.iter().find(|(name, _)| *name == study) {
+            Some((_, entry)) => text.push_str(entry),
+            None => text.push_str(&earlier_entry(study, before)),
+        }
     }
     write!(
         text,
-        "\n## {compared} on Linux {KERNEL} and on Linux {later}\n\n```\niolane {}\n```\n\n\
+        "\n## {compared} on Linux {earlier} and on Linux {later}\n\n```\niolane {}\n```\n\n\
          [page](compare/compare.html) · [terminal](compare/terminal.txt)\n\n\
          ![The page of a comparison: changes, differences and charts](compare/page.png)\n",
         comparison().join(" ")
@@ -206,7 +229,7 @@ fn index() -> Result<String> {
          The same loads on the same drives in one guest, run in turn by iolane, fio, and SPDK's `spdk_nvme_perf` and `bdevperf`: one \
          drive by the kernel's paths, the other, equal one by the two user-space drivers. Peers print no figures about processors or \
          calls; their system calls are counted by the kernel.\n\n\
-         [page]({PEERS}/report.html) · [summary]({PEERS}/summary.md) · [terminal]({PEERS}/terminal.txt)\n\n\
+         [page]({PEERS}/report.html) · [summary]({PEERS}/summary.md) · [text]({PEERS}/terminal.txt)\n\n\
          ![The page: iolane's arms and those of fio and SPDK]({PEERS}/page.png)\n",
         words(PEERS_COMMAND).join(" ")
     )?;
@@ -217,15 +240,39 @@ fn index() -> Result<String> {
     Ok(text)
 }
 
+/// The entry of a study in an earlier first page.
+fn earlier_entry(study: &str, before: &str) -> String {
+    let Some((_, rest)) = before.split_once(&format!("\n## {study}\n")) else { return String::new() };
+    let end = rest.find("\n## ").unwrap_or(rest.len());
+    format!("\n## {study}\n{}", &rest[..end])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn of(study: &str, command: &[&str]) -> String {
+        let document = serde_json::json!({
+            "host": { "command_line": command, "kernel_release": "6.1.0", "lab": { "cpus": 10, "host_cpus": 11 } },
+            "targets": [1, 2, 3],
+        });
+        entry(study, &document).unwrap()
+    }
+
     #[test]
-    fn a_command_is_what_a_person_would_type() {
-        assert_eq!(
-            command("6.1", "floe26").join(" "),
-            "lab run --kernel 6.1 --nvme 2 --cpus 2 -- study floe26 --time 90s"
+    fn an_entry_has_the_command_and_the_machine_of_its_results() {
+        let entry = of("floe26", &["/usr/bin/iolane", "lab", "study-all"]);
+        assert!(entry.contains("\n## floe26\n\n```\niolane lab study-all\n```\n"), "{entry}");
+        assert!(
+            entry.contains("Linux 6.1.0, a guest of 10 processors and 3 drives on 11 processors of the host."),
+            "{entry}"
         );
+    }
+
+    #[test]
+    fn an_entry_without_runs_stays_as_it_was() {
+        let entries: Vec<(&str, String)> = STUDIES.map(|study| (study, of(study, &["iolane", study]))).into();
+        let before = index(&entries, "").unwrap();
+        assert_eq!(index(&entries[1..], &before).unwrap(), before);
     }
 }

@@ -57,7 +57,7 @@ Usage: cargo xtask COMMAND
   capture [FILE...] [--only TEXT]
                     Run the commands that the documentation shows, or those that contain TEXT, and replace the output shown
   gallery [pages]   Run the four studies in the lab, one of them on two kernels, and write their pages and pictures to
-                    docs/gallery; takes 15 minutes on a quiet machine. `pages` renders them again from the runs, which
+                    docs/gallery; takes 45 minutes on a quiet machine. `pages` renders them again from the runs, which
                     stay in target/gallery
   redb [PATH...]    Run redb's own tests on a copy of redb that reads and writes by iolane, on each PATH (default: psync,
                     io_uring,fixedbufs,fixedfiles and auto), with O_DIRECT and through the page cache

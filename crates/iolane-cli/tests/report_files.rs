@@ -42,6 +42,22 @@ fn a_report_becomes_drawings_tables_and_a_digest_and_says_where_they_are() {
 }
 
 #[test]
+fn the_text_of_a_study_can_be_read_again() {
+    let folder = Folder::new();
+    folder.file("target", common::ODD_BYTES);
+    let study = ["study", "--target", "target", "--path", "psync", "--path", "libaio", "--depth", "1", "--repeat", "3"];
+    let printed = iolane(&folder, [&study[..], &["--runtime", "200ms", "--warmup", "0s", "--out", "results"]].concat());
+    let printed = printed.done().stdout;
+    let again = iolane(&folder, ["report", "results", "--text", "-"]).done().stdout;
+    // The first line is the target, and the study ends with the place of its results.
+    let (first, rest) = again.split_once('\n').unwrap();
+    assert!(first.starts_with("target ("), "{first}");
+    assert!(printed.split_once('\n').unwrap().1.starts_with(rest), "{printed}\nand again:\n{again}");
+    let both = iolane(&folder, ["report", "results", "--text", "-", "--md", "-"]);
+    assert_refused(&both, 2, &["--md - with --text -", "standard output"]);
+}
+
+#[test]
 fn a_picture_is_a_png_for_each_chart() {
     let folder = measured();
     iolane(&folder, ["report", "results", "--png", "figures"]).done();

@@ -72,6 +72,7 @@ printed. A study writes it when it ends; this command rebuilds it from study.jso
 records.parquet with the charts of this version.
 
   iolane report results/systor22
+  iolane report results/systor22 --text -
   iolane report results/systor22 --out systor22-laptop.html
   iolane report results/systor22 --png figures --csv tables --md summary.md";
 

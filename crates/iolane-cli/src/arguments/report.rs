@@ -23,6 +23,9 @@ pub(crate) struct ReportArguments {
     /// Write a summary in GitHub Markdown; `-` for standard output
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) md: Option<Destination>,
+    /// Write the text that the study printed; `-` for standard output
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) text: Option<Destination>,
     /// Write every table as comma-separated values
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) csv: Option<PathBuf>,

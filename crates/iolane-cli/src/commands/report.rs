@@ -8,9 +8,12 @@ use iolane::Error;
 use iolane_report::charts::Charts;
 use iolane_report::{PAGE_FILE, drawing};
 use iolane_study::files::{self, MadeFolders};
+use iolane_study::format;
 use iolane_study::results::{self, Loaded};
+use iolane_study::run_record::TargetRecord;
 
 use super::report_page::kept;
+use super::study;
 use crate::arguments::ReportArguments;
 use crate::outcome::Outcome;
 use crate::output::{self, Destination, complain, printable};
@@ -24,6 +27,10 @@ pub(crate) fn report(arguments: ReportArguments) -> anyhow::Result<Outcome> {
     }
     if let Some(summary) = &job.summary {
         made.document(summary, iolane_report::summary(&loaded).into())?;
+    }
+    if let Some(text) = &job.text {
+        let targets: Vec<String> = loaded.document.targets.iter().map(target).collect();
+        made.document(text, study::page::text(&loaded.document, &targets.join("\n")).into())?;
     }
     if let Some(folder) = &job.csv {
         let tables = iolane_report::tables(&loaded)?;
@@ -41,6 +48,7 @@ struct Job {
     folder: PathBuf,
     page: Option<Destination>,
     summary: Option<Destination>,
+    text: Option<Destination>,
     csv: Option<PathBuf>,
     png: Option<PathBuf>,
     svg: Option<PathBuf>,
@@ -48,16 +56,27 @@ struct Job {
 
 impl Job {
     fn of_arguments(arguments: ReportArguments) -> anyhow::Result<Self> {
-        let ReportArguments { folder, out, png, svg, md, csv } = arguments;
-        let has_other = md.is_some() || [&png, &svg, &csv].into_iter().any(Option::is_some);
+        let ReportArguments { folder, out, png, svg, md, text, csv } = arguments;
+        let has_other =
+            [&md, &text].into_iter().any(Option::is_some) || [&png, &svg, &csv].into_iter().any(Option::is_some);
         let in_folder = (!has_other).then(|| Destination::File(folder.join(PAGE_FILE)));
         let page = out.or(in_folder);
-        if [&page, &md].into_iter().all(|output| *output == Some(Destination::StandardOutput)) {
-            let cause = "both would go to standard output";
-            return Err(Error::usage("--out - with --md -", cause).remedy("name files").into());
+        let named = [("--out -", &page), ("--md -", &md), ("--text -", &text)];
+        let printed = named.into_iter().filter(|(_, output)| **output == Some(Destination::StandardOutput));
+        let printed: Vec<&str> = printed.map(|(option, _)| option).collect();
+        if printed.len() > 1 {
+            let cause = "standard output takes one of them";
+            return Err(Error::usage(printed.join(" with "), cause).remedy("name files").into());
         }
-        Ok(Self { folder, page, summary: md, csv, png, svg })
+        Ok(Self { folder, page, summary: md, text, csv, png, svg })
     }
+}
+
+/// A target as the study was given it.
+fn target(record: &TargetRecord) -> String {
+    let TargetRecord { kind, name, bytes, direct, .. } = record;
+    let access = if *direct { "" } else { ", page cache" };
+    format!("{} ({} {kind}{access})", printable(Path::new(name)), format::bytes(*bytes))
 }
 
 fn images(loaded: &Loaded, job: &Job, made: &mut Made) -> anyhow::Result<()> {

@@ -4,7 +4,7 @@ mod dry_run;
 mod find;
 mod job;
 mod live;
-mod page;
+pub(super) mod page;
 mod skipped;
 mod view;
 

@@ -10,7 +10,7 @@ use super::skipped;
 use crate::output::{self, CellAlignment, or_unavailable};
 
 /// The whole text.
-pub(super) fn text(report: &StudyReport, targets: &str) -> String {
+pub(in crate::commands) fn text(report: &StudyReport, targets: &str) -> String {
     let mut text = String::new();
     if report.name != "survey" && report.rate_until.is_none() {
         text.push_str(&format!("{}: {}\n", report.name, report.title));
