@@ -2,7 +2,6 @@
 //! beyond the driver's own memory.
 #![no_main]
 
-
 use iolane_core::{Pages, Pool, Queue, Request};
 use iolane_nvme::controller::{Controller, ControllerOptions};
 use iolane_nvme::model::{Model, ModelConfig};
