@@ -65,6 +65,58 @@ impl DataPointers {
         Ok((PSDT_PRP, [address, self.list_address(slot)]))
     }
 
+    /// The pointer to as many of these ranges as one command takes, in order, and their bytes: at most `most`, and in each command what
+    /// is contiguous in pages. A range follows another in one command if that ends, and it begins, at a page's boundary; a PRP list knows
+    /// no other (NVMe Base Specification 2.0, section 4.1.1). Ranges are an address and a number of bytes that is not 0.
+    ///
+    /// # Errors
+    /// `INVALID` if the first address is not aligned to four bytes.
+    #[inline(never)]
+    pub(crate) fn gather(
+        &self,
+        slot: u32,
+        ranges: impl Iterator<Item = Result<(u64, u64), IoError>>,
+        most: u64,
+    ) -> Result<(DataPointer, u64), IoError> {
+        let list = slot as usize * (PAGE_BYTES / 8);
+        let (mut first, mut second, mut entries, mut bytes, mut end) = (None, 0, 0, 0, 0);
+        'ranges: for range in ranges {
+            let (address, length) = range?;
+            match first {
+                None if !address.is_multiple_of(4) => return Err(IoError::INVALID),
+                None => first = Some(address),
+                Some(_) if address.is_multiple_of(PAGE) && end % PAGE == 0 => {}
+                Some(_) => break,
+            }
+            end = address;
+            let range_end = address + length;
+            while end < range_end {
+                if end != address || bytes > 0 {
+                    // Another page: the first one is in the command itself.
+                    if bytes == most || entries == PAGE_BYTES / 8 {
+                        break 'ranges;
+                    }
+                    if entries == 0 {
+                        second = end;
+                    }
+                    self.lists.word(list + entries).store(end, std::sync::atomic::Ordering::Relaxed);
+                    entries += 1;
+                }
+                let moved = (PAGE - end % PAGE).min(range_end - end).min(most - bytes);
+                bytes += moved;
+                end += moved;
+                if bytes == most {
+                    break 'ranges;
+                }
+            }
+        }
+        let data = match entries {
+            0 | 1 => second,
+            _ => self.list_address(slot),
+        };
+        Ok(((PSDT_PRP, [first.ok_or(IoError::INVALID)?, data]), bytes))
+    }
+
     /// Writes the only range of a Dataset Management command into the slot's page (NVM Command Set Specification 1.0, figure 38).
     pub(crate) fn point_to_range(&self, slot: u32, first_block: u64, blocks: u32) -> DataPointer {
         let list = slot as usize * (PAGE_BYTES / 8);

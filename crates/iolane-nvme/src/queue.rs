@@ -4,12 +4,16 @@
 //! The slot of a request is the lower part of its command identifier. The upper part counts the uses of the slot, so that a
 //! duplicate completion, or one of an earlier command, is recognised.
 
+mod vectored;
+
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use iolane_core::nvme::FORCE_UNIT_ACCESS;
-use iolane_core::{Completion, IoError, Operation, Operations, Pool, Queue, QueueStats, Request, Result, Slots};
+use iolane_core::{
+    Buffer, Completion, IoError, Operation, Operations, Pool, Queue, QueueStats, Request, Result, Slots,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::command::{Command, CompletionEntry, nvm};
@@ -112,12 +116,28 @@ pub fn operations(controller: &Controller) -> Operations {
     let always = Operations::READ
         .with(Operations::WRITE)
         .with(Operations::DURABLE_WRITE)
+        .with(Operations::VECTORED)
         .with(Operations::FSYNC)
         .with(Operations::FDATASYNC);
     let with =
         |operations: Operations, has: bool, more: Operations| if has { operations.with(more) } else { operations };
     let operations = with(always, identity.dataset_management, Operations::DISCARD);
     with(operations, identity.write_zeroes, Operations::WRITE_ZEROES)
+}
+
+/// What a request other than a transfer of one buffer moved.
+#[cold]
+fn moved_without_one_buffer(operation: &Operation, moved: u64) -> u32 {
+    match operation {
+        Operation::ReadVectored(_) | Operation::WriteVectored(_) => moved as u32,
+        _ => 0,
+    }
+}
+
+/// Dwords 10 to 15 of a command on these blocks: the first in 10 and 11, their number less one in 12.
+#[inline(always)]
+fn of_blocks(first: u64, blocks: u64) -> [u32; 6] {
+    [first as u32, (first >> 32) as u32, (blocks.wrapping_sub(1)) as u32, 0, 0, 0]
 }
 
 impl NvmeQueue {
@@ -167,12 +187,20 @@ impl NvmeQueue {
     /// Takes one request: puts a command into the ring, or completes it with an error if there is no such command.
     #[inline]
     fn take(&mut self, request: Request) {
+        if matches!(request.operation, Operation::ReadVectored(_) | Operation::WriteVectored(_)) {
+            return self.take_vectored(request);
+        }
         let slot = self.slots.next();
         let made = self.check(&request).and_then(|total| Ok((total, self.command(&request, slot, 0, total)?)));
-        let (total, (command, moving)) = match made {
-            Ok(made) => made,
-            Err(error) => return self.refuse(request, error),
-        };
+        match made {
+            Ok((total, (command, moving))) => self.push(request, slot, total, command, moving),
+            Err(error) => self.refuse(request, error),
+        }
+    }
+
+    /// Puts the first command of a request of `total` bytes into the ring; it moves `moving` of them.
+    #[inline(always)]
+    fn push(&mut self, request: Request, slot: u32, total: u64, command: Command, moving: u64) {
         debug_assert!(self.slots.get(slot).is_none(), "the slot of a new request is free");
         let flight = &mut self.flights[slot as usize];
         let generation = flight.generation.wrapping_add(1) & GENERATION_MASK;
@@ -209,12 +237,24 @@ impl NvmeQueue {
             Operation::Discard { bytes } | Operation::WriteZeroes { bytes } => *bytes,
             _ => return Err(IoError::NOT_SUPPORTED),
         };
+        self.check_range(request, bytes)
+    }
+
+    /// Whether these bytes are whole blocks of the namespace.
+    #[inline(always)]
+    fn check_range(&self, request: &Request, bytes: u64) -> Result<u64, IoError> {
         let mask = u64::from(self.namespace.block_bytes) - 1;
         let is_inside = request.offset.checked_add(bytes).is_some_and(|end| end <= self.namespace.bytes);
         if (request.offset | bytes) & mask != 0 || bytes == 0 || !is_inside {
             return Err(IoError::INVALID);
         }
         Ok(bytes)
+    }
+
+    /// The controller's address of the first byte of a buffer.
+    #[inline]
+    fn address_of(&self, buffer: &Buffer) -> Result<u64, IoError> {
+        self.pools.iter().find_map(|pool| pool.address_of(buffer)).ok_or(IoError::NOT_REGISTERED)
     }
 
     /// The command for the rest of a request of `total` bytes of which `moved` are done, without its identifier, and the bytes of
@@ -235,8 +275,7 @@ impl NvmeQueue {
         let first_block = (request.offset + moved) >> self.block_shift;
         let blocks = moving >> self.block_shift;
         command.opcode = opcode;
-        // Starting LBA in dwords 10 and 11, number of blocks less one in dword 12.
-        command.dwords = [first_block as u32, (first_block >> 32) as u32, (blocks - 1) as u32, 0, 0, 0];
+        command.dwords = of_blocks(first_block, blocks);
         match &request.operation {
             Operation::Read(buffer) | Operation::Write(buffer) | Operation::DurableWrite(buffer) => {
                 if matches!(request.operation, Operation::DurableWrite(_)) {
@@ -301,7 +340,7 @@ impl NvmeQueue {
         debug_assert!(moved <= total, "the commands of a request move no more than it asks for: {moved} of {total}");
         let result = match (entry.status.check(), &request.operation) {
             (Ok(()), Operation::Read(_) | Operation::Write(_) | Operation::DurableWrite(_)) => Ok(moved as u32),
-            (Ok(()), _) => Ok(0),
+            (Ok(()), operation) => Ok(moved_without_one_buffer(operation, moved)),
             (Err(_), _) if is_timed_out => Err(IoError::from_errno(libc::ETIMEDOUT)),
             (Err(error), _) => Err(error),
         };
@@ -313,7 +352,10 @@ impl NvmeQueue {
     fn send_rest(&mut self, slot: u32) {
         let Some(request) = self.slots.get(slot) else { return self.stray() };
         let Flight { moved, total, generation, .. } = self.flights[slot as usize];
-        let (command, moving) = match self.command(request, slot, moved, total) {
+        let is_vectored = matches!(request.operation, Operation::ReadVectored(_) | Operation::WriteVectored(_));
+        let made =
+            if is_vectored { self.vectored(request, slot, moved) } else { self.command(request, slot, moved, total) };
+        let (command, moving) = match made {
             Ok(made) => made,
             Err(error) => return self.answer(slot, Err(error)),
         };

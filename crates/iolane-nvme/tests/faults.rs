@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use iolane_core::{Buffer, Completion, Operation, Pages, Pool, Queue, Request, Result};
+use iolane_core::{Buffer, Buffers, Completion, IoError, Operation, Pages, Pool, Queue, Request, Result};
 use iolane_nvme::controller::{Controller, ControllerOptions};
 use iolane_nvme::identity::Namespace;
 use iolane_nvme::model::{Faults, Model, ModelConfig, ModelPort, NamespaceConfig};
@@ -265,6 +265,17 @@ fn pool(random: &mut Random) -> Pool {
     unsafe { Pool::from_region(base.add(offset), FRAMES, FRAME_BYTES, memory).unwrap() }
 }
 
+/// Fills a buffer with a tag, over and over.
+fn fill(buffer: &mut Buffer, tag: u64) {
+    buffer[..8].copy_from_slice(&tag.to_le_bytes());
+    let mut filled = 8;
+    while filled < buffer.len() {
+        let more = filled.min(buffer.len() - filled);
+        buffer.copy_within(..more, filled);
+        filled += more;
+    }
+}
+
 impl Drill {
     /// `None` if the controller could not be brought up, which must leave nothing behind.
     fn new(seed: u64, faults: impl Fn(&mut Random) -> Faults, is_honest: bool) -> Option<Self> {
@@ -309,38 +320,59 @@ impl Drill {
         let mut offset = region * REGION_BYTES + first * self.block_bytes;
         let tag = self.next_tag;
         let kind = self.random.below(20);
-        let buffer = (kind < 15).then(|| self.buffer(bytes as usize)).flatten();
-        let (what, operation) = match (kind, buffer) {
-            (0..7, Some(mut buffer)) => {
-                buffer.fill(0xa5);
-                (What::Read, Operation::Read(buffer))
-            }
-            (7..14, Some(mut buffer)) => {
-                buffer[..8].copy_from_slice(&tag.to_le_bytes());
-                let mut filled = 8;
-                while filled < buffer.len() {
-                    let more = filled.min(buffer.len() - filled);
-                    buffer.copy_within(..more, filled);
-                    filled += more;
-                }
-                (What::Write, if kind < 12 { Operation::Write(buffer) } else { Operation::DurableWrite(buffer) })
-            }
-            (14, Some(buffer)) => {
-                offset = self.random.one_of(&[offset + 4, 4 << 20, u64::MAX - 511]);
-                (What::Nonsense, Operation::Read(buffer))
-            }
-            (0..15, None) => {
+        // Some are scattered in memory.
+        let pieces = if matches!(kind, 0..3 | 7..10) { 1 + self.random.below(4) } else { 1 };
+        let mut memory = if kind < 15 { self.buffers(bytes, pieces) } else { Vec::new() };
+        let one = |mut memory: Vec<Buffer>| memory.remove(0);
+        let (what, operation) = match kind {
+            0..15 if memory.is_empty() => {
                 self.regions.push(region);
                 return None;
             }
-            (15, _) => (What::Zero, Operation::Discard { bytes }),
-            (16 | 17, _) => (What::Zero, Operation::WriteZeroes { bytes }),
-            (18, _) => (What::Fsync, Operation::Fsync),
+            0..7 => {
+                memory.iter_mut().for_each(|buffer| buffer.fill(0xa5));
+                let read = if kind < 3 {
+                    Operation::ReadVectored(Buffers::new(memory).unwrap())
+                } else {
+                    Operation::Read(one(memory))
+                };
+                (What::Read, read)
+            }
+            7..14 => {
+                memory.iter_mut().for_each(|buffer| fill(buffer, tag));
+                let write = match kind {
+                    7..10 => Operation::WriteVectored(Buffers::new(memory).unwrap()),
+                    10 | 11 => Operation::Write(one(memory)),
+                    _ => Operation::DurableWrite(one(memory)),
+                };
+                (What::Write, write)
+            }
+            14 => {
+                offset = self.random.one_of(&[offset + 4, 4 << 20, u64::MAX - 511]);
+                (What::Nonsense, Operation::Read(one(memory)))
+            }
+            15 => (What::Zero, Operation::Discard { bytes }),
+            16 | 17 => (What::Zero, Operation::WriteZeroes { bytes }),
+            18 => (What::Fsync, Operation::Fsync),
             _ => (What::Fsync, Operation::Fdatasync),
         };
         self.next_tag += 1;
         self.asked[queue].insert(tag, Asked { region, offset, bytes, what });
         Some(Request::new(tag, offset, operation))
+    }
+
+    /// Memory of whole blocks in at most this many pieces; none if the pool has not enough.
+    fn buffers(&mut self, bytes: u64, pieces: u64) -> Vec<Buffer> {
+        let (mut memory, mut left) = (Vec::new(), bytes);
+        while left > 0 {
+            let is_last = memory.len() as u64 + 1 == pieces;
+            let blocks = left / self.block_bytes;
+            let piece = if is_last { left } else { (1 + self.random.below(blocks)) * self.block_bytes };
+            let Some(buffer) = self.buffer(piece as usize) else { return Vec::new() };
+            memory.push(buffer);
+            left -= piece;
+        }
+        memory
     }
 
     fn buffer(&mut self, bytes: usize) -> Option<Buffer> {
@@ -388,14 +420,16 @@ impl Drill {
     }
 
     fn take_answer(&mut self, queue: usize, completion: Completion) {
-        let Completion { tag, result, buffer, .. } = completion;
+        let Completion { tag, result, buffer, buffers, .. } = completion;
+        let memory: Vec<Buffer> = buffer.into_iter().chain(buffers.into_iter().flat_map(Buffers::into_vec)).collect();
         let Asked { region, offset, bytes, what } = self.asked[queue].remove(&tag).expect("answered once");
         self.regions.push(region);
-        assert_eq!(buffer.is_some(), matches!(what, What::Read | What::Write | What::Nonsense), "the buffer is back");
-        assert_eq!(buffer.as_ref().map_or(bytes, |buffer| buffer.len() as u64), bytes);
+        let has_memory = matches!(what, What::Read | What::Write | What::Nonsense);
+        let back: u64 = memory.iter().map(|buffer| buffer.len() as u64).sum();
+        assert_eq!(back, if has_memory { bytes } else { 0 }, "the memory is back");
         match result {
             Ok(moved) => {
-                assert_eq!(u64::from(moved), if buffer.is_some() { bytes } else { 0 });
+                assert_eq!(u64::from(moved), if has_memory { bytes } else { 0 });
                 assert!(what != What::Nonsense, "it cannot have been done");
                 self.succeeded += 1;
             }
@@ -403,18 +437,22 @@ impl Drill {
         }
         match what {
             What::Read if self.is_honest && result.is_ok() => {
-                self.mirror.check_read(offset, buffer.as_deref().expect("checked"));
+                let mut at = offset;
+                for buffer in &memory {
+                    self.mirror.check_read(at, buffer);
+                    at += buffer.len() as u64;
+                }
             }
             What::Write => self.mirror.written(offset, bytes, tag, result.is_ok()),
             What::Zero => self.mirror.written(offset, bytes, 0, result.is_ok()),
             _ => {}
         }
-        if let Some(mut buffer) = buffer
-            && self.kept.len() < 30
-        {
-            let mark = self.random.below(256) as u8;
-            buffer.fill(mark);
-            self.kept.push((buffer, mark));
+        for mut buffer in memory {
+            if self.kept.len() < 30 {
+                let mark = self.random.below(256) as u8;
+                buffer.fill(mark);
+                self.kept.push((buffer, mark));
+            }
         }
     }
 
@@ -864,4 +902,39 @@ impl Reader {
         assert!(self.pool.take_frames(0, 16).is_some());
         answered
     }
+}
+
+#[test]
+fn buffers_that_meet_at_pages_are_one_command_and_each_other_one_of_its_own() {
+    let model = Model::new(ModelConfig { transfer_pages_log2: 5, ..ModelConfig::default() });
+    let controller = Controller::start(model.port(), ControllerOptions::default()).unwrap();
+    let namespace = controller.namespace(1).unwrap();
+    assert_eq!(namespace.block_bytes, 512);
+    let (pool, other) = (Pool::new(4, 8192, Pages::Base).unwrap(), Pool::new(1, 8192, Pages::Base).unwrap());
+    let pools = std::slice::from_ref(&pool);
+    let config = NvmeQueueConfig { depth: 4, pools, writable: true, interrupts: false, event_fd: false };
+    let mut queue = NvmeQueue::open(&controller, namespace, config).unwrap();
+    let sized = |bytes: usize, pool: &Pool| {
+        let mut buffer = pool.take().unwrap();
+        buffer.set_len(bytes).unwrap();
+        buffer
+    };
+    let mut ended = |buffers: Vec<Buffer>| {
+        let before = queue.counts().commands;
+        queue.submit(&mut vec![Request::read_vectored(1, 0, Buffers::new(buffers).unwrap())]);
+        let mut completions = Vec::new();
+        queue.drain(&mut completions).unwrap();
+        assert!(completions.len() == 1 && completions[0].buffers.is_some(), "{completions:?}");
+        (completions[0].result, queue.counts().commands - before)
+    };
+    // Frames begin at pages.
+    let of = |lengths: &[usize]| lengths.iter().map(|bytes| sized(*bytes, &pool)).collect::<Vec<Buffer>>();
+    assert_eq!(ended(of(&[8192])), (Ok(8192), 1));
+    assert_eq!(ended(of(&[4096, 8192, 512])), (Ok(12_800), 1));
+    assert_eq!(ended(of(&[512, 4096])), (Ok(4608), 2));
+    assert_eq!(ended(of(&[4096, 1024, 512, 8192])), (Ok(13_824), 3));
+    // What no command can do is refused before the first one.
+    assert_eq!(ended(of(&[4096, 100])), (Err(IoError::INVALID), 0));
+    assert_eq!(ended(vec![sized(4096, &pool), sized(4096, &other)]), (Err(IoError::NOT_REGISTERED), 0));
+    assert_eq!(model.violations(), [""; 0]);
 }
