@@ -114,7 +114,10 @@ fn failed(what: &str, errno: Errno) -> Error {
 }
 
 /// Opens a file without a name (open(2), O_TMPFILE). Where the file system has none, makes a file and unlinks it at once.
-fn nameless_file(folder: &Path) -> Result<OwnedFd, Errno> {
+///
+/// # Errors
+/// As open(2).
+pub fn nameless_file(folder: &Path) -> Result<OwnedFd, Errno> {
     let mode = Mode::RUSR | Mode::WUSR;
     match rustix::fs::open(folder, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, mode) {
         Err(Errno::OPNOTSUPP | Errno::ISDIR) => {}

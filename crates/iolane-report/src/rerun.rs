@@ -38,7 +38,7 @@ impl Rerun {
 
 fn jobs(loaded: &Loaded) -> Vec<JobSpec> {
     let mut known = HashSet::new();
-    let own = loaded.rows.iter().filter(|row| row.arm.peer.is_none());
+    let own = loaded.rows.iter().filter(|row| row.arm.peer.is_none() && row.arm.application.is_none());
     own.filter(|row| known.insert(row.arm.to_string())).map(|row| job(loaded, row)).collect()
 }
 

@@ -97,6 +97,7 @@ pub fn place(factor: Factor, shown: &str) -> String {
         Factor::FsyncEvery => format!("with an fsync every {shown}"),
         Factor::FdatasyncEvery => format!("with an fdatasync every {shown}"),
         Factor::Bs => format!("at {shown}"),
+        Factor::Application => format!("in {shown}"),
         Factor::Depth => format!("at depth {shown}"),
         Factor::Threads => format!("with {}", counted("thread")),
         Factor::Drives => format!("on {}", counted("drive")),

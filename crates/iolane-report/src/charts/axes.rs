@@ -67,6 +67,7 @@ pub(super) fn metric_axis(metric: Metric) -> Axis {
 pub(super) fn factor_label(factor: Factor) -> &'static str {
     match factor {
         Factor::Path => "path",
+        Factor::Application => "application",
         Factor::Rw => "access",
         Factor::ReadPercent => "reads, percent",
         Factor::Bs => "block size",

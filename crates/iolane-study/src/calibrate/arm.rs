@@ -54,6 +54,9 @@ pub(crate) fn why_not(arm: &Arm) -> Option<String> {
     if let Some(peer) = &arm.peer {
         return Some(format!("{peer} measured it, whose own costs are not those of iolane"));
     }
+    if let Some(application) = arm.application {
+        return Some(format!("{application} did it, which computes besides: the model plays requests alone"));
+    }
     if let Err(error) = Behaviour::of(&arm.path) {
         return Some(error.cause().to_owned());
     }

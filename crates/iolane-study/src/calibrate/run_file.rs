@@ -121,6 +121,7 @@ impl RunFile {
             ..Workload::default()
         };
         Ok(Arm {
+            application: None,
             name: self.path.clone(),
             path: self.path.parse()?,
             peer: None,

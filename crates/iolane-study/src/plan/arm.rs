@@ -3,6 +3,7 @@
 use std::fmt;
 
 use iolane::IoPath;
+use iolane_application::Application;
 use iolane_measure::workload::Workload;
 use serde::{Deserialize, Serialize};
 
@@ -16,8 +17,11 @@ pub struct Arm {
     pub name: String,
     #[serde(with = "iolane_measure::serde_text")]
     pub path: IoPath,
-    /// The tool that measures it, such as `fio`; `None` is iolane.
+    /// The tool that measures it, such as `fio`, or the program without iolane that runs the application; `None` is iolane.
     pub peer: Option<String>,
+    /// What does the load; `None` is the engine, which draws requests from the workload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub application: Option<Application>,
     /// All of what it asks of a target.
     #[serde(flatten)]
     pub workload: Workload,
@@ -33,6 +37,7 @@ impl Arm {
     pub fn value(&self, factor: Factor) -> FactorValue {
         match factor {
             Factor::Path => FactorValue::Path(self.label()),
+            Factor::Application => FactorValue::Application(self.application),
             Factor::Rw => FactorValue::Rw(self.workload.access),
             Factor::ReadPercent => FactorValue::Count(self.workload.read_percent().into()),
             Factor::Bs => FactorValue::Bs(self.workload.block_sizes.clone()),
@@ -60,9 +65,23 @@ impl Arm {
         self.value(factor).to_string()
     }
 
-    /// Its load without the depth: `randread 4k, 2 threads`.
+    /// Its load without the depth: `randread 4k, 2 threads`, or the name of its application.
     pub fn load_in_words(&self) -> String {
-        self.workload.load_in_words() + &self.placement_in_words()
+        self.requests_in_words() + &self.placement_in_words()
+    }
+
+    fn requests_in_words(&self) -> String {
+        match (self.application, self.workload.rate) {
+            (None, _) => self.workload.load_in_words(),
+            // The application says what it requests.
+            (Some(application), None) => application.name().to_owned(),
+            (Some(application), Some(rate)) => format!("{application}, rate {rate}/s"),
+        }
+    }
+
+    /// What it does per second: `IOPS`, or the operations of its application.
+    pub fn rate_unit(&self) -> &'static str {
+        self.application.map_or("IOPS", Application::rate_unit)
     }
 
     /// Threads, drives and cores, where there is more than one or a limit: `, 2 threads on 2 drives, 1 core`.
@@ -81,11 +100,11 @@ impl Arm {
     /// access, by block size, by placement, then by rate.
     pub fn load_key(&self) -> impl Ord + Clone + use<> {
         // Names every field, so that the compiler demands a decision for each new one.
-        let Self { name: _, path: _, peer: _, workload, threads, drives, cores } = self;
+        let Self { name: _, path: _, peer: _, application, workload, threads, drives, cores } = self;
         let others = Workload { depth: 0, ..workload.clone() }.fields().map(|(_, value)| value);
         // The bits of positive numbers have the order of the numbers.
         let rate = workload.rate.map(|rate| rate.per_s().to_bits());
-        (workload.access.name(), workload.block_sizes.max(), *threads, *drives, *cores, rate, others)
+        (*application, workload.access.name(), workload.block_sizes.max(), *threads, *drives, *cores, rate, others)
     }
 
     /// Whether they do the same work, each by its own path: the same load at the same depth.
@@ -126,6 +145,7 @@ impl Arm {
             name: name.into(),
             path: IoPath::new("null"),
             peer: None,
+            application: None,
             workload: Workload::default(),
             threads: 1,
             drives: 1,
@@ -136,7 +156,7 @@ impl Arm {
 
 impl fmt::Display for Arm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (load, depth) = (self.workload.load_in_words(), self.workload.depth);
+        let (load, depth) = (self.requests_in_words(), self.workload.depth);
         // `randrw 70/30 16k depth 4, rate 2k/s`: the depth stands before what follows a comma.
         match load.split_once(',') {
             Some((load, pace)) => write!(f, "{} {load} depth {depth},{pace}", self.label())?,

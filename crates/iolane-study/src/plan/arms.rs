@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use iolane::{Error, Result};
+use iolane_application::Application;
 use iolane_measure::workload::{DataPattern, OffsetPattern, Workload};
 
 use super::arm::Arm;
@@ -40,6 +41,7 @@ impl Group {
     fn count(&self, scale: Scale) -> Option<usize> {
         let lengths = [
             self.paths.len(),
+            self.applications.len().max(1),
             self.access.at(scale).len(),
             length(&self.read_percents, scale),
             self.block_sizes.at(scale).len(),
@@ -59,14 +61,21 @@ impl Group {
     }
 
     fn arms(&self, base: &Workload, scale: Scale) -> Vec<Arm> {
+        let applications: Vec<Option<Application>> = match self.applications.is_empty() {
+            true => vec![None],
+            false => self.applications.iter().copied().map(Some).collect(),
+        };
+        let loads = self.loads(base, scale);
         let mut arms = Vec::new();
-        for load in self.loads(base, scale) {
+        for (application, load) in product(&applications, &loads) {
+            let load = application.map_or_else(|| load.clone(), |application| load_of(application, load));
             for (threads, drives) in product(self.threads.at(scale), self.drives.at(scale)) {
                 for (cores, depth) in product(self.cores.at(scale), self.depths.at(scale)) {
                     arms.extend(self.paths.iter().map(|NamedPath { name, path }| Arm {
                         name: name.clone(),
                         path: path.clone(),
                         peer: None,
+                        application: *application,
                         workload: Workload { depth: *depth, ..load.clone() },
                         threads: *threads,
                         drives: drives.count(*threads),
@@ -105,6 +114,17 @@ impl Group {
             load.fdatasync_every = load.fdatasync_every.filter(|_| load.access.writes());
         }
         loads
+    }
+}
+
+/// The load of an application: what it requests, and its rate if it has one.
+fn load_of(application: Application, load: &Workload) -> Workload {
+    Workload {
+        access: application.access(),
+        read_percent: application.access().is_mixed().then(|| load.read_percent()),
+        block_sizes: application.block_sizes(),
+        rate: load.rate.filter(|_| application.has_rate()),
+        ..load.clone()
     }
 }
 

@@ -13,6 +13,7 @@ pub const BUILT_IN: &[BuiltIn] = &[
     BuiltIn { name: "ijraset24", text: include_str!("builtin/ijraset24.toml") },
     BuiltIn { name: "hotstorage23", text: include_str!("builtin/hotstorage23.toml") },
     BuiltIn { name: "floe26", text: include_str!("builtin/floe26.toml") },
+    BuiltIn { name: "application", text: include_str!("builtin/application.toml") },
 ];
 
 pub fn built_in(name: &str) -> Option<&'static BuiltIn> {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use iolane_application::Application;
 use iolane_measure::workload::{Access, BlockSizes, OffsetPattern, Rate};
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +11,8 @@ use serde::{Deserialize, Serialize};
 pub enum Factor {
     /// The path, by its name in the study.
     Path,
+    /// What does the load.
+    Application,
     /// Reads or writes.
     Rw,
     /// Percentage of reads.
@@ -39,8 +42,9 @@ pub enum Factor {
 }
 
 impl Factor {
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Path,
+        Self::Application,
         Self::Rw,
         Self::ReadPercent,
         Self::Bs,
@@ -61,6 +65,7 @@ impl Factor {
     pub fn noun(self) -> &'static str {
         match self {
             Self::Path => "path",
+            Self::Application => "application",
             Self::Rw => "access",
             Self::ReadPercent => "share of reads",
             Self::Bs => "block size",
@@ -84,6 +89,8 @@ impl Factor {
 pub enum FactorValue {
     /// The name of the path, with the peer's before it.
     Path(String),
+    /// `None` is iolane's engine.
+    Application(Option<Application>),
     Rw(Access),
     Bs(BlockSizes),
     Offsets(OffsetPattern),
@@ -102,7 +109,7 @@ impl FactorValue {
     /// cores without a limit.
     pub fn number(&self) -> Option<u64> {
         match self {
-            Self::Path(_) | Self::Rw(_) | Self::Offsets(_) => None,
+            Self::Path(_) | Self::Application(_) | Self::Rw(_) | Self::Offsets(_) => None,
             // An axis has whole numbers; a rate below 1 per second stands at 1.
             Self::Rate(rate) => rate.map(|rate| rate.per_s().round().max(1.0) as u64),
             Self::OptionalCount(count) => *count,
@@ -117,6 +124,7 @@ impl fmt::Display for FactorValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Path(label) => f.write_str(label),
+            Self::Application(application) => f.write_str(application.map_or("none", Application::name)),
             Self::Rw(access) => access.fmt(f),
             Self::Bs(sizes) => sizes.fmt(f),
             Self::Offsets(offsets) => offsets.fmt(f),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use iolane::units::parse_duration;
 use iolane::{Error, IoPath, Result};
+use iolane_application::Application;
 use iolane_measure::run::THREADS_MAX;
 use iolane_measure::workload::{Access, Arrivals, BlockSizes, DataPattern, OffsetPattern, Rate, Workload};
 use serde::Deserialize;
@@ -100,6 +101,8 @@ struct WorkloadFile {
 struct GroupFile {
     #[serde(deserialize_with = "one_or_more")]
     path: Vec<String>,
+    #[serde(default, deserialize_with = "one_or_more")]
+    application: Vec<Text<Application>>,
     #[serde(default)]
     rw: Option<FactorValues<Text<Access>>>,
     #[serde(default)]
@@ -181,7 +184,14 @@ impl GroupFile {
         if threads.scaled.iter().chain(&threads.full).any(|threads| !(1..=THREADS_MAX).contains(threads)) {
             return Err(format!("`threads` must be between 1 and {THREADS_MAX}"));
         }
+        if !self.application.is_empty() && (self.rw.is_some() || self.bs.is_some()) {
+            return Err("an application has its own `rw` and `bs`".into());
+        }
+        if !self.application.is_empty() && (self.cores.is_some() || self.drives.is_some()) {
+            return Err("an application has one drive, and its threads are not placed".into());
+        }
         Ok(Group {
+            applications: self.application.into_iter().map(|Text(application)| application).collect(),
             paths: self.path.into_iter().map(named).collect::<Result<_, _>>()?,
             access: untext(values(self.rw, Text(Access::RandRead))),
             block_sizes: untext(values(self.bs, Text(Workload::default().block_sizes))),

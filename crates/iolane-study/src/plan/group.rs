@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use iolane::{Error, IoPath, Result};
+use iolane_application::Application;
 use iolane_measure::workload::{Access, BlockSizes, OffsetPattern, Rate};
 use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
@@ -14,6 +15,8 @@ use super::scale::PerScale;
 #[derive(Debug, Clone)]
 pub struct Group {
     pub paths: Vec<NamedPath>,
+    /// What does the load, instead of the engine; it decides access and block size.
+    pub applications: Vec<Application>,
     pub access: PerScale<Vec<Access>>,
     /// Percentages of reads, for the accesses that mix reads and writes.
     pub read_percents: Option<PerScale<Vec<u8>>>,

@@ -8,6 +8,8 @@ use iolane::{Error, Result};
 use serde::Deserialize;
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 
+use iolane_application::Application;
+
 use super::arm::Arm;
 use super::factor::Factor;
 use super::group::Cores;
@@ -22,6 +24,9 @@ pub struct Selection {
     /// Names of paths; empty is any path.
     #[serde(deserialize_with = "one_or_more")]
     pub path: Vec<String>,
+    /// Names of applications; empty is any, and none.
+    #[serde(deserialize_with = "one_or_more")]
+    pub application: Vec<Text<Application>>,
     pub rw: Option<Text<Access>>,
     /// In bytes; of mixed block sizes the largest counts.
     pub bs: Condition,
@@ -57,9 +62,12 @@ impl Selection {
             let access = self.rw.as_ref().is_none_or(|rw| rw.0 == *access);
             let offsets = self.offsets.is_empty() || self.offsets.contains(&Text(*offsets));
             let rate = self.rate.is_empty() || rate.is_some_and(|rate| self.rate.contains(&rate));
+            let is_of = |application| self.application.contains(&Text(application));
+            let application = self.application.is_empty() || arm.application.is_some_and(is_of);
             let numbers = self.numbers(arm);
             named
                 && cores
+                && application
                 && access
                 && offsets
                 && rate

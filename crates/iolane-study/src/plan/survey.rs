@@ -83,6 +83,7 @@ impl Survey {
             published_on: String::new(),
             lengths: PerScale::same(if self.rate_until.is_some() { Self::SEARCH_LENGTHS } else { Self::LENGTHS }),
             groups: vec![Group {
+                applications: Vec::new(),
                 paths: named,
                 access: PerScale::same(self.access),
                 read_percents: some(self.read_percents),

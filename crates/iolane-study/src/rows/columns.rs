@@ -2,6 +2,8 @@
 //! come from the figures' table; a figure that a file lacks is read as missing. `parquet.rs` writes and reads the file.
 
 use hdrhistogram::Histogram;
+use iolane::Error;
+use iolane_application::Application;
 use iolane_measure::figures::{FIGURES, FigureInfo, FigureValue, RunFigure, RunFigures, StoredFigure, ValueType};
 use iolane_measure::telemetry::{Reading, Sourced, ThreadUse};
 use iolane_measure::workload::{Rate, Workload};
@@ -83,6 +85,11 @@ const FIXED: &[FixedColumn] = &[
     FixedColumn { name: "name", kind: Kind::Text, cell: |row| text(&row.arm.name) },
     FixedColumn { name: "path", kind: Kind::Text, cell: |row| text(&row.arm.path) },
     FixedColumn { name: "peer", kind: Kind::OptionalText, cell: |row| Cell::Text(row.arm.peer.clone()) },
+    FixedColumn {
+        name: "application",
+        kind: Kind::OptionalText,
+        cell: |row| Cell::Text(row.arm.application.map(|application| application.name().to_owned())),
+    },
     FixedColumn { name: "rw", kind: Kind::Text, cell: |row| text(row.arm.workload.access) },
     FixedColumn {
         name: "read_percent",
@@ -296,6 +303,7 @@ impl<'a> Fields<'a> {
             name: self.text("name")?,
             path: self.parsed("path")?,
             peer: self.optional_text("peer")?,
+            application: self.application()?,
             workload: self.workload()?,
             threads: self.count("threads")?,
             drives: self.count("drives")?,
@@ -324,6 +332,12 @@ impl<'a> Fields<'a> {
             warnings: self.warnings()?,
             ..Row::new(arm, self.count("repeat")?)
         })
+    }
+
+    /// Files from before there were applications have no such column.
+    fn application(&self) -> Result<Option<Application>, String> {
+        let name = self.optional_text("application").unwrap_or_default();
+        name.map(|name| name.parse()).transpose().map_err(|error: Error| error.to_string())
     }
 
     fn workload(&self) -> Result<Workload, String> {

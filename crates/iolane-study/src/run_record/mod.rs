@@ -121,6 +121,7 @@ fn paths_taken(outcomes: &[RunOutcome]) -> Vec<PathShare> {
 /// Makes rows of one arm from its runs.
 fn results(plan: &RunPlan, outcomes: &[RunOutcome]) -> ArmResults {
     let arm = Arm {
+        application: None,
         name: plan.path.to_string(),
         path: plan.path.clone(),
         peer: None,

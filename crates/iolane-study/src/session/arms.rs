@@ -1,11 +1,13 @@
 //! Decides which arms of a study can run on these targets, and why the others cannot. Sessions call it before they
 //! start.
 
+use std::collections::HashSet;
+
 use iolane::units::CpuList;
 use iolane::{Error, ErrorKind, IoPath, Result, Target};
 
 use super::conditions::Conditions;
-use super::peers;
+use super::{applications, peers};
 use super::planned::Planned;
 use crate::plan::{Arm, Study};
 use crate::rows::LeftOut;
@@ -23,11 +25,15 @@ pub(super) fn plan(study: &Study, conditions: &Conditions) -> Result<(Vec<Planne
     let mut probes = Probes::default();
     let arms = study.arms(conditions.scale)?;
     let writes = arms.iter().any(|arm| arm.workload.access.writes());
-    for arm in arms {
+    for arm in with_rivals(arms) {
         let is_bounded = || study.rate_until.map_or(Ok(()), |bound| bound.check(&arm.workload));
         let checked = check_content(&arm.workload, writes).and_then(|()| is_bounded());
-        match checked.and_then(|()| run_plan(conditions, &arm, &mut probes)) {
-            Ok(plan) => planned.push(Planned { arm, plan, peer: None }),
+        let planned_arm = checked.and_then(|()| match arm.application {
+            None => Ok(Planned { plan: run_plan(conditions, &arm, &mut probes)?, arm: arm.clone(), peer: None, by: None }),
+            Some(application) => applications::plan(application, &arm, |asked| run_plan(conditions, asked, &mut probes)),
+        });
+        match planned_arm {
+            Ok(arm) => planned.push(arm),
             Err(error) => {
                 let (reason, remedy) = (error.cause().into(), error.remedy_text().into());
                 left_out.push(LeftOut { arm, reason, remedy, failed: false });
@@ -47,6 +53,13 @@ pub(super) fn plan(study: &Study, conditions: &Conditions) -> Result<(Vec<Planne
         left_out.extend(cannot);
     }
     Ok((planned, left_out))
+}
+
+/// The arms, and beside each application the programs that do the same without iolane.
+fn with_rivals(arms: Vec<Arm>) -> Vec<Arm> {
+    let mut known = HashSet::new();
+    let rivals: Vec<Arm> = arms.iter().flat_map(applications::rivals).filter(|arm| known.insert(arm.clone())).collect();
+    arms.into_iter().chain(rivals).collect()
 }
 
 /// Refuses to verify what an arm only reads if an arm of the study `writes`: what the targets hold then depends on the order
@@ -78,6 +91,8 @@ fn run_plan(conditions: &Conditions, arm: &Arm, probes: &mut Probes) -> Result<C
             .remedy(format!("add --allow-writes {}, which destroys its data", target.name())));
     }
     let placement = match (arm.cores, &conditions.placement) {
+        // The scheduler places its threads, as it does those of any program.
+        _ if arm.application.is_some() => Placement::default(),
         (Some(cores), _) => Placement::within(cores, arm.threads)?,
         (None, Some(placement)) => placement.clone(),
         (None, None) => Placement::apart(arm.threads),

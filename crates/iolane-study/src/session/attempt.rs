@@ -9,9 +9,10 @@ use iolane_measure::run::run_with_progress;
 use iolane_measure::span::Span;
 use iolane_measure::telemetry::{Reading, Unavailable};
 
+use super::applications::Written;
 use super::planned::Planned;
 use super::validity::{Validity, validity};
-use super::{energy, peers};
+use super::{applications, energy, peers};
 use crate::rows::{RETRIES, Row, Warning, WarningKind};
 
 /// Runs an arm once. Returns the row and its measured span; `None` if it was interrupted.
@@ -20,9 +21,10 @@ pub(super) fn attempt(
     repeat: u32,
     attempt: u32,
     may_retry: bool,
+    written: &Written,
     (stop, run_progress): (&AtomicBool, &RunProgress),
 ) -> Option<(Row, Reading<Span>)> {
-    let Planned { arm, plan: checked, peer } = planned;
+    let Planned { arm, plan: checked, peer, by } = planned;
     let plan = checked.plan();
     let started_unix_s = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64();
     let base = Row { attempt, started_unix_s, ..Row::planned(arm.clone(), repeat, plan) };
@@ -33,6 +35,13 @@ pub(super) fn attempt(
                 let span = energy::peer_span(from, Instant::now(), plan.warmup, row.elapsed_s);
                 Some((row, span))
             }
+            Err(_) if stop.load(Ordering::Relaxed) => None,
+            Err(error) => Some(failed(base, &error)),
+        };
+    }
+    if let Some(by) = by {
+        return match applications::run_arm(base.clone(), planned, by, written, stop) {
+            Ok(done) => done.map(|(row, span)| (row, Ok(span))),
             Err(_) if stop.load(Ordering::Relaxed) => None,
             Err(error) => Some(failed(base, &error)),
         };

@@ -1,6 +1,7 @@
 //! A study on this machine: its arms are checked, then run in random order, each recorded in a journal. The command
 //! line calls [`Session`]; `results` reports what it measured.
 
+mod applications;
 mod arms;
 mod attempt;
 mod budget;

@@ -17,11 +17,11 @@ use iolane_measure::workload::Workload;
 /// The arms of a peer next to iolane's own, and those that it has no counterpart for.
 pub(super) fn plan(own: &[Planned], peer: &InstalledPeer) -> (Vec<Planned>, Vec<LeftOut>) {
     let (mut planned, mut left_out) = (Vec::new(), Vec::new());
-    for beside in own {
+    for beside in own.iter().filter(|planned| planned.by.is_none()) {
         let mut arm = beside.arm.clone();
         arm.peer = Some(peer.peer.name().into());
         match check(beside.plan.plan(), peer) {
-            Ok(()) => planned.push(Planned { arm, plan: beside.plan.clone(), peer: Some(peer.clone()) }),
+            Ok(()) => planned.push(Planned { arm, plan: beside.plan.clone(), peer: Some(peer.clone()), by: None }),
             Err(error) => {
                 let (reason, remedy) = (error.cause().into(), error.remedy_text().into());
                 left_out.push(LeftOut { arm, reason, remedy, failed: false });

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use iolane_application::By;
 use iolane_measure::run::CheckedPlan;
 use iolane_measure::workload::{Rate, Workload};
 
@@ -14,9 +15,16 @@ pub(super) struct Planned {
     pub(super) plan: CheckedPlan,
     /// The tool that runs it; `None` for iolane itself.
     pub(super) peer: Option<InstalledPeer>,
+    /// How its application reaches the target; `None` for arms of requests.
+    pub(super) by: Option<By>,
 }
 
 impl Planned {
+    /// Whether it writes to a drive that is to be in a steady state first. Applications write their data instead.
+    pub(super) fn needs_preconditioning(&self) -> bool {
+        self.arm.workload.access.writes() && self.by.is_none()
+    }
+
     /// The same at another rate, for another time; the arm has a rate.
     pub(super) fn at_rate(&self, rate: Rate, runtime: Duration) -> Self {
         let workload = Workload { rate: Some(rate), ..self.arm.workload.clone() };
@@ -24,6 +32,7 @@ impl Planned {
             arm: Arm { workload, ..self.arm.clone() },
             plan: self.plan.clone().with_rate(rate).with_runtime(runtime),
             peer: self.peer.clone(),
+            by: self.by.clone(),
         }
     }
 }

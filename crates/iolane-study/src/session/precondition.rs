@@ -51,7 +51,7 @@ fn targets(planned: &[Planned]) -> Vec<Target> {
     let mut targets: Vec<Target> = Vec::new();
     for target in planned
         .iter()
-        .filter(|planned| planned.arm.workload.access.writes())
+        .filter(|planned| planned.needs_preconditioning())
         .flat_map(|planned| &planned.plan.plan().targets)
     {
         let is_new = targets.iter().all(|known| known.name() != target.name());

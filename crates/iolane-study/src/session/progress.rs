@@ -18,6 +18,8 @@ pub struct Progress<'a> {
 pub enum Now<'a> {
     /// Fills the target of this name, then writes it at random until the rate is steady.
     Preconditions(&'a str),
+    /// Writes to the target of this name what applications read.
+    WritesData(&'a str),
     /// Measures the power of the idle machine.
     MeasuresIdle,
     /// Loads and idles every CPU in turn, for an external meter.

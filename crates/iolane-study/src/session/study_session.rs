@@ -11,6 +11,7 @@ use iolane_measure::host::LabMachine;
 use iolane_measure::progress::RunProgress;
 use iolane_measure::workload::{Workload, random_stream};
 
+use super::applications::Written;
 use super::attempt::attempt;
 use super::budget::Budget;
 use super::conditions::Conditions;
@@ -48,6 +49,8 @@ struct Kept {
     preconditioned: Vec<Preconditioned>,
     energy: EnergyNotes,
     journal: Journal,
+    /// What the applications read.
+    written: Written,
 }
 
 /// A shorter run is too noisy.
@@ -119,7 +122,7 @@ impl Session {
 
     /// The arms as fio job sections, each with a unique name.
     pub fn fio_jobs(&self) -> Vec<JobSpec> {
-        let own = self.planned.iter().filter(|planned| planned.peer.is_none());
+        let own = self.planned.iter().filter(|planned| planned.peer.is_none() && planned.by.is_none());
         let own = own.map(|planned| (&planned.arm, planned.plan.plan()));
         own.map(|(arm, plan)| JobSpec {
             name: arm.to_string().replace(", ", " "),
@@ -280,7 +283,7 @@ impl Session {
     }
 
     fn searched(mut self, searches: &Searches, kept: Kept, interrupted: bool) -> Measured {
-        let Kept { rows, preconditioned, energy, journal } = kept;
+        let Kept { rows, preconditioned, energy, journal, .. } = kept;
         for (index, Planned { arm, .. }) in self.planned.iter().enumerate() {
             let of_arm = |row: &&Row| row.arm.without_rate() == arm.without_rate();
             let is_measured = rows.iter().filter(of_arm).any(|row| row.rejected.is_none());
@@ -304,7 +307,8 @@ impl Session {
         let mut setup = self.setup();
         let Some(begun) = begun else {
             journal.begin(&setup)?;
-            return Ok(Kept { rows: Vec::new(), preconditioned: Vec::new(), energy: EnergyNotes::default(), journal });
+            let (rows, preconditioned) = (Vec::new(), Vec::new());
+            return Ok(Kept { rows, preconditioned, energy: EnergyNotes::default(), journal, written: Written::default() });
         };
         setup.runtime_ns = begun.setup.runtime_ns;
         if let Some(differs) = begun.setup.differs_in(&setup) {
@@ -312,7 +316,8 @@ impl Session {
         }
         self.set_runtime(Duration::from_nanos(setup.runtime_ns));
         let energy = begun.energy.unwrap_or_default();
-        Ok(Kept { rows: begun.rows, preconditioned: begun.preconditioned, energy, journal })
+        let (rows, preconditioned) = (begun.rows, begun.preconditioned);
+        Ok(Kept { rows, preconditioned, energy, journal, written: Written::default() })
     }
 
     /// The preparation for the first run: preconditioning, idle power, load steps. `false` if it was stopped.
@@ -326,13 +331,13 @@ impl Session {
     ) -> Result<bool> {
         let is_wanted = |(repeat, index): &&(u32, usize)| runs.wants(*index, *repeat);
         let done = order.len() - order.iter().filter(is_wanted).count();
-        let writes = order.iter().filter(is_wanted).any(|(_, index)| self.planned[*index].arm.workload.access.writes());
+        let writes = order.iter().filter(is_wanted).any(|(_, index)| self.planned[*index].needs_preconditioning());
         self.prepare_machine(done, writes, kept, stop, progress)
     }
 
     /// The same for a rate search, of which any arm may have runs left.
     fn prepare_all(&self, kept: &mut Kept, stop: &AtomicBool, progress: &mut impl FnMut(Progress<'_>)) -> Result<bool> {
-        let writes = self.planned.iter().any(|planned| planned.arm.workload.access.writes());
+        let writes = self.planned.iter().any(Planned::needs_preconditioning);
         self.prepare_machine(kept.rows.len(), writes, kept, stop, progress)
     }
 
@@ -354,6 +359,13 @@ impl Session {
                 Err(error) => return Err(error),
             }
             kept.journal.note_preconditioning(&kept.preconditioned)?;
+        }
+        let rows = &kept.rows;
+        let tell = |target: &str| progress(Progress { done, total, now: Now::WritesData(target), rows });
+        match Written::make(&self.planned, stop, tell) {
+            Ok(written) => kept.written = written,
+            Err(_) if stop.load(Ordering::Relaxed) => return Ok(false),
+            Err(error) => return Err(error),
         }
         let metering = &self.conditions.metering;
         if !metering.idle_time().is_zero() {
@@ -493,7 +505,7 @@ impl Session {
         kept: &'a mut Kept,
         stop: &AtomicBool,
     ) -> Result<Option<&'a Row>> {
-        let run = attempt(planned, repeat, attempts, may_retry, (stop, &self.run_progress));
+        let run = attempt(planned, repeat, attempts, may_retry, &kept.written, (stop, &self.run_progress));
         let Some((mut row, span)) = run else { return Ok(None) };
         self.conditions.metering.fill(&mut row, span, &kept.energy);
         kept.journal.append(&row)?;
@@ -530,7 +542,7 @@ impl Session {
     }
 
     fn measured(mut self, kept: Kept, looks: Looks, interrupted: bool) -> Measured {
-        let Kept { rows, preconditioned, energy, journal } = kept;
+        let Kept { rows, preconditioned, energy, journal, .. } = kept;
         let runs = RunList::new(&self.planned, &rows);
         let mut whole_repeats = self.conditions.lengths.repeats;
         for (index, Planned { arm, .. }) in self.planned.iter().enumerate() {

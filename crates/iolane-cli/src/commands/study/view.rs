@@ -19,6 +19,7 @@ const RECENT: usize = 16;
 pub(super) fn doing(now: &Now<'_>) -> String {
     match now {
         Now::Preconditions(target) => format!("preconditioning {target}"),
+        Now::WritesData(target) => format!("writing the data of the applications to {target}"),
         Now::MeasuresIdle => "measuring idle power".into(),
         Now::MakesLoadSteps => "making load steps for the meter".into(),
         Now::Runs(arm) => arm.to_string(),

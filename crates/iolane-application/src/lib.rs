@@ -1,0 +1,15 @@
+//! What databases do with a drive, as programs that measure themselves: lookups in sorted files, decompression, reads into a large
+//! memory map, merges, and the database redb. Each runs on any of iolane's paths, and beside them as programs without iolane do it.
+//! Studies run them as arms; nothing here knows of studies, prints or writes results.
+
+mod application;
+mod data;
+mod loads;
+mod rival;
+mod run;
+mod tally;
+
+pub use application::Application;
+pub use data::{Layout, Prepared};
+pub use rival::Rival;
+pub use run::{By, Job, Measured, check, run};
