@@ -77,7 +77,11 @@ const DESCRIPTIONS: [Description; 9] = [
     Description {
         rate_unit: "blocks/s",
         block_bytes: 4 << 10,
-        ..described(Application::Decompress, "decompress", "random 4 KiB blocks, decompressed (lz4) to another place in memory")
+        ..described(
+            Application::Decompress,
+            "decompress",
+            "random 4 KiB blocks, decompressed (lz4) to another place in memory",
+        )
     },
     Description {
         rate_unit: "blocks/s",
@@ -102,7 +106,10 @@ const DESCRIPTIONS: [Description; 9] = [
             "lookups at a rate: single keys, then batches of 64, then single keys beside a merge",
         )
     },
-    Description { access: Access::RandWrite, ..redb(Application::RedbLoad, "redb-load", "a new redb database, filled with records") },
+    Description {
+        access: Access::RandWrite,
+        ..redb(Application::RedbLoad, "redb-load", "a new redb database, filled with records")
+    },
     Description {
         rate_unit: "commits/s",
         access: Access::RandWrite,

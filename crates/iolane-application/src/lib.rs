@@ -3,13 +3,18 @@
 //! Studies run them as arms; nothing here knows of studies, prints or writes results.
 
 mod application;
+mod by;
+mod channel;
 mod data;
+mod job;
 mod loads;
 mod rival;
 mod run;
 mod tally;
 
 pub use application::Application;
+pub use by::By;
 pub use data::{Layout, Prepared};
+pub use job::Job;
 pub use rival::Rival;
-pub use run::{By, Job, Measured, check, run};
+pub use run::{Measured, check, run};

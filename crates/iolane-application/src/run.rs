@@ -4,42 +4,15 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use iolane::{Error, IoPath, Result, Target};
+use iolane::{Error, Result, Target};
 use iolane_measure::span::Span;
 use iolane_measure::telemetry::{RunTelemetry, Watch};
 
 use crate::application::Application;
-use crate::data::Prepared;
+use crate::by::By;
+use crate::job::Job;
 use crate::loads::Shared;
-use crate::rival::Rival;
 use crate::tally::Tally;
-
-/// What an application reaches its data by.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum By {
-    Path(IoPath),
-    Rival(Rival),
-}
-
-/// One run.
-#[derive(Debug, Clone)]
-pub struct Job<'a> {
-    pub application: Application,
-    pub by: By,
-    pub target: &'a Target,
-    /// What was written to it.
-    pub prepared: &'a Prepared,
-    /// Requests in flight of each thread. A path that takes fewer has fewer.
-    pub depth: u32,
-    pub threads: usize,
-    /// Operations per second, for applications that have a rate.
-    pub rate: Option<f64>,
-    /// Before the measured phase.
-    pub warmup: Duration,
-    /// Length of the measured phase.
-    pub runtime: Duration,
-    pub seed: u64,
-}
 
 /// What a run measured.
 #[derive(Debug)]

@@ -65,7 +65,9 @@ fn best_arms(loaded: &Loaded) -> String {
     let reports = arm_reports(&loaded.results(), &loaded.rows);
     let groups: Vec<&[ArmReport]> = reports.chunk_by(|a, b| a.arm.competes_with(&b.arm)).collect();
     let has_syncs = reports.iter().any(ArmReport::has_syncs);
-    let mut headings = vec!["load", "depth", "best path", "IOPS", "95 % interval", "p99, all repeats"];
+    let are_applications = reports.iter().any(|arm| arm.arm.application.is_some());
+    let rate = if are_applications { "per second" } else { "IOPS" };
+    let mut headings = vec!["load", "depth", "best path", rate, "95 % interval", "p99, all repeats"];
     headings.extend(has_syncs.then_some("p99 of commits"));
     headings.extend(["cores", "runner-up"]);
     let mut text = format!("| {} |\n|{}\n", headings.join(" | "), " --- |".repeat(headings.len()));

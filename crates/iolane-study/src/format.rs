@@ -3,13 +3,19 @@
 
 use std::time::Duration;
 
-use crate::plan::{Factor, Metric};
+use crate::plan::{Factor, IOPS, Metric};
 use crate::stats::Estimate;
 
 /// A metric's value with its unit: `182 k IOPS`, `85.2 us`, `5 %`.
 pub fn quantity(metric: Metric, value: f64) -> String {
+    quantity_of(metric, value, IOPS)
+}
+
+/// The same of a load that counts something else than I/Os: `4.2 k keys/s`, `6.3 CPU-s per million keys`.
+pub fn quantity_of(metric: Metric, value: f64, rate_unit: &str) -> String {
+    let things = rate_unit.strip_suffix("/s").unwrap_or("I/Os");
     match metric {
-        Metric::Iops => counted(value, "IOPS"),
+        Metric::Iops => counted(value, rate_unit),
         Metric::BytesPerS => bytes_per_s(value),
         Metric::MeanNs | Metric::LatencyNs(..) | Metric::SubmitP50Ns => time(value),
         Metric::ServiceP50Ns | Metric::ServiceP99Ns => time(value),
@@ -17,12 +23,12 @@ pub fn quantity(metric: Metric, value: f64) -> String {
         Metric::ContextSwitchesPerIo => format!("{} context switches per I/O", number(value)),
         Metric::InterruptsPerIo => format!("{} interrupts per I/O", number(value)),
         Metric::Cores => format!("{} cores", number(value)),
-        Metric::CpuSPerMillionIos => format!("{} CPU-s per million I/Os", number(value)),
+        Metric::CpuSPerMillionIos => format!("{} CPU-s per million {things}", number(value)),
         Metric::CacheMissRate => format!("{} %", number(value * 100.0)),
         Metric::CyclesPerIo => counted(value, "cycles per I/O"),
         Metric::InstructionsPerIo => counted(value, "instructions per I/O"),
-        Metric::IosPerJoule => counted(value, "I/Os per joule"),
-        Metric::IosPerJouleAboveIdle => counted(value, "I/Os per joule above idle"),
+        Metric::IosPerJoule => counted(value, &format!("{things} per joule")),
+        Metric::IosPerJouleAboveIdle => counted(value, &format!("{things} per joule above idle")),
         Metric::Watts => format!("{} W", number(value)),
         Metric::WattsAboveIdle => format!("{} W above idle", number(value)),
     }

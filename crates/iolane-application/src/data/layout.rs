@@ -3,9 +3,6 @@
 use iolane::units::Bytes;
 use iolane::{Error, Result, Target};
 
-use super::packed::PACKED_BYTES;
-use super::sorted::BLOCK_BYTES;
-
 /// Where each kind of data is, in bytes from the start of the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
@@ -33,7 +30,7 @@ const BYTES_MIN: u64 = 16 << 20;
 /// Reads of more than this are no more random.
 const RUN_BYTES_MAX: u64 = 256 << 20;
 /// All parts begin at a multiple of it.
-const ALIGN: u64 = 1 << 20;
+pub(super) const ALIGN: u64 = 1 << 20;
 
 impl Layout {
     /// Divides `bytes` of a target from `start` on, or what it has: a quarter for each run, an eighth for packed blocks, the rest for
@@ -65,8 +62,6 @@ impl Layout {
         Part { start: self.runs[0].start, bytes: self.runs[0].bytes + self.runs[1].bytes }
     }
 }
-
-const _: () = assert!(ALIGN.is_multiple_of(BLOCK_BYTES as u64) && ALIGN.is_multiple_of(PACKED_BYTES as u64));
 
 #[cfg(test)]
 mod tests {

@@ -1,5 +1,6 @@
 //! What the applications read: where it is on a target, how it is written before the first run, and how a block of it is read.
 
+pub(crate) mod database;
 mod layout;
 mod packed;
 mod prepared;

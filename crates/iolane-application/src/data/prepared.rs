@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use iolane::{Error, IoPath, Result, Target};
 use iolane_measure::scratch::nameless_file;
 
-use super::layout::{Layout, Part};
+use super::database;
+use super::layout::{ALIGN, Layout, Part};
 use super::packed::{PACKED_BYTES, Packed};
 use super::sorted::{BLOCK_BYTES, Sorted};
 use crate::application::Application;
-use crate::loads::{Channel, fill_database};
-use crate::run::By;
+use crate::by::By;
+use crate::channel::Channel;
 
 /// A target that holds what some applications read.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub struct Prepared {
     database: Option<File>,
     folder: Option<PathBuf>,
 }
+
+const _: () = assert!(ALIGN.is_multiple_of(BLOCK_BYTES as u64) && ALIGN.is_multiple_of(PACKED_BYTES as u64));
 
 /// Bytes of a write.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -50,7 +53,7 @@ impl Prepared {
         }
         if let Some(folder) = folder.as_ref().filter(|_| has_database) {
             let file = file_in(folder)?;
-            fill_database(&file, stop)?;
+            database::fill(&file, stop)?;
             database = Some(file);
         }
         progress(1.0);
@@ -96,7 +99,10 @@ fn write(target: &Target, layout: &Layout, stop: &AtomicBool, progress: &mut dyn
     let paths = ["io_uring", "libaio", "psync", "nvme", "io_uring_cmd"].map(IoPath::new);
     let mut channels = paths.into_iter().map(|path| Channel::open(&By::Path(path), target, DEPTH, CHUNK_BYTES));
     let mut channel = channels.find_map(Result::ok).ok_or_else(|| {
-        Error::unavailable(format!("target {}", target.name()), "no available path can write what the applications read")
+        Error::unavailable(
+            format!("target {}", target.name()),
+            "no available path can write what the applications read",
+        )
     })?;
     let total = (layout.sorted().bytes + layout.packed.bytes) as f64;
     let mut written = 0.0;

@@ -2,25 +2,21 @@
 
 use std::fs::File;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use iolane::{Blocking, Error, IoPath, Result, Target};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use redb::backends::FileBackend;
-use redb::{ReadableDatabase, StorageBackend, TableDefinition};
+use redb::{ReadableDatabase, StorageBackend};
 
-use super::Load;
+use super::load::Load;
 use crate::application::Application;
-use crate::run::{By, Job};
+use crate::by::By;
+use crate::data::database::{RECORD_BYTES, RECORDS, TABLE, failed, insert, value};
+use crate::job::Job;
 use crate::tally::Tally;
 
-const TABLE: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("records");
-/// About 80 MB of file.
-const RECORDS: u64 = 400_000;
-const VALUE_BYTES: usize = 128;
-const RECORD_BYTES: usize = size_of::<u64>() + VALUE_BYTES;
 /// Much less than the file has, so that most reads reach the drive.
 const CACHE_BYTES: usize = 8 << 20;
 /// Records of a transaction that loads.
@@ -62,45 +58,6 @@ impl StorageBackend for OnPath {
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         self.reached.write_all_at(data, offset)
     }
-}
-
-fn failed(error: impl Into<redb::Error>) -> Error {
-    Error::failed("redb", error.into().to_string())
-}
-
-fn value(key: u64) -> [u8; VALUE_BYTES] {
-    let mut value = [0; VALUE_BYTES];
-    value[..8].copy_from_slice(&key.wrapping_mul(key).to_le_bytes());
-    value
-}
-
-/// Fills an empty file with a database of 400,000 records.
-///
-/// # Errors
-/// If the database fails, or `stop` is set.
-pub(crate) fn fill_database(file: &File, stop: &AtomicBool) -> Result<()> {
-    let copy = file.try_clone().map_err(|error| Error::system("the database's file", error))?;
-    let backend = FileBackend::new(copy).map_err(failed)?;
-    let database = redb::Builder::new().create_with_backend(backend).map_err(failed)?;
-    for first in (0..RECORDS).step_by(RECORDS as usize / 10) {
-        if stop.load(Ordering::Relaxed) {
-            return Err(Error::failed("filling a database", "it was interrupted"));
-        }
-        insert(&database, first..first + RECORDS / 10)?;
-    }
-    Ok(())
-}
-
-/// One transaction, durable when it returns.
-fn insert(database: &redb::Database, keys: impl Iterator<Item = u64>) -> Result<()> {
-    let transaction = database.begin_write().map_err(failed)?;
-    {
-        let mut table = transaction.open_table(TABLE).map_err(failed)?;
-        for key in keys {
-            table.insert(key, value(key).as_slice()).map_err(failed)?;
-        }
-    }
-    transaction.commit().map_err(failed)
 }
 
 /// A database that the threads of a run share.

@@ -1,14 +1,16 @@
 //! Small random reads of compressed blocks, each decompressed to another place in memory: the second load of floe26.
 
+use std::collections::VecDeque;
 use std::time::Instant;
 
 use iolane::Result;
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::{Channel, Load};
+use super::load::Load;
+use crate::channel::Channel;
 use crate::data::{PACKED_BYTES, Packed, UNPACKED_BYTES};
-use crate::run::Job;
+use crate::job::Job;
 use crate::tally::Tally;
 
 /// Where the blocks are decompressed to: more than the processor's caches hold.
@@ -19,34 +21,42 @@ pub(super) struct Decompress {
     start: u64,
     blocks: u64,
     memory: Vec<u8>,
-    /// When each request in flight began, by its number; the number with the block is its tag.
-    begun: Vec<Instant>,
-    free: Vec<usize>,
+    /// Blocks that the program wants and did not get yet, as many as the depth: which, and since when. Its place with its number is the tag.
+    wanted: Vec<(u64, Instant)>,
+    /// Places of those whose read has not begun.
+    waiting: VecDeque<usize>,
     random: Xoshiro256PlusPlus,
 }
 
 impl Decompress {
     pub(super) fn open(job: &Job<'_>, seed: u64) -> Result<Self> {
         let packed = job.prepared.layout.packed;
-        Ok(Self {
+        let depth = job.depth as usize;
+        let mut decompress = Self {
             channel: Channel::open(&job.by, job.target, job.depth, PACKED_BYTES)?,
             start: packed.start,
             blocks: packed.blocks(PACKED_BYTES),
             memory: vec![0; MEMORY_BYTES],
-            begun: vec![Instant::now(); job.depth as usize],
-            free: (0..job.depth as usize).collect(),
+            wanted: vec![(0, Instant::now()); depth],
+            waiting: VecDeque::new(),
             random: Xoshiro256PlusPlus::seed_from_u64(seed),
-        })
+        };
+        (0..depth).for_each(|place| decompress.want_another(place));
+        Ok(decompress)
+    }
+
+    fn want_another(&mut self, place: usize) {
+        self.wanted[place] = (self.random.next_u64() % self.blocks, Instant::now());
+        self.waiting.push_back(place);
     }
 }
 
 impl Load for Decompress {
     fn turn(&mut self, _share: f64, tally: &mut Tally) -> Result<()> {
         while self.channel.room() > 0
-            && let Some(place) = self.free.pop()
+            && let Some(place) = self.waiting.pop_front()
         {
-            let block = self.random.next_u64() % self.blocks;
-            self.begun[place] = Instant::now();
+            let (block, _) = self.wanted[place];
             let tag = block << 32 | place as u64;
             self.channel.read(tag, self.start + block * PACKED_BYTES as u64, PACKED_BYTES)?;
         }
@@ -55,8 +65,9 @@ impl Load for Decompress {
             let to = self.random.next_u64() as usize % (MEMORY_BYTES / UNPACKED_BYTES) * UNPACKED_BYTES;
             let to = &mut self.memory[to..to + UNPACKED_BYTES];
             Packed::open(block, done.buffer.as_deref().unwrap_or_default(), to)?;
-            tally.note(1, UNPACKED_BYTES, self.begun[place].elapsed());
-            self.free.push(place);
+            let (_, since) = self.wanted[place];
+            tally.note(1, UNPACKED_BYTES, since.elapsed());
+            self.want_another(place);
         }
         Ok(())
     }

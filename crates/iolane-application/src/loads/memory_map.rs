@@ -1,15 +1,18 @@
 //! Large random reads to places all over a memory map that is too large to be registered: the first load of floe26. A path with
 //! registered buffers reads into a few of them, and copies to the map.
 
+use std::collections::VecDeque;
 use std::time::Instant;
 
 use iolane::{Buffer, Pages, Pool, QueueConfig, Result, probe};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::{Channel, Load};
+use super::load::Load;
+use crate::by::By;
+use crate::channel::Channel;
 use crate::data::{Part, Sorted};
-use crate::run::{By, Job};
+use crate::job::Job;
 use crate::tally::Tally;
 
 const BLOCK_BYTES: usize = 128 << 10;
@@ -28,8 +31,10 @@ pub(super) struct MemoryMap {
     channel: Channel,
     map: Map,
     part: Part,
-    begun: Vec<Instant>,
-    free: Vec<usize>,
+    /// When the program began to want a block, for each of as many as the depth; its place is the tag.
+    wanted: Vec<Instant>,
+    /// Places of those whose read has not begun.
+    waiting: VecDeque<usize>,
     random: Xoshiro256PlusPlus,
 }
 
@@ -55,8 +60,8 @@ impl MemoryMap {
             channel,
             map,
             part: job.prepared.layout.sorted(),
-            begun: vec![Instant::now(); job.depth as usize],
-            free: (0..job.depth as usize).collect(),
+            wanted: vec![Instant::now(); job.depth as usize],
+            waiting: (0..job.depth as usize).collect(),
             random: Xoshiro256PlusPlus::seed_from_u64(seed),
         })
     }
@@ -69,10 +74,10 @@ impl MemoryMap {
 impl Load for MemoryMap {
     fn turn(&mut self, _share: f64, tally: &mut Tally) -> Result<()> {
         while self.channel.room() > 0
-            && let Some(place) = self.free.pop()
+            && let Some(place) = self.waiting.pop_front()
         {
-            self.begun[place] = Instant::now();
-            let offset = self.part.start + (self.random_below(self.part.blocks(BLOCK_BYTES) as usize) * BLOCK_BYTES) as u64;
+            let offset =
+                self.part.start + (self.random_below(self.part.blocks(BLOCK_BYTES) as usize) * BLOCK_BYTES) as u64;
             let there = match &self.map {
                 Map::Direct(blocks) => Some(blocks.len()),
                 Map::Copied(_) => None,
@@ -96,8 +101,9 @@ impl Load for MemoryMap {
                 Map::Copied(map) => map[to..to + BLOCK_BYTES].copy_from_slice(&block),
             }
             let place = done.tag as usize;
-            tally.note(1, BLOCK_BYTES, self.begun[place].elapsed());
-            self.free.push(place);
+            tally.note(1, BLOCK_BYTES, self.wanted[place].elapsed());
+            self.wanted[place] = Instant::now();
+            self.waiting.push_back(place);
         }
         Ok(())
     }

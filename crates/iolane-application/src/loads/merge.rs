@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use iolane::{Buffer, Error, Pages, Pool, QueueConfig, Result};
 
-use super::{Channel, Load};
+use super::load::Load;
+use crate::channel::Channel;
 use crate::data::{Part, RECORD_BYTES, Record, record_at};
-use crate::run::Job;
+use crate::job::Job;
 use crate::tally::Tally;
 
 /// Bytes of a chunk where a merge is all that runs.

@@ -8,10 +8,11 @@ use iolane::{Error, Result};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use super::load::Load;
 use super::multi_get::found;
-use super::{Channel, Load};
+use crate::channel::Channel;
 use crate::data::{BLOCK_BYTES, RECORD_BYTES, Sorted};
-use crate::run::Job;
+use crate::job::Job;
 use crate::tally::Tally;
 
 const BATCH: u32 = 64;

@@ -1,35 +1,20 @@
 //! One file for each application. A load is what one of its threads does over and over.
 
-mod channel;
 mod database;
 mod decompress;
+mod load;
 mod memory_map;
 mod merge;
 mod mixed;
 mod multi_get;
 
-pub(crate) use channel::Channel;
-pub(crate) use database::fill_database;
+pub(crate) use load::Load;
 
 use iolane::Result;
 
 use self::database::Database;
 use crate::application::Application;
-use crate::run::Job;
-use crate::tally::Tally;
-
-/// What one thread of an application does. It stays in the thread that opened it.
-pub(crate) trait Load {
-    /// Does a part that takes some milliseconds at most, and counts what ended. `share` is how much of the measured phase is over, from
-    /// 0 to 1; 0 before it.
-    ///
-    /// # Errors
-    /// If a request failed, or the data is not what was written.
-    fn turn(&mut self, share: f64, tally: &mut Tally) -> Result<()>;
-
-    /// System calls so far, where they are counted.
-    fn syscalls(&self) -> Option<u64>;
-}
+use crate::job::Job;
 
 /// What all threads of an application share, opened before they start.
 pub(crate) enum Shared {

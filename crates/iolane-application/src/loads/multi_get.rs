@@ -7,9 +7,10 @@ use iolane::{Error, Result};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::{Channel, Load};
+use super::load::Load;
+use crate::channel::Channel;
 use crate::data::{BLOCK_BYTES, RECORD_BYTES, Sorted};
-use crate::run::Job;
+use crate::job::Job;
 use crate::tally::Tally;
 
 pub(super) struct MultiGet {

@@ -16,7 +16,7 @@ use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use iolane::{Buffer, Completion, Error, IoError, Operation, Queue, Request, Result};
 
-use super::io_error;
+use super::calls::io_error;
 
 type Answer = Pin<Box<dyn Future<Output = Completion>>>;
 

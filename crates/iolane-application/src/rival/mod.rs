@@ -1,17 +1,16 @@
 //! How programs without iolane reach a file: one after the other, in threads of tokio's pool, or through compio's ring. Each is a
 //! [`Queue`], so that an application is the same program on all of them.
 
+mod calls;
 mod compio_ring;
 mod std_fs;
 mod tokio_pool;
 
 use std::fmt;
 use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt;
 use std::str::FromStr;
 
-use iolane::{Completion, Error, IoError, IoPath, Operation, Queue, Request, Result, Target};
+use iolane::{Error, IoPath, Queue, Result, Target};
 
 /// A way that programs without iolane take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -74,27 +73,11 @@ impl FromStr for Rival {
     }
 }
 
-/// Carries a request out by the calls of the standard library.
-fn carry_out(file: &File, mut request: Request) -> Completion {
-    let offset = request.offset;
-    let result = match &mut request.operation {
-        Operation::Read(buffer) => file.read_exact_at(buffer, offset).map(|()| buffer.len() as u32),
-        Operation::Write(buffer) => file.write_all_at(buffer, offset).map(|()| buffer.len() as u32),
-        Operation::Fdatasync => file.sync_data().map(|()| 0),
-        _ => Err(io::ErrorKind::Unsupported.into()),
-    };
-    request.complete(result.map_err(|error| io_error(&error)))
-}
-
-fn io_error(error: &io::Error) -> IoError {
-    error.raw_os_error().map_or(IoError::NOT_SUPPORTED, IoError::from_errno)
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use iolane::{Pages, Pool};
+    use iolane::{Pages, Pool, Request};
 
     use super::*;
 
@@ -128,8 +111,10 @@ mod tests {
             queue.submit(&mut vec![Request::fdatasync(99)]);
             queue.drain(&mut done).unwrap();
             assert!(done.iter().all(|completion| completion.result.is_ok()), "{rival}: {done:?}");
-            let mut reads: Vec<Request> =
-                done.drain(..8).map(|written| Request::read(written.tag, written.tag * 4096, written.buffer.unwrap())).collect();
+            let mut reads: Vec<Request> = done
+                .drain(..8)
+                .map(|written| Request::read(written.tag, written.tag * 4096, written.buffer.unwrap()))
+                .collect();
             done.clear();
             while done.len() < 8 {
                 queue.submit(&mut reads);

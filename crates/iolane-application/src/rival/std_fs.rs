@@ -5,7 +5,7 @@ use std::fs::File;
 
 use iolane::{Completion, Queue, Request, Result};
 
-use super::carry_out;
+use super::calls::carry_out;
 
 pub(super) struct StdFs {
     file: File,

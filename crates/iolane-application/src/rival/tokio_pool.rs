@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use iolane::{Completion, Error, Queue, Request, Result};
 use tokio::runtime::{Builder, Runtime};
 
-use super::carry_out;
+use super::calls::carry_out;
 
 pub(super) struct TokioPool {
     runtime: Runtime,
@@ -53,7 +53,8 @@ impl Queue for TokioPool {
     fn reap(&mut self, min: usize, completions: &mut Vec<Completion>) -> Result<usize> {
         let (mut count, min) = (0, min.min(self.in_flight));
         while count < min {
-            let completion = self.receive.recv().map_err(|_| Error::failed("tokio", "a thread of its pool has ended"))?;
+            let completion =
+                self.receive.recv().map_err(|_| Error::failed("tokio", "a thread of its pool has ended"))?;
             count += self.take(completion, completions);
         }
         while let Ok(completion) = self.receive.try_recv() {

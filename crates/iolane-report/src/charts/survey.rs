@@ -28,7 +28,10 @@ fn by_path(load: &Load, depth: u32, arms: &[&ArmResults], metric: Metric) -> Opt
     });
     let series = estimates.iter().enumerate();
     let series: Vec<Line> = series.map(|(place, (arm, y))| line(&arm.arm, vec![estimated(place as f64, *y)])).collect();
-    let y = metric_axis(metric);
+    let y = match (metric, arms.first()) {
+        (Metric::Iops, Some(arm)) => Axis { label: arm.arm.rate_unit().into(), ..metric_axis(metric) },
+        _ => metric_axis(metric),
+    };
     (!series.is_empty()).then(|| Chart {
         id: format!("{}-depth-{depth}-{}", load.id("paths"), slug(&y.label)),
         section: ChartSection::Figures,

@@ -1,7 +1,7 @@
 //! The table of answers: the best path of each load for each goal, with how sure the choice is.
 
 use iolane_measure::figures::RunFigure;
-use iolane_study::format::{capital, quantity, range_beside};
+use iolane_study::format::{capital, range_beside};
 use iolane_study::results::{Answer, Goal, Loaded, RateAnswer, RateUntil, Sureness, answers};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,7 +137,7 @@ fn pieces(path: &str) -> Vec<String> {
 
 fn cell(answer: &Answer) -> AnswerCell {
     let take = &answer.take;
-    let shown = |value| quantity(answer.metric, value);
+    let shown = |value| answer.shown(value);
     AnswerCell {
         path: pieces(&take.path),
         notation: if take.notation == take.path { String::new() } else { take.notation.clone() },

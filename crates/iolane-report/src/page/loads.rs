@@ -5,6 +5,7 @@ use super::html_table::HtmlTable;
 use crate::charts::{Chart, ChartSection};
 use iolane_measure::workload::Rate;
 use iolane_study::format::{count, number, range, time};
+use iolane_study::plan::IOPS;
 use iolane_study::results::{ArmReport, Loaded, arm_reports, load_in_words};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,9 +106,11 @@ fn table(arms: &[ArmReport], shows: Shows) -> HtmlTable {
         Shows::Standing => (None, "of best"),
         Shows::Rates => (Some("rate"), "keeps the rate"),
     };
+    let unit = arms.first().map_or(IOPS, |arm| arm.arm.rate_unit());
+    let things = if unit == IOPS { "system calls per I/O" } else { "system calls per operation" };
     let mut headings = vec!["path"];
     headings.extend(rate);
-    headings.extend(["depth", "IOPS", "95 % interval", standing]);
+    headings.extend(["depth", unit, "95 % interval", standing]);
     headings.extend(["p50, all repeats", "p99, all repeats", "p99.9, all repeats"]);
     // The reads of a load that only reads are all of its requests.
     let is_part = |p99_ns: fn(&ArmReport) -> Option<u64>| {
@@ -116,7 +119,7 @@ fn table(arms: &[ArmReport], shows: Shows) -> HtmlTable {
     };
     let parts: Vec<&Part> = PARTS.iter().filter(|(_, p99_ns)| is_part(*p99_ns)).collect();
     headings.extend(parts.iter().map(|(heading, _)| *heading));
-    headings.extend(["cores", "system calls per I/O", "noise"]);
+    headings.extend(["cores", things, "noise"]);
     HtmlTable {
         headings: headings.into_iter().map(String::from).collect(),
         rows: arms.iter().map(|arm| row(arm, shows, &parts)).collect(),

@@ -8,6 +8,7 @@ use iolane_measure::workload::Workload;
 
 fn arm(name: &str) -> Arm {
     Arm {
+        application: None,
         name: name.into(),
         path: name.parse().unwrap(),
         peer: None,

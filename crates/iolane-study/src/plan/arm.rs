@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::factor::{Factor, FactorValue};
 use super::metric::Metric;
 
+/// What arms of requests count per second.
+pub const IOPS: &str = "IOPS";
+
 /// A path, a workload and a placement.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Arm {
@@ -70,7 +73,8 @@ impl Arm {
         self.requests_in_words() + &self.placement_in_words()
     }
 
-    fn requests_in_words(&self) -> String {
+    /// The same without threads, drives and cores.
+    pub fn requests_in_words(&self) -> String {
         match (self.application, self.workload.rate) {
             (None, _) => self.workload.load_in_words(),
             // The application says what it requests.
@@ -81,7 +85,7 @@ impl Arm {
 
     /// What it does per second: `IOPS`, or the operations of its application.
     pub fn rate_unit(&self) -> &'static str {
-        self.application.map_or("IOPS", Application::rate_unit)
+        self.application.map_or(IOPS, Application::rate_unit)
     }
 
     /// Threads, drives and cores, where there is more than one or a limit: `, 2 threads on 2 drives, 1 core`.

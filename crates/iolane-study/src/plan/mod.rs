@@ -19,7 +19,7 @@ mod survey;
 mod validate;
 mod values;
 
-pub use arm::Arm;
+pub use arm::{Arm, IOPS};
 pub use builtin::{BUILT_IN, BuiltIn, built_in};
 pub use claim::{Check, Claim, Need, Operand, PublishedValue, Rule, Take};
 pub use factor::{Factor, FactorValue};

@@ -38,7 +38,8 @@ impl Study {
     /// Whether any of its arms writes.
     pub fn writes(&self) -> bool {
         let access = self.groups.iter().flat_map(|group| group.access.scaled.iter().chain(&group.access.full));
-        access.into_iter().any(|access| access.writes()) || self.groups.iter().any(|group| !group.applications.is_empty())
+        access.into_iter().any(|access| access.writes())
+            || self.groups.iter().any(|group| !group.applications.is_empty())
     }
 }
 

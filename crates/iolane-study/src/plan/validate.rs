@@ -43,7 +43,8 @@ fn of_check(study: &Study, claim: &Claim, check: &Check) -> Result<(), String> {
 
 fn of_figure(study: &Study, figure: &Figure) -> Result<(), String> {
     if matches!(figure.x, Factor::Rw | Factor::Offsets | Factor::Application) {
-        let cause = "`rw`, `offsets` and `application` cannot be the x axis: write one figure for each, selected by `where`";
+        let cause =
+            "`rw`, `offsets` and `application` cannot be the x axis: write one figure for each, selected by `where`";
         return Err(format!("[[figure]] {}: {cause}", figure.id));
     }
     let published = figure.published.iter().map(|point| &point.path);

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::format::{number, quantity};
-use crate::plan::{Arm, Metric, Percentile, Requests};
+use crate::format::{number, quantity_of};
+use crate::plan::{Arm, IOPS, Metric, Percentile, Requests};
 use crate::rows::{ArmResults, Results};
 use crate::stats::{Estimate, TAIL, estimate_median, estimate_ratio_at, median};
 
@@ -89,6 +89,9 @@ pub struct Answer {
     pub load: String,
     pub goal: Goal,
     pub metric: Metric,
+    /// What the load counts per second: `IOPS`, or the operations of an application.
+    #[serde(default = "iops", skip_serializing_if = "is_iops")]
+    pub rate_unit: String,
     /// The recommended path.
     pub take: Choice,
     /// The best of the other paths; `None` if there is no other.
@@ -103,6 +106,14 @@ pub struct Answer {
     /// Whether the joules come from a model.
     #[serde(default)]
     pub modelled: bool,
+}
+
+fn iops() -> String {
+    IOPS.into()
+}
+
+fn is_iops(unit: &String) -> bool {
+    unit == IOPS
 }
 
 /// A path at its best depth.
@@ -253,6 +264,7 @@ fn answer(goal: Goal, arms: &[&ArmResults]) -> Option<Ranked> {
         load: take.arm.load_in_words(),
         goal,
         metric: goal.metric(),
+        rate_unit: take.arm.rate_unit().into(),
         take: choice(take, values),
         runner_up: others.first().cloned(),
         equals,
@@ -348,7 +360,12 @@ impl Answer {
             _ => "",
         };
         let modelled = if self.modelled { ", modelled" } else { "" };
-        format!("{prefix}{}{modelled}", quantity(self.metric, self.take.value.value))
+        format!("{prefix}{}{modelled}", self.shown(self.take.value.value))
+    }
+
+    /// A value of the metric with its unit.
+    pub fn shown(&self, value: f64) -> String {
+        quantity_of(self.metric, value, &self.rate_unit)
     }
 
     /// Which arms do not reach their rate: `every path keeps the rate`; `None` without a rate.

@@ -3,6 +3,7 @@
 
 use super::advice::REQUESTS_FOR_TAIL;
 use super::arms::ArmReport;
+use crate::plan::Arm;
 use crate::rows::{ArmResults, Preconditioned, Results, Warning, WarningKind};
 use crate::stats::{REPEATS_ENOUGH, WINDOW_ROUNDS};
 
@@ -43,6 +44,24 @@ pub(super) fn unsteady(arms: &[ArmReport]) -> Option<String> {
         worst.arm,
         range(worst) * 100.0
     ))
+}
+
+/// A warning for each load that a program without iolane does better than every path.
+pub(super) fn better_without(arms: &[ArmReport]) -> Vec<String> {
+    let is_better = |arm: &&ArmReport| {
+        arm.arm.application.is_some() && arm.arm.peer.is_some() && arm.of_best.is_some_and(|ratio| ratio.low > 1.0)
+    };
+    let note = |arm: &ArmReport| {
+        let Arm { peer, workload, .. } = &arm.arm;
+        let peer = peer.as_deref().unwrap_or_default();
+        format!(
+            "{} depth {}: {peer}, without iolane, has {} of the best path",
+            arm.arm.load_in_words(),
+            workload.depth,
+            arm.standing()
+        )
+    };
+    arms.iter().filter(is_better).map(note).collect()
 }
 
 /// With fewer requests in a run than this, the 99th percentile is one of the ten slowest.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::advice::{Answer, answers, sentences};
 use super::arms::{ArmReport, arm_reports};
 use super::figures::FigureReport;
-use super::notes::{few_requests, merge_warnings, not_steady, too_few, unsteady};
+use super::notes::{better_without, few_requests, merge_warnings, not_steady, too_few, unsteady};
 use super::rate_until::RateUntil;
 use super::skipped::{Skipped, skipped};
 use crate::claims::{self, Decision, Looks};
@@ -212,6 +212,7 @@ impl StudyReport {
                 self.answers = answers(&results);
                 self.advice = sentences(&self.answers);
                 self.warnings.splice(0..0, too_few(self.repeats));
+                self.warnings.extend(better_without(&self.arms));
                 self.warnings.extend(unsteady(&self.arms));
                 self.warnings.extend(few_requests(&results));
                 self.warnings.extend(merge_warnings(&results, &[]));

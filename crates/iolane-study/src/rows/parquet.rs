@@ -254,6 +254,7 @@ mod tests {
 
     pub(super) fn some_rows() -> Vec<Row> {
         let arm = |name: &str, cores| Arm {
+            application: None,
             name: name.into(),
             path: "io_uring+sqpoll,fixedbufs".parse().unwrap(),
             peer: None,

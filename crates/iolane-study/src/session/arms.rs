@@ -7,8 +7,8 @@ use iolane::units::CpuList;
 use iolane::{Error, ErrorKind, IoPath, Result, Target};
 
 use super::conditions::Conditions;
-use super::{applications, peers};
 use super::planned::Planned;
+use super::{applications, peers};
 use crate::plan::{Arm, Study};
 use crate::rows::LeftOut;
 use iolane_measure::placement::Placement;
@@ -29,8 +29,12 @@ pub(super) fn plan(study: &Study, conditions: &Conditions) -> Result<(Vec<Planne
         let is_bounded = || study.rate_until.map_or(Ok(()), |bound| bound.check(&arm.workload));
         let checked = check_content(&arm.workload, writes).and_then(|()| is_bounded());
         let planned_arm = checked.and_then(|()| match arm.application {
-            None => Ok(Planned { plan: run_plan(conditions, &arm, &mut probes)?, arm: arm.clone(), peer: None, by: None }),
-            Some(application) => applications::plan(application, &arm, |asked| run_plan(conditions, asked, &mut probes)),
+            None => {
+                Ok(Planned { plan: run_plan(conditions, &arm, &mut probes)?, arm: arm.clone(), peer: None, by: None })
+            }
+            Some(application) => {
+                applications::plan(application, &arm, |asked| run_plan(conditions, asked, &mut probes))
+            }
         });
         match planned_arm {
             Ok(arm) => planned.push(arm),

@@ -308,7 +308,13 @@ impl Session {
         let Some(begun) = begun else {
             journal.begin(&setup)?;
             let (rows, preconditioned) = (Vec::new(), Vec::new());
-            return Ok(Kept { rows, preconditioned, energy: EnergyNotes::default(), journal, written: Written::default() });
+            return Ok(Kept {
+                rows,
+                preconditioned,
+                energy: EnergyNotes::default(),
+                journal,
+                written: Written::default(),
+            });
         };
         setup.runtime_ns = begun.setup.runtime_ns;
         if let Some(differs) = begun.setup.differs_in(&setup) {

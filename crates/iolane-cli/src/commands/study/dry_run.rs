@@ -48,7 +48,7 @@ fn text(session: &Session) -> String {
         rows.push(vec![
             join(group.iter().map(|arm| arm.label())),
             join(group.iter().map(|arm| arm.shown(Factor::Depth))),
-            join(group.iter().map(|arm| arm.workload.load_in_words())),
+            join(group.iter().map(|arm| arm.requests_in_words())),
             join(group.iter().map(|arm| arm.shown(Factor::Threads))),
             join(group.iter().map(|arm| arm.shown(Factor::Drives))),
             join(group.iter().map(|arm| arm.shown(Factor::Cores))),

@@ -135,8 +135,9 @@ fn line(progress: &Progress<'_>, left: Duration) -> String {
     let mut line = format!("study: {done} of {total} runs, {} left; now {}", format::duration(left), doing(now));
     if let Some(last) = progress.rows.last() {
         let Finished { arm, iops, p99, .. } = Finished::of(last);
+        let unit = last.arm.rate_unit();
         line.push_str(&match &last.rejected {
-            None => format!("; last {arm}: {iops} IOPS, p99 {p99}"),
+            None => format!("; last {arm}: {iops} {unit}, p99 {p99}"),
             Some(why) => format!("; last {arm}: rejected, {why}"),
         });
     }

@@ -79,7 +79,7 @@ fn arms(arms: &[ArmReport]) -> String {
         }
         let heading = format!("depth {}", arms[0].arm.workload.depth);
         let has_syncs = arms.iter().any(ArmReport::has_syncs);
-        let mut headings = vec![heading.as_str(), "IOPS", "95 %", "p50", "p99"];
+        let mut headings = vec![heading.as_str(), arms[0].arm.rate_unit(), "95 %", "p50", "p99"];
         headings.extend(has_syncs.then_some(["commit p50", "commit p99"]).into_iter().flatten());
         headings.extend(["cores", "calls", "of best"]);
         let rows: Vec<Vec<String>> = arms.iter().map(|arm| row(arm, has_syncs)).collect();
@@ -87,8 +87,10 @@ fn arms(arms: &[ArmReport]) -> String {
         text.push('\n');
     }
     let has_syncs = arms.iter().any(ArmReport::has_syncs);
-    let mut legend = String::from(
-        "p50, p99: over all repeats; calls: system calls per I/O; ~: no significant difference from the best (the 95 % interval of the ratio includes 1)",
+    let things = if arms.iter().any(|arm| arm.arm.application.is_some()) { "operation" } else { "I/O" };
+    let mut legend = format!(
+        "p50, p99: over all repeats; calls: system calls per {things}; ~: no significant difference from the best (the 95 % \
+         interval of the ratio includes 1)"
     );
     if has_syncs {
         legend.push_str("; commit: from the start of a write to the end of the sync that makes it durable");

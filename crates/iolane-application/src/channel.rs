@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use iolane::{Buffer, Completion, Error, Pages, Pool, Queue, QueueConfig, Request, Result, Target, open_queue, probe};
+use iolane::{Buffer, Completion, Error, Pages, Pool, Queue, QueueConfig, Request, Result, Target, open_queue};
 
-use crate::run::By;
+use crate::by::By;
 
 pub(crate) struct Channel {
     queue: Box<dyn Queue>,
@@ -118,15 +118,5 @@ fn done(completion: Completion) -> Result<Done> {
     match moved == wanted {
         true => Ok(Done { tag, buffer }),
         false => Err(failed(format!("it moved {moved} of {wanted} bytes"))),
-    }
-}
-
-impl By {
-    /// The depth that it takes of the depth that is asked for.
-    pub(crate) fn depth(&self, target: &Target, depth: u32) -> Result<u32> {
-        match self {
-            Self::Path(path) => Ok(depth.min(probe(path, target)?.depth_max)),
-            Self::Rival(_) => Ok(depth),
-        }
     }
 }
