@@ -1,7 +1,6 @@
 //! `cargo xtask bench`: compares iolane with Debian's fio on the same file in the page cache, and with its own goals.
 //! This file chooses what runs and in which order; the programs, the statistics and the tables have files of their own.
 
-mod application;
 mod arms;
 mod auto;
 mod baseline;
@@ -55,8 +54,6 @@ enum Other {
     Auto,
     /// Settings of a block device.
     Settings,
-    /// A program on iolane, on std::fs and on tokio.
-    Application,
 }
 
 /// What to do with the figures.
@@ -72,9 +69,6 @@ struct Figures {
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let options = Options::parse(arguments)?;
     let target_folder = target_folder()?;
-    if options.other == Some(Other::Application) {
-        return application::run(&target_folder);
-    }
     let binary = match &options.iolane {
         Some(binary) => std::path::absolute(binary).with_context(|| format!("--iolane {}", binary.display()))?,
         None => build_iolane(&target_folder)?,
@@ -85,7 +79,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
         Some(Other::Nvme) => return nvme::run(&binary, &target_folder, check, accept),
         Some(Other::Auto) => return auto::run(&binary, &target_folder, check),
         Some(Other::Settings) => return settings::run(&binary),
-        Some(Other::Application) | None => {}
+        None => {}
     }
     ensure!(
         packages::install(&[packages::FIO])?.is_empty(),
@@ -118,12 +112,11 @@ impl Options {
                 "--nvme" => options.other = Some(Other::Nvme),
                 "--auto" => options.other = Some(Other::Auto),
                 "--settings" => options.other = Some(Other::Settings),
-                "--application" => options.other = Some(Other::Application),
                 "--check" => options.figures.check = true,
                 "--accept" => options.figures.accept = true,
                 other => bail!(
                     "`bench` has no option `{other}`; it takes --pairs N, --markdown, --gate, --iolane FILE, --exact, \
-                     --nvme, --auto, --settings, --application, --check, --accept"
+                     --nvme, --auto, --settings, --check, --accept"
                 ),
             }
         }

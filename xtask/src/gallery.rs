@@ -1,4 +1,5 @@
-//! `cargo xtask gallery [pages|peers]`: runs the four studies in the lab, one of them on two kernels, and iolane beside its peers,
+//! `cargo xtask gallery [pages|peers|application]`: runs the four studies in the lab, one of them on two kernels, iolane beside its peers,
+//! and the study of applications on this host,
 //! and keeps what they made in docs/gallery: each page, its summary, a picture of it, the text, and the command. Nothing there is typed.
 //! The runs stay in target/gallery, from which `cargo xtask gallery pages` renews all of it; they may come from a larger machine.
 
@@ -26,6 +27,10 @@ const PEERS_COMMAND: &str = "lab run --kernel 6.1 --nvme 2 --cpus 2 -- study --t
      --path psync,libaio,io_uring,nvme --depth 1,16,128 --batch-submit 1 --batch-complete 1 \
      --allow-writes nvme0 --peer fio,spdk_nvme_perf,bdevperf --time 12m --out results/peers";
 
+/// The study of what databases do runs on a scratch file of this host.
+const APPLICATION: &str = "application";
+const APPLICATION_COMMAND: &str = "study application --out results/application";
+
 /// The programs that this study needs and Debian does not have.
 const SPDK: [&str; 2] = ["spdk_nvme_perf", "bdevperf"];
 
@@ -42,32 +47,36 @@ const PAGES: &str = "pages";
 const WINDOW: &str = "1200,900";
 
 pub(crate) fn run(names: &[String]) -> Result<bool> {
-    let (studies_run, peers_run) = match names {
-        [] => (true, true),
-        [name] if name == PAGES => (false, false),
-        [name] if name == PEERS => (false, true),
-        _ => bail!("gallery takes no argument, or `{PAGES}`, or `{PEERS}`"),
+    let known = [PAGES, PEERS, APPLICATION];
+    let only = match names {
+        [] => None,
+        [name] if known.contains(&name.as_str()) => Some(name.as_str()),
+        _ => bail!("gallery takes no argument, or one of {}", known.join(", ")),
     };
+    let runs = |what: &str| only.is_none_or(|only| only == what);
     let packages = [CHROMIUM, FIO, QEMU];
     if let Some(missing) = packages::install(&packages)?.first() {
         bail!("the gallery needs the Debian package {}", missing.name);
     }
     ensure!(succeeds(&mut cargo(&["build", "--release", "-q"]))?, "the program could not be built: see above");
     let (compared, kernels) = COMPARED;
-    if studies_run {
+    if only.is_none() {
         measure(&work_folder(None), &STUDIES, STUDIES_COMMAND).context("the studies")?;
         for kernel in kernels {
             let command = format!("lab run --kernel {kernel} --nvme 2 --cpus 2 -- study {compared} --time 4m");
             measure(&work_folder(Some(kernel)), &[compared], &command).with_context(|| format!("Linux {kernel}"))?;
         }
     }
+    if runs(APPLICATION) {
+        measure(&work_folder(None), &[APPLICATION], APPLICATION_COMMAND).context("the study of applications")?;
+    }
     match SPDK.iter().find(|name| !is_on_path(name)) {
-        _ if !peers_run => {}
+        _ if !runs(PEERS) => {}
         None => measure(&work_folder(None), &[PEERS], PEERS_COMMAND).context("iolane beside its peers")?,
         Some(name) => eprintln!("{name} (SPDK) is not on PATH: the page of peers stays as it is"),
     }
     // A page whose runs are not on this machine stays as it is.
-    let pages = STUDIES.into_iter().chain([PEERS]);
+    let pages = STUDIES.into_iter().chain([APPLICATION, PEERS]);
     let made: Vec<&str> = pages.filter(|study| results(&work_folder(None), study).exists()).collect();
     let is_compared = kernels.iter().all(|kernel| results(&work_folder(Some(kernel)), compared).exists());
     ensure!(!made.is_empty() || is_compared, "there are no runs in {RUNS}");
@@ -151,15 +160,23 @@ fn entry(study: &str, document: &Value) -> Result<String> {
     let host = &document["host"];
     let line = host["command_line"].as_array().context("study.json names no command")?;
     let line: Vec<&str> = line.iter().skip(1).filter_map(Value::as_str).collect();
-    let lab = |key: &str| host["lab"][key].as_u64().context("it did not run in the lab");
-    let (cpus, host_cpus) = (lab("cpus")?, lab("host_cpus")?);
     let drives = match document["targets"].as_array().map_or(0, Vec::len) {
         1 => "1 drive".to_owned(),
         drives => format!("{drives} drives"),
     };
     let kernel = host["kernel_release"].as_str().context("study.json names no kernel")?;
+    let lab = |key: &str| host["lab"][key].as_u64();
+    let machine = match (lab("cpus"), lab("host_cpus")) {
+        (Some(cpus), Some(host_cpus)) => {
+            format!("a guest of {cpus} processors and {drives} on {host_cpus} processors of the host")
+        }
+        _ => {
+            let text = |value: &Value| value.as_str().map(str::to_owned).context("study.json does not name it");
+            format!("processors {}, {}", text(&host["cpus_online"])?, text(&document["targets"][0]["name"])?)
+        }
+    };
     Ok(format!(
-        "\n## {study}\n\n```\niolane {}\n```\n\nLinux {kernel}, a guest of {cpus} processors and {drives} on {host_cpus} processors of the host. \
+        "\n## {study}\n\n```\niolane {}\n```\n\nLinux {kernel}, {machine}. \
          [page]({study}/report.html) · [summary]({study}/summary.md) · [text]({study}/terminal.txt)\n\n\
          ![The page of {study}: the recommendation and the first charts]({study}/page.png)\n",
         line.join(" ")
@@ -203,14 +220,14 @@ fn photograph(page: &Path, picture: &Path) -> Result<()> {
 fn index(entries: &[(&str, String)], before: &str) -> Result<String> {
     let (compared, [earlier, later]) = COMPARED;
     let mut text = String::from(
-        "# Gallery\n\nThe four published studies as the lab ran them: each in a guest with a kernel and emulated drives like the \
-         published ones. Each entry has the command, the page, its summary, and its text. A page is one HTML file: download it \
+        "# Gallery\n\nThe four published studies as the lab ran them, each in a guest with a kernel and emulated drives like the \
+         published ones, and what databases do ([applications](../applications.md)), on a file of the host. Each entry has the command, the page, its summary, and its text. A page is one HTML file: download it \
          and open it.\n\n\
-         The lab emulates its drives in software. The differences between paths are those of the emulation, not of a real \
+         The lab emulates its drives in software. Its differences between paths are those of the emulation, not of a real \
          drive. The pages show the published figures next to the measured ones, and the claims of the version that measured \
          ([all claims](../published-studies.md)).\n",
     );
-    for study in STUDIES {
+    for study in STUDIES.into_iter().chain([APPLICATION]) {
         match entries.iter().find(|(name, _)| *name == study) {
             Some((_, entry)) => text.push_str(entry),
             None => text.push_str(&earlier_entry(study, before)),
@@ -267,6 +284,16 @@ mod tests {
             entry.contains("Linux 6.1.0, a guest of 10 processors and 3 drives on 11 processors of the host."),
             "{entry}"
         );
+    }
+
+    #[test]
+    fn an_entry_of_a_study_on_the_host_names_its_processors_and_its_target() {
+        let document = serde_json::json!({
+            "host": { "command_line": ["iolane", "study"], "kernel_release": "6.18", "cpus_online": "0-1", "lab": null },
+            "targets": [{ "name": "scratch file in ." }],
+        });
+        let entry = entry("application", &document).unwrap();
+        assert!(entry.contains("\n\nLinux 6.18, processors 0-1, scratch file in .. [page]"), "{entry}");
     }
 
     #[test]

@@ -1,18 +1,16 @@
 //! Looks up many keys at once in a sorted file, as the MultiGet of an LSM tree does. An index in memory names the block of each key;
-//! the blocks of a batch are read at the same time. Beside iolane's paths: `std`, one pread(2) after the other, and `tokio`, each in
-//! a thread of tokio's pool. All of them bypass the page cache.
-//! Run: cargo run --release --example multi_get -- FILE [PATH|std|tokio]      FILE is created if it is not there.
+//! the blocks of a batch are read at the same time, past the page cache. `iolane study application` measures such a program on every
+//! path, and beside std::fs, tokio and compio.
+//! Run: cargo run --release --example multi_get -- FILE [PATH]      FILE is created if it is not there.
 
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::os::unix::fs::FileExt;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use iolane::{Buffer, IoPath, Pages, Pool, Queue, QueueConfig, Request, Target, open_queue, probe};
+use iolane::{IoPath, Pages, Pool, Queue, QueueConfig, Request, Target, open_queue, probe};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -27,20 +25,16 @@ const BATCH_MAX: usize = 64;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// How the blocks of a batch are read; each is handed over with its number.
-trait Reader {
-    fn read(&mut self, blocks: &mut dyn Iterator<Item = u64>, seen: &mut dyn FnMut(u64, &[u8])) -> Result<()>;
-}
-
-/// All at once, on one queue.
-struct OnQueue {
+/// Reads blocks, as many at once as fit on the queue.
+struct Reader {
     queue: Box<dyn Queue>,
     pool: Pool,
     depth: usize,
 }
 
-impl Reader for OnQueue {
-    fn read(&mut self, blocks: &mut dyn Iterator<Item = u64>, seen: &mut dyn FnMut(u64, &[u8])) -> Result<()> {
+impl Reader {
+    /// Hands each block over with its number, in the order in which they come.
+    fn read(&mut self, blocks: impl Iterator<Item = u64>, mut seen: impl FnMut(u64, &[u8])) -> Result<()> {
         let (mut requests, mut completions) = (Vec::new(), Vec::new());
         let mut blocks = blocks.peekable();
         while blocks.peek().is_some() || self.queue.in_flight() > 0 {
@@ -61,54 +55,15 @@ impl Reader for OnQueue {
     }
 }
 
-/// One after the other, in this thread.
-struct OneByOne(File, Buffer);
-
-impl Reader for OneByOne {
-    fn read(&mut self, blocks: &mut dyn Iterator<Item = u64>, seen: &mut dyn FnMut(u64, &[u8])) -> Result<()> {
-        for block in blocks {
-            self.0.read_exact_at(&mut self.1, block * BLOCK_BYTES as u64)?;
-            seen(block, &self.1);
-        }
-        Ok(())
-    }
-}
-
-/// Each in a thread of tokio's pool.
-struct OnTokio {
-    runtime: tokio::runtime::Runtime,
-    file: Arc<File>,
-    pool: Pool,
-}
-
-impl Reader for OnTokio {
-    fn read(&mut self, blocks: &mut dyn Iterator<Item = u64>, seen: &mut dyn FnMut(u64, &[u8])) -> Result<()> {
-        self.runtime.block_on(async {
-            let mut reads = tokio::task::JoinSet::new();
-            for block in blocks {
-                let (file, mut buffer) = (Arc::clone(&self.file), self.pool.take().ok_or("a buffer is missing")?);
-                reads.spawn_blocking(move || {
-                    file.read_exact_at(&mut buffer, block * BLOCK_BYTES as u64).map(|()| (block, buffer))
-                });
-            }
-            while let Some(read) = reads.join_next().await {
-                let (block, buffer) = read??;
-                seen(block, &buffer);
-            }
-            Ok(())
-        })
-    }
-}
-
 /// The values of keys, each found in the block that the index names.
-fn multi_get(index: &[u64], keys: &[u64], reader: &mut dyn Reader) -> Result<Vec<Option<u64>>> {
+fn multi_get(index: &[u64], keys: &[u64], reader: &mut Reader) -> Result<Vec<Option<u64>>> {
     let mut wanted: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
     for (place, key) in keys.iter().enumerate() {
         let block = index.partition_point(|first| first <= key).saturating_sub(1);
         wanted.entry(block as u64).or_default().push(place);
     }
     let mut values = vec![None; keys.len()];
-    reader.read(&mut wanted.keys().copied(), &mut |block, bytes| {
+    reader.read(wanted.keys().copied(), |block, bytes| {
         let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
         for place in &wanted[&block] {
             let records: Vec<usize> = (0..BLOCK_BYTES).step_by(RECORD_BYTES).collect();
@@ -133,38 +88,27 @@ fn make(name: &str) -> Result<Vec<u64>> {
     Ok((0..BLOCKS).map(|block| 2 * block * RECORDS).collect())
 }
 
-fn open(name: &str, how: &str) -> Result<Box<dyn Reader>> {
+fn open(name: &str, path: &IoPath) -> Result<Reader> {
     let target = Target::open(name)?;
     let pool = Pool::new(BATCH_MAX, BLOCK_BYTES, Pages::Base)?;
-    let file = || target.fd().ok_or("the target has no descriptor").map(|fd| fd.try_clone_to_owned().map(File::from));
-    Ok(match how {
-        "std" => Box::new(OneByOne(file()??, pool.take().ok_or("the pool has no buffer")?)),
-        "tokio" => {
-            let runtime = tokio::runtime::Builder::new_multi_thread().build()?;
-            Box::new(OnTokio { runtime, file: Arc::new(file()??), pool })
-        }
-        path => {
-            let path: IoPath = path.parse()?;
-            let depth = probe(&path, &target)?.depth_max.min(BATCH_MAX as u32);
-            let queue = open_queue(&path, &target, &QueueConfig::new(depth).pool(&pool))?;
-            Box::new(OnQueue { queue, pool, depth: depth as usize })
-        }
-    })
+    let depth = probe(path, &target)?.depth_max.min(BATCH_MAX as u32);
+    let queue = open_queue(path, &target, &QueueConfig::new(depth).pool(&pool))?;
+    Ok(Reader { queue, pool, depth: depth as usize })
 }
 
 fn run() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
-    let name = arguments.next().ok_or("usage: multi_get FILE [PATH|std|tokio]")?;
-    let how = arguments.next().unwrap_or("io_uring".into());
+    let name = arguments.next().ok_or("usage: multi_get FILE [PATH]")?;
+    let path: IoPath = arguments.next().as_deref().unwrap_or("io_uring").parse()?;
     let index = make(&name)?;
-    let mut reader = open(&name, &how)?;
+    let mut reader = open(&name, &path)?;
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     for batch in BATCHES {
         let (mut latencies, begin) = (Vec::new(), Instant::now());
         while begin.elapsed() < Duration::from_secs(1) {
             let keys: Vec<u64> = (0..batch).map(|_| random.next_u64() % (2 * BLOCKS * RECORDS)).collect();
             let before = Instant::now();
-            let values = multi_get(&index, &keys, &mut *reader)?;
+            let values = multi_get(&index, &keys, &mut reader)?;
             latencies.push(before.elapsed());
             let expected = keys.iter().map(|key| (key % 2 == 0).then_some(key.wrapping_mul(*key)));
             if !values.into_iter().eq(expected) {
@@ -174,7 +118,7 @@ fn run() -> Result<()> {
         let rate = (batch * latencies.len()) as f64 / begin.elapsed().as_secs_f64();
         latencies.sort_unstable();
         let p99 = latencies[latencies.len() * 99 / 100].as_secs_f64() * 1e6;
-        println!("{how}: {batch} keys at once: {rate:.0} keys/s, p99 of a batch {p99:.0} us");
+        println!("{path}: {batch} keys at once: {rate:.0} keys/s, p99 of a batch {p99:.0} us");
     }
     Ok(())
 }

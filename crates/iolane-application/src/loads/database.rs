@@ -1,4 +1,4 @@
-//! redb, an embedded database, on a backend of the path: [`Blocking`] on iolane's, its own file backend on the standard library.
+//! redb, an embedded database, on a backend of the path: [`Blocking`] on iolane's, the calls of the standard library without it.
 
 use std::fs::File;
 use std::io;
@@ -10,6 +10,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use redb::backends::FileBackend;
 use redb::{ReadableDatabase, StorageBackend};
 
+use super::direct::Direct;
 use super::load::Load;
 use crate::application::Application;
 use crate::by::By;
@@ -68,18 +69,14 @@ pub(crate) struct Database {
 impl Database {
     pub(crate) fn open(job: &Job<'_>) -> Result<Self> {
         let is_filled = job.application != Application::RedbLoad;
+        let is_direct = job.target.direct();
+        let file = job.prepared.database(is_filled, is_direct)?;
         let mut builder = redb::Builder::new();
         builder.set_cache_size(CACHE_BYTES);
         let opened = match &job.by {
-            // What programs use with redb: its own backend, through the page cache.
-            By::Rival(_) => {
-                let backend = FileBackend::new(job.prepared.database(is_filled, false)?).map_err(failed)?;
-                builder.create_with_backend(backend)
-            }
-            By::Path(path) => {
-                let file = job.prepared.database(is_filled, job.target.direct())?;
-                builder.create_with_backend(OnPath::open(file, path)?)
-            }
+            By::Path(path) => builder.create_with_backend(OnPath::open(file, path)?),
+            By::Rival(_) if is_direct => builder.create_with_backend(Direct::new(file, job.target.block_bytes())),
+            By::Rival(_) => builder.create_with_backend(FileBackend::new(file).map_err(failed)?),
         };
         Ok(Self { database: opened.map_err(failed)? })
     }

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use iolane::{Buffer, Pages, Pool, QueueConfig, Result, probe};
+use iolane::{Buffer, Pages, Pool, QueueConfig, Result, interface_of};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -41,7 +41,7 @@ pub(super) struct MemoryMap {
 impl MemoryMap {
     pub(super) fn open(job: &Job<'_>, seed: u64) -> Result<Self> {
         let registers = match &job.by {
-            By::Path(path) => path.options.fixed_buffers || probe(path, job.target)?.unregistered_memory.is_some(),
+            By::Path(path) => interface_of(path)?.requires_registered_memory(path),
             By::Rival(_) => false,
         };
         let (channel, map) = match registers {

@@ -2,6 +2,7 @@
 
 mod database;
 mod decompress;
+mod direct;
 mod load;
 mod memory_map;
 mod merge;

@@ -13,7 +13,7 @@ use iolane_measure::workload::{Rate, Workload};
 
 use super::planned::Planned;
 use crate::plan::Arm;
-use crate::rows::{Row, Warning};
+use crate::rows::Row;
 
 /// The arms of the programs without iolane that do what this arm does.
 pub(super) fn rivals(arm: &Arm) -> Vec<Arm> {
@@ -144,17 +144,7 @@ fn row(base: Row, measured: Measured) -> (Row, Span) {
         threads: telemetry.threads,
         figures,
         rejected,
-        warnings: warnings(&base.arm),
         ..base
     };
     (row, span)
 }
-
-fn warnings(arm: &Arm) -> Vec<Warning> {
-    let is_cached = arm.peer.is_some() && arm.application.is_some_and(Application::has_database);
-    is_cached.then(|| Warning::note(PAGE_CACHE)).into_iter().collect()
-}
-
-/// Of redb without iolane.
-const PAGE_CACHE: &str = "std runs redb on its own file backend, through the page cache, which is emptied before each run; the paths of \
-                          iolane bypass it";
