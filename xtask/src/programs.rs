@@ -51,6 +51,11 @@ impl Program {
         command
     }
 
+    /// The package that it belongs to.
+    pub(crate) fn package(&self) -> &str {
+        self.folder.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+    }
+
     fn of(message: Message) -> Option<Self> {
         let folder = message.manifest_path.parent().unwrap_or(Path::new("/")).to_owned();
         let package = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();

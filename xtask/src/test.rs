@@ -26,6 +26,11 @@ const SLOW: [(&str, &str); 6] = [
     ("study", "it runs whole studies"),
 ];
 
+/// Packages whose tests only compute: they run beside the others, which mostly wait for requests. Nothing in either measures time.
+const COMPUTE: [&str; 3] = ["iolane-model", "iolane-policy", "iolane-drive"];
+/// The same of other packages, by the name of their target.
+const COMPUTE_TARGETS: [&str; 4] = ["iolane_study", "claims", "by_model", "faults"];
+
 /// Random cases per property with `--quick`.
 const QUICK_CASES: &str = "16";
 
@@ -104,11 +109,36 @@ fn build() -> Result<Option<Vec<Program>>> {
     Ok(Some(found))
 }
 
-/// Runs the programs one after the other, then the examples in documentation.
+/// Runs the programs, those that only compute beside the others, then the examples in documentation.
 fn run_host(programs: &[Program], options: &Options, tally: &mut Tally) -> Result<()> {
+    let (compute, others): (Vec<_>, Vec<_>) = programs.iter().partition(|program| only_computes(program));
+    let mut beside = (Tally::default(), Vec::new());
+    std::thread::scope(|scope| {
+        let computing = scope.spawn(|| run_each(&compute, options, &mut beside.0, &mut beside.1));
+        run_each(&others, options, tally, &mut std::io::stdout())?;
+        computing.join().unwrap_or_else(|_| bail!("the thread that runs what only computes has panicked"))
+    })?;
+    let (counted, printed) = beside;
+    std::io::stdout().write_all(&printed).context("writing to stdout")?;
+    tally.absorb(counted);
+    if options.quick {
+        println!("\nLEFT OUT examples in documentation, and guests");
+        return Ok(());
+    }
+    let mut command = cargo(&["test", "--workspace", "--doc", "--no-fail-fast"]);
+    command.args(["--", "--show-output"]).args(&options.filters);
+    listen("examples in documentation", command, tally, &mut std::io::stdout())
+}
+
+fn only_computes(program: &Program) -> bool {
+    COMPUTE.contains(&program.package()) || COMPUTE_TARGETS.contains(&program.target.as_str())
+}
+
+/// Runs programs one after the other. What they print goes to `out`.
+fn run_each(programs: &[&Program], options: &Options, tally: &mut Tally, out: &mut dyn Write) -> Result<()> {
     for program in programs {
         if let Some((_, why)) = SLOW.iter().find(|(target, _)| options.quick && *target == program.target) {
-            println!("\nLEFT OUT {}: {why}", program.name);
+            writeln!(out, "\nLEFT OUT {}: {why}", program.name)?;
             continue;
         }
         let mut command = program.command();
@@ -117,20 +147,14 @@ fn run_host(programs: &[Program], options: &Options, tally: &mut Tally) -> Resul
         if options.quick {
             command.env("PROPTEST_CASES", QUICK_CASES);
         }
-        listen(&program.name, command, tally)?;
+        listen(&program.name, command, tally, out)?;
     }
-    if options.quick {
-        println!("\nLEFT OUT examples in documentation, and guests");
-        return Ok(());
-    }
-    let mut command = cargo(&["test", "--workspace", "--doc", "--no-fail-fast"]);
-    command.args(["--", "--show-output"]).args(&options.filters);
-    listen("examples in documentation", command, tally)
+    Ok(())
 }
 
 /// Runs a test program, shows its output as it comes, and counts.
-fn listen(name: &str, mut command: Command, tally: &mut Tally) -> Result<()> {
-    println!("\n== {name}");
+fn listen(name: &str, mut command: Command, tally: &mut Tally, out: &mut dyn Write) -> Result<()> {
+    writeln!(out, "\n== {name}")?;
     let shown_command = shown(&command);
     // One pipe for both streams keeps the lines in their order.
     let (reader, writer) = std::io::pipe().context("making a pipe")?;
@@ -144,12 +168,12 @@ fn listen(name: &str, mut command: Command, tally: &mut Tally) -> Result<()> {
     let mut line = Vec::new();
     while lines.read_until(b'\n', &mut line).with_context(|| format!("reading from `{shown_command}`"))? > 0 {
         if listener.take(String::from_utf8_lossy(&line).trim_end()) {
-            std::io::stdout().write_all(&line).context("writing to stdout")?;
+            out.write_all(&line).context("writing to stdout")?;
         }
         line.clear();
     }
     let status = child.wait().with_context(|| format!("waiting for `{shown_command}`"))?;
-    println!("{name}: {:.1} s", began.elapsed().as_secs_f64());
+    writeln!(out, "{name}: {:.1} s", began.elapsed().as_secs_f64())?;
     listener.finish(&end_of(status), tally);
     Ok(())
 }
@@ -176,7 +200,7 @@ mod tests {
         let mut tally = Tally::default();
         let mut command = Command::new("sh");
         command.args(["-c", "echo before; kill -SEGV $$"]);
-        listen("a program", command, &mut tally).unwrap();
+        listen("a program", command, &mut tally, &mut Vec::new()).unwrap();
         assert_eq!(tally.failures[0].what, "a program was killed by SIGSEGV (signal 11)");
         assert_eq!(tally.failures[0].last_lines, ["before"]);
     }

@@ -39,6 +39,15 @@ pub fn check(application: Application, by: &By, target: &Target) -> Result<()> {
         return Err(Error::unavailable(format!("application {application}"), cause)
             .remedy(format!("add --allow-writes {}, which destroys its data", target.name())));
     }
+    let unfit = match target.kind() {
+        kind if kind.has_virtual_time() => Some("its time is virtual, and that of an application is real"),
+        kind if !kind.keeps_data() => Some("it keeps nothing"),
+        _ => None,
+    };
+    if let Some(cause) = unfit {
+        return Err(Error::unavailable(format!("application {application} on {}", target.name()), cause)
+            .remedy("name a file or a drive, or leave --target out"));
+    }
     if application.has_database() && crate::data::folder_of(target).is_none() {
         let cause = "redb keeps its database in a file of its own, beside a target that is a file";
         return Err(Error::unavailable(format!("application {application}"), cause)

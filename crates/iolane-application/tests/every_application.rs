@@ -44,7 +44,7 @@ fn job<'a>(application: Application, by: By, target: &'a Target, prepared: &'a P
 }
 
 fn ways(application: Application) -> impl Iterator<Item = By> {
-    let paths = ["psync", "io_uring", "io_uring,fixedbufs,fixedfiles", "auto"];
+    let paths = ["psync", "io_uring,fixedbufs,fixedfiles", "auto"];
     let paths = paths.map(|path| By::Path(path.parse().unwrap()));
     paths.into_iter().chain(application.rivals().iter().map(|rival| By::Rival(*rival)))
 }
@@ -99,14 +99,16 @@ fn a_run_that_is_stopped_measures_nothing() {
 }
 
 #[test]
-fn a_target_that_may_not_be_written_is_refused_with_the_remedy() {
+fn a_target_that_may_not_be_written_or_keeps_nothing_is_refused_with_the_remedy() {
     let folder = folder();
     drop(target(folder.path()));
     let name = folder.path().join("target");
     let target = Target::open(&name).unwrap();
     let error = check(Application::MultiGet, &By::Path(IoPath::new("psync")), &target).unwrap_err().to_string();
     assert!(error.contains("add --allow-writes"), "{error}");
-    let null = Target::options().write_unguarded().open("null").unwrap();
-    let error = check(Application::RedbRead, &By::Path(IoPath::new("null")), &null).unwrap_err().to_string();
-    assert!(error.contains("beside a target that is a file"), "{error}");
+    for (name, cause) in [("null", "it keeps nothing"), ("sim:16m", "its time is virtual")] {
+        let simulated = Target::options().write_unguarded().open(name).unwrap();
+        let error = check(Application::MultiGet, &By::Path(IoPath::new("null")), &simulated).unwrap_err().to_string();
+        assert!(error.contains(cause) && error.contains("name a file or a drive"), "{error}");
+    }
 }

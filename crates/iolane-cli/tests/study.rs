@@ -585,3 +585,52 @@ fn results_in_a_folder_that_a_user_may_not_write_are_refused() {
     let ended = iolane(&folder, MINE.iter().chain(&["--out", "closed"]));
     assert_refused(&ended, 1, &["writing closed/study.json", "permission denied", "choose a place you may write"]);
 }
+
+/// Two applications on one path.
+const APPLICATIONS: &str = r#"
+name = "applications"
+title = "Lookups and a database"
+scaled = { runtime = "60ms", warmup = "0s", repeats = 3 }
+paths = { sync = "psync" }
+group = [{ application = ["multi-get", "redb-read"], path = ["sync"], depth = 4 }]
+"#;
+
+#[test]
+fn applications_are_measured_beside_programs_without_iolane_in_their_own_unit() {
+    let folder = Folder::new();
+    fs::write(folder.join("apps.toml"), APPLICATIONS).unwrap();
+    let ended = iolane(&folder, "study apps.toml --size 16m".split(' ')).done();
+    for words in ["keys/s", "records/s", "calls: system calls per operation", "std psync", "tokio psync"] {
+        assert!(ended.stdout.contains(words), "{words}: {}", ended.stdout);
+    }
+    assert!(!ended.stdout.contains("IOPS"), "{}", ended.stdout);
+    let results = folder.join("results/applications");
+    let report = report(&results);
+    let arms = report["arms"].as_array().unwrap();
+    let of = |application: &str, peer: Value| {
+        let found = arms.iter().find(|arm| arm["application"] == application && arm["peer"] == peer);
+        found.unwrap_or_else(|| panic!("no {application} of {peer}: {arms:?}"))
+    };
+    assert!(of("multi-get", Value::Null)["iops"]["value"].as_f64().unwrap() > 0.0);
+    let block_sizes = ["multi-get", "redb-read"].map(|application| of(application, "std".into())["bs"].clone());
+    assert_eq!(block_sizes, ["16k", "4k"]);
+    let answers = report["answers"].as_array().unwrap();
+    assert!(!answers.is_empty() && answers.iter().all(|answer| answer["take"]["path"] == "sync"), "{answers:?}");
+    assert_eq!(report["preconditioned"], Value::Array(Vec::new()));
+    let rows = rows(&results);
+    assert!(rows.iter().all(|row| row.arm.application.is_some() && row.rejected.is_none() && row.cpus.is_none()));
+    // Nothing of a database or its data is left.
+    assert_eq!(folder.names(), ["apps.toml", "results"]);
+}
+
+#[test]
+fn applications_overwrite_no_target_that_they_may_only_read() {
+    let folder = Folder::new();
+    fs::write(folder.join("apps.toml"), APPLICATIONS).unwrap();
+    folder.file("file", 16 << 20);
+    let study = iolane(&folder, "study apps.toml --target file".split(' '));
+    assert_refused(&study, 3, &["the application writes what it reads", "add --allow-writes"]);
+    assert!(fs::read(folder.join("file")).unwrap().iter().all(|byte| *byte == 0x5a), "the file was written");
+    let allowed = iolane(&folder, "study apps.toml --target file --allow-writes file".split(' ')).done();
+    assert!(allowed.stdout.contains("keys/s"), "{}", allowed.stdout);
+}

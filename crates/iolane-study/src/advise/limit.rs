@@ -43,9 +43,10 @@ const BUSY: f64 = 0.95;
 /// A rate of this share is the same rate.
 const SAME: f64 = 0.95;
 
-/// What limits an arm; `None` for a path that polls, whose threads always work, and where processor time was not measured.
+/// What limits an arm; `None` for a path that polls, whose threads always work, for an application, and where processor time was not measured.
 pub(super) fn limit(taken: &Arm, results: &Results) -> Option<Limit> {
-    if taken.path.polls_submissions() || iolane::polls_completions(&taken.path) {
+    // An application computes, and its depth is not always one of requests.
+    if taken.application.is_some() || taken.path.polls_submissions() || iolane::polls_completions(&taken.path) {
         return None;
     }
     let is_path = |arm: &&ArmResults| arm.arm.load_key() == taken.load_key() && arm.arm.name == taken.name;

@@ -121,7 +121,7 @@ impl Group {
 fn load_of(application: Application, load: &Workload) -> Workload {
     Workload {
         access: application.access(),
-        read_percent: application.access().is_mixed().then(|| load.read_percent()),
+        read_percent: application.access().is_mixed().then_some(50),
         block_sizes: application.block_sizes(),
         rate: load.rate.filter(|_| application.has_rate()),
         ..load.clone()

@@ -8,8 +8,7 @@ use std::path::Path;
 use iolane::Error;
 use iolane_study::advise::{Advice, Advised, Check, Cost, HostSetting, Limit, Setting};
 use iolane_study::format::{self, number};
-use iolane_study::plan::Metric;
-use iolane_study::results::{self, Choice, Loaded, REPEATS_FOR_ADVICE, RunnerUp, Skipped};
+use iolane_study::results::{self, Answer, Choice, Loaded, REPEATS_FOR_ADVICE, RunnerUp, Skipped};
 
 use self::watched::Watched;
 use super::report_page::kept;
@@ -197,7 +196,7 @@ fn recommendation(advice: &Advice, in_use: Option<&str>) -> String {
         answer.sureness_in_words()
     );
     let mut text = format!("\n{}\n", wrap(&headline, 4));
-    let rows: Vec<Vec<String>> = others.iter().map(|other| beside(answer.metric, other, in_use)).collect();
+    let rows: Vec<Vec<String>> = others.iter().map(|other| beside(answer, other, in_use)).collect();
     if !rows.is_empty() {
         let headings = ["    instead", "depth", "measured", "cores", "lead", "95 %"];
         text.push_str(&output::table(&headings, &rows, CellAlignment::Right));
@@ -219,13 +218,13 @@ fn mark(choice: &Choice, in_use: Option<&str>) -> &'static str {
 }
 
 /// A path beside the recommended one: what taking it instead gives up.
-fn beside(metric: Metric, other: &RunnerUp, in_use: Option<&str>) -> Vec<String> {
+fn beside(answer: &Answer, other: &RunnerUp, in_use: Option<&str>) -> Vec<String> {
     let RunnerUp { choice, gain, shown } = other;
     let sign = if *shown { "" } else { "~" };
     vec![
         format!("    {}{}", choice.path, mark(choice, in_use)),
         choice.depth.to_string(),
-        format::quantity(metric, choice.value.value),
+        answer.shown(choice.value.value),
         choice.cores.map_or_else(|| "-".into(), |cores| format!("{cores:.2}")),
         format!("{sign}{}x", number(gain.value)),
         format!("{}-{}", number(gain.low), number(gain.high)),
