@@ -605,6 +605,8 @@ fn applications_are_measured_beside_programs_without_iolane_in_their_own_unit() 
     }
     assert!(!ended.stdout.contains("IOPS"), "{}", ended.stdout);
     let results = folder.join("results/applications");
+    let page = fs::read_to_string(results.join("report.html")).unwrap();
+    assert!(page.contains("CPU seconds per million keys") && !page.contains("IOPS"), "the page counts I/Os");
     let report = report(&results);
     let arms = report["arms"].as_array().unwrap();
     let of = |application: &str, peer: Value| {

@@ -1,8 +1,9 @@
 //! Axes of charts: what a metric or a factor is called, its unit and its ticks.
 
-use iolane_study::plan::{Factor, Metric, Percentile, Requests};
+use iolane_study::plan::{Factor, IOPS, Metric, Percentile, Requests};
 
 use super::chart::{Axis, AxisKind, Line};
+use super::load::Load;
 use super::unit::Unit;
 
 /// The axis of a numeric factor, with a tick at each measured or published value.
@@ -62,6 +63,17 @@ pub(super) fn metric_axis(metric: Metric) -> Axis {
         Metric::WattsAboveIdle => ("watts above idle", Unit::Watts),
     };
     axis(percentile.as_deref().unwrap_or(label), unit, AxisKind::Linear)
+}
+
+/// The axis of a metric for a load: an application counts operations, not I/Os.
+pub(super) fn metric_axis_of(metric: Metric, load: &Load) -> Axis {
+    let (axis, rate_unit) = (metric_axis(metric), load.rate_unit());
+    let label = match metric {
+        Metric::Iops => rate_unit.to_owned(),
+        _ if rate_unit == IOPS => return axis,
+        _ => axis.label.replace("I/Os", load.things()).replace("I/O", "operation"),
+    };
+    Axis { label, ..axis }
 }
 
 pub(super) fn factor_label(factor: Factor) -> &'static str {

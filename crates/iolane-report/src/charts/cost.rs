@@ -6,7 +6,7 @@ use iolane_study::plan::{Factor, Metric};
 use iolane_study::rows::Row;
 use iolane_study::stats::estimate_median;
 
-use super::axes::{factor_axis, metric_axis};
+use super::axes::{factor_axis, metric_axis, metric_axis_of};
 use super::chart::{Axis, AxisKind, Chart, ChartKind, ChartSection, Line, NotDrawn};
 use super::id::slug;
 use super::load::{Load, estimated, line};
@@ -32,7 +32,7 @@ pub(super) fn chart(load: &Load, metric: Metric) -> Option<Chart> {
             None => series.push(line(&arm.arm, vec![mark])),
         }
     }
-    let mut y = metric_axis(metric);
+    let mut y = metric_axis_of(metric, load);
     if metric == Metric::CpuSPerMillionIos {
         // Paths are orders of magnitude apart.
         y.kind = AxisKind::Log;

@@ -30,7 +30,7 @@ pub(super) fn chart(load: &Load, depth: u32, arms: &[&ArmResults]) -> Option<Cha
         title: format!("Latency at depth {depth}"),
         kind: ChartKind::Lines,
         x: axis("latency", Unit::Nanoseconds, AxisKind::Log),
-        y: axis("share of I/Os", Unit::Share, AxisKind::Linear),
+        y: axis(&format!("share of {}", load.things()), Unit::Share, AxisKind::Linear),
         series,
         note: match silent {
             0 => "All repeats pooled.".into(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use iolane_study::plan::Arm;
+use iolane_study::plan::{Arm, IOPS};
 use iolane_study::results::Loaded;
 use iolane_study::rows::ArmResults;
 use iolane_study::stats::Estimate;
@@ -44,6 +44,16 @@ impl Load {
             _ => depths.first().into_iter().chain(depths.last()).copied().collect(),
         };
         shown.into_iter().map(|depth| (depth, self.arms.iter().filter(|arm| arm.arm.workload.depth == depth).collect()))
+    }
+
+    /// What it counts per second: `IOPS`, or the operations of its application.
+    pub(super) fn rate_unit(&self) -> &'static str {
+        self.arms.first().map_or(IOPS, |arm| arm.arm.rate_unit())
+    }
+
+    /// What it counts: `I/Os`, or the operations of its application.
+    pub(super) fn things(&self) -> &'static str {
+        self.rate_unit().strip_suffix("/s").unwrap_or("I/Os")
     }
 
     pub(super) fn id(&self, what: &str) -> String {

@@ -5,7 +5,7 @@ use iolane_study::plan::Metric;
 use iolane_study::rows::ArmResults;
 use iolane_study::stats::estimate_median;
 
-use super::axes::{axis, metric_axis};
+use super::axes::{axis, metric_axis_of};
 use super::chart::{Axis, AxisKind, Chart, ChartKind, ChartSection, Line};
 use super::id::slug;
 use super::load::{Load, estimated, line};
@@ -28,10 +28,7 @@ fn by_path(load: &Load, depth: u32, arms: &[&ArmResults], metric: Metric) -> Opt
     });
     let series = estimates.iter().enumerate();
     let series: Vec<Line> = series.map(|(place, (arm, y))| line(&arm.arm, vec![estimated(place as f64, *y)])).collect();
-    let y = match (metric, arms.first()) {
-        (Metric::Iops, Some(arm)) => Axis { label: arm.arm.rate_unit().into(), ..metric_axis(metric) },
-        _ => metric_axis(metric),
-    };
+    let y = metric_axis_of(metric, load);
     (!series.is_empty()).then(|| Chart {
         id: format!("{}-depth-{depth}-{}", load.id("paths"), slug(&y.label)),
         section: ChartSection::Figures,

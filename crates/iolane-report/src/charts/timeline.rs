@@ -4,7 +4,7 @@ use iolane_study::plan::Metric;
 use iolane_study::rows::{ArmResults, Row};
 use iolane_study::stats::median;
 
-use super::axes::{axis, metric_axis};
+use super::axes::{axis, metric_axis_of};
 use super::chart::{AxisKind, Chart, ChartKind, ChartSection, Line, Mark};
 use super::load::{Load, line};
 use super::unit::Unit;
@@ -25,7 +25,7 @@ pub(super) fn runs(load: &Load, depth: u32, arms: &[&ArmResults], began_unix_s: 
         title: format!("Each run at depth {depth}"),
         kind: ChartKind::Lines,
         x: axis("time since the study began", Unit::Seconds, AxisKind::Linear),
-        y: metric_axis(Metric::Iops),
+        y: metric_axis_of(Metric::Iops, load),
         series: arms.iter().map(|arm| line(&arm.arm, arm.rows.iter().filter_map(mark).collect())).collect(),
         note: "A line that rises or falls shows that the machine changed during the study.".into(),
     }
@@ -42,7 +42,7 @@ pub(super) fn within_a_run(load: &Load, depth: u32, arms: &[&ArmResults]) -> Opt
         title: format!("Within a run at depth {depth}"),
         kind: ChartKind::Lines,
         x: axis("time since the run began", Unit::Seconds, AxisKind::Linear),
-        y: metric_axis(Metric::Iops),
+        y: metric_axis_of(Metric::Iops, load),
         series,
         note: "Medians of the repeats; the range given with a value is from the smallest to the largest repeat.".into(),
     })
