@@ -172,7 +172,7 @@ fn entry(study: &str, document: &Value) -> Result<String> {
         }
         _ => {
             let text = |value: &Value| value.as_str().map(str::to_owned).context("study.json does not name it");
-            format!("processors {}, {}", text(&host["cpus_online"])?, text(&document["targets"][0]["name"])?)
+            format!("processors {}, `{}`", text(&host["cpus_online"])?, text(&document["targets"][0]["name"])?)
         }
     };
     Ok(format!(
@@ -293,7 +293,7 @@ mod tests {
             "targets": [{ "name": "scratch file in ." }],
         });
         let entry = entry("application", &document).unwrap();
-        assert!(entry.contains("\n\nLinux 6.18, processors 0-1, scratch file in .. [page]"), "{entry}");
+        assert!(entry.contains("\n\nLinux 6.18, processors 0-1, `scratch file in .`. [page]"), "{entry}");
     }
 
     #[test]

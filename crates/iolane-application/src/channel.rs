@@ -72,6 +72,18 @@ impl Channel {
         self.requests.push(Request::fdatasync(tag));
     }
 
+    /// Hands over what was begun, so that it is carried out while the program computes.
+    ///
+    /// # Errors
+    /// If the queue failed.
+    pub(crate) fn submit(&mut self) -> Result<()> {
+        if !self.requests.is_empty() {
+            self.queue.submit(&mut self.requests);
+            self.queue.flush()?;
+        }
+        Ok(())
+    }
+
     /// Submits, waits for at least `min` requests, and returns those that are done.
     ///
     /// # Errors

@@ -21,7 +21,7 @@ pub struct Measured {
     pub operations: u64,
     /// Bytes of data that were processed.
     pub bytes: u64,
-    /// Latencies of operations in nanoseconds.
+    /// Latencies in nanoseconds; operations that are done together have one.
     pub latency: Histogram<u64>,
     /// System calls of the queues, where all of them count theirs.
     pub syscalls: Option<u64>,
@@ -29,11 +29,18 @@ pub struct Measured {
     pub span: Span,
 }
 
+/// More in flight than a program with one thread can use, and than tokio should start threads for.
+const DEPTH_MAX: u32 = 1024;
+
 /// Why an application cannot run by a way on a target; nothing if it can.
 ///
 /// # Errors
-/// `Unavailable` for a path or target that does not work for it, or one that may not be written.
-pub fn check(application: Application, by: &By, target: &Target) -> Result<()> {
+/// `Usage` for a depth of 0 or above 1024; `Unavailable` for a path or target that does not work for it, or one that may not be written.
+pub fn check(application: Application, by: &By, target: &Target, depth: u32) -> Result<()> {
+    if !(1..=DEPTH_MAX).contains(&depth) {
+        let cause = format!("its depth is between 1 and {DEPTH_MAX}");
+        return Err(Error::usage(format!("application {application} at depth {depth}"), cause));
+    }
     if !target.writable() {
         let cause = "the application writes what it reads, and writing to the target is not allowed";
         return Err(Error::unavailable(format!("application {application}"), cause)
@@ -77,6 +84,15 @@ struct Phase {
     has_failed: AtomicBool,
 }
 
+/// Ends the run when it is dropped.
+struct FailsOnDrop<'a>(&'a Phase);
+
+impl Drop for FailsOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.has_failed.store(true, Ordering::Relaxed);
+    }
+}
+
 impl Phase {
     fn new() -> Self {
         Self {
@@ -101,7 +117,11 @@ impl Phase {
 /// # Errors
 /// If a path or target does not work for it, a request failed, or its data was overwritten.
 pub fn run(job: &Job<'_>, stop: &AtomicBool) -> Result<Option<Measured>> {
-    check(job.application, &job.by, job.target)?;
+    check(job.application, &job.by, job.target, job.depth)?;
+    if let Some(fd) = job.target.fd().filter(|_| !job.target.direct()) {
+        // What an earlier run has left in the page cache would be read without the drive.
+        let _ = rustix::fs::fadvise(fd, 0, None, rustix::fs::Advice::DontNeed);
+    }
     let shared = Shared::open(job)?;
     let threads = job.threads + shared.background_threads(job.application);
     let phase = Phase::new();
@@ -111,8 +131,12 @@ pub fn run(job: &Job<'_>, stop: &AtomicBool) -> Result<Option<Measured>> {
             .map(|thread| {
                 let (shared, phase) = (&shared, &phase);
                 let worker = move || {
+                    // A thread that panics has failed, too.
+                    let unless_done = FailsOnDrop(phase);
                     let worked = work(job, shared, thread, phase);
-                    phase.has_failed.fetch_or(worked.is_err(), Ordering::Relaxed);
+                    if worked.is_ok() {
+                        std::mem::forget(unless_done);
+                    }
                     worked
                 };
                 std::thread::Builder::new().name(format!("iolane-app-{thread}")).spawn_scoped(scope, worker)

@@ -12,7 +12,7 @@ pub(crate) struct Tally {
     pub(crate) operations: u64,
     /// Bytes of data that were processed: decompressed, found, merged.
     pub(crate) bytes: u64,
-    /// Latencies of the operations in nanoseconds.
+    /// Latencies in nanoseconds; operations that are done together have one.
     pub(crate) latency: Histogram<u64>,
 }
 
@@ -21,12 +21,12 @@ impl Tally {
         Self { operations: 0, bytes: 0, latency: new_histogram() }
     }
 
-    /// Counts operations that took the same time and processed these bytes together.
+    /// Counts operations that took a time together, which is one latency, and the bytes that they processed.
     pub(crate) fn note(&mut self, operations: u64, bytes: usize, took: Duration) {
         self.operations += operations;
         self.bytes += bytes as u64;
         let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        self.latency.saturating_record_n(nanoseconds.max(1), operations);
+        self.latency.saturating_record(nanoseconds.max(1));
     }
 
     /// Forgets everything, at the end of the warm-up.

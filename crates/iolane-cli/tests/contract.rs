@@ -6,7 +6,8 @@ mod common;
 use std::fs;
 
 use common::{
-    Ended, Folder, ODD_BYTES, SHORT, assert_valid, command, finish, iolane, measuring_threads, pid, schema, wait_until,
+    Ended, Folder, ODD_BYTES, SHORT, assert_refused, assert_valid, command, finish, iolane, measuring_threads, pid,
+    schema, wait_until,
 };
 use iolane_study::plan::{BUILT_IN, BuiltIn};
 use iolane_study::rows::parquet;
@@ -172,6 +173,26 @@ fn a_path_that_chooses_is_recorded_with_what_it_chose_and_why() {
     }
     let fixed = iolane(&folder, "run --path psync --target target --runtime 50ms --json -".split(' ')).done().json();
     assert!(fixed.get("choices").is_none());
+}
+
+#[test]
+fn what_a_run_learns_of_the_paths_is_kept_for_the_next() {
+    let folder = Folder::new();
+    folder.file("target", 1 << 20);
+    let run = "run --path auto --target target --runtime 400ms --path-memory paths --json -";
+    let reasons = |ended: Ended| -> Vec<String> {
+        let choices = &ended.done().json()["choices"][0]["changes"];
+        choices.as_array().unwrap().iter().map(|change| change["reason"].as_str().unwrap().to_owned()).collect()
+    };
+    let is_remembered = |reason: &String| reason.contains("another queue has measured this load");
+    assert!(!reasons(iolane(&folder, run.split(' '))).iter().any(is_remembered));
+    assert!(fs::read_to_string(folder.join("paths")).unwrap().contains("\npath io_uring"));
+    let second = reasons(iolane(&folder, run.split(' ')));
+    assert!(second.get(1).is_some_and(is_remembered), "{second:?}");
+    let fixed = iolane(&folder, "run --path psync --target target --path-memory paths".split(' '));
+    assert_refused(&fixed, 2, &["only a path that chooses", "use --path auto"]);
+    fs::write(folder.join("paths"), "something else\n").unwrap();
+    assert_refused(&iolane(&folder, run.split(' ')), 2, &["path memory paths, line 1", "remove the file"]);
 }
 
 #[test]

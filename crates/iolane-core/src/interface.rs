@@ -11,6 +11,7 @@ use crate::capability::Capabilities;
 use crate::choice::Choices;
 use crate::error::{Error, Result};
 use crate::path::IoPath;
+use crate::path_memory::PathMemory;
 use crate::queue_stats::QueueStats;
 use crate::request::{Completion, Request};
 use crate::target::{Target, TargetKind};
@@ -143,12 +144,22 @@ pub struct QueueConfig {
     /// Most completions that one system call fetches, at least 1, where a path fetches them by a call (`libaio,getevents`);
     /// as many as there are if `None`. Other paths ignore it.
     pub completions_per_call: Option<u32>,
+    /// What earlier queues have learnt, for a queue that chooses among paths (`auto`), which adds to it. Other paths ignore it.
+    pub memory: Option<PathMemory>,
 }
 
 impl QueueConfig {
     /// A queue of this depth, with nothing else set.
     pub fn new(depth: u32) -> Self {
-        Self { depth, pools: Vec::new(), sqpoll_cpu: None, event_fd: false, targets: 1, completions_per_call: None }
+        Self {
+            depth,
+            pools: Vec::new(),
+            sqpoll_cpu: None,
+            event_fd: false,
+            targets: 1,
+            completions_per_call: None,
+            memory: None,
+        }
     }
 
     /// The same with another depth.
@@ -184,6 +195,13 @@ impl QueueConfig {
     #[must_use]
     pub fn completions_per_call(mut self, most: Option<u32>) -> Self {
         self.completions_per_call = most;
+        self
+    }
+
+    /// Begins with what other queues have learnt, and shares with them what this one learns.
+    #[must_use]
+    pub fn memory(mut self, memory: &PathMemory) -> Self {
+        self.memory = Some(memory.clone());
         self
     }
 

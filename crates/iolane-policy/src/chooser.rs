@@ -4,7 +4,7 @@
 
 use iolane_core::Goal;
 
-use crate::experience::{Experience, MARGIN};
+use crate::experience::{Experience, Known, MARGIN};
 use crate::window::{Load, Window};
 
 /// Rounds of a survey. In each, every candidate left has one window.
@@ -45,6 +45,8 @@ pub struct Chooser {
     /// Whether each candidate can be used at all.
     usable: Vec<bool>,
     loads: Vec<Experience>,
+    /// Whether a window has ended.
+    has_begun: bool,
     /// Which of the loads is now.
     here: usize,
     /// Which candidate is in use.
@@ -103,6 +105,8 @@ pub enum Reason {
     Best,
     /// The load changed to one at which it was the best.
     Known,
+    /// It was the best at this load as another queue measured.
+    Remembered,
 }
 
 impl Reason {
@@ -113,6 +117,7 @@ impl Reason {
             Self::Tried => "tried for a few milliseconds",
             Self::Best => "the best measured at this load",
             Self::Known => "the load changed, and it was the best at this load before",
+            Self::Remembered => "another queue has measured this load, and it was the best",
         }
     }
 }
@@ -124,6 +129,7 @@ impl Chooser {
             goal,
             usable: vec![true; candidates.max(1)],
             loads: Vec::new(),
+            has_begun: false,
             here: 0,
             on: 0,
             best: 0,
@@ -135,6 +141,19 @@ impl Chooser {
             period: PERIOD.0,
             challenger: 0,
         }
+    }
+
+    /// The same with what another choice among the same candidates knew. At a load that is among it, the best is taken at once.
+    #[must_use]
+    pub fn remembering(mut self, known: Vec<Known>) -> Self {
+        let fits = |known: &Known| known.costs.len() == self.usable.len();
+        self.loads = known.into_iter().filter(fits).take(LOADS_MAX).map(Experience::of).collect();
+        self
+    }
+
+    /// What is known of each load, to be passed on.
+    pub fn known(&self) -> Vec<Known> {
+        self.loads.iter().filter_map(Experience::known).collect()
     }
 
     /// What to do at first.
@@ -153,15 +172,15 @@ impl Chooser {
     /// What to do after a window of the candidate in use.
     pub fn next(&mut self, window: &Window) -> Decision {
         let load = window.load();
-        if self.loads.is_empty() {
-            return self.enter(load);
+        if !std::mem::replace(&mut self.has_begun, true) {
+            return self.enter(load, Reason::Remembered);
         }
         // The load of a window that was tried may be the doing of its path: what is slow lets requests pile up.
         if self.on == self.best {
             let is_near = load.is_near(&self.loads[self.here].load);
             self.strange = if is_near { 0 } else { self.strange + 1 };
             if self.strange >= AGREEING {
-                return self.enter(load);
+                return self.enter(load, Reason::Known);
             }
             if !is_near {
                 return self.decide(self.on, Reason::Best);
@@ -195,14 +214,14 @@ impl Chooser {
         (0..self.usable.len()).filter(|candidate| self.usable[*candidate]).collect()
     }
 
-    /// At another load than before: what was the best there, or a survey.
-    fn enter(&mut self, load: Load) -> Decision {
+    /// At another load than before: what was the best there, for this reason, or a survey.
+    fn enter(&mut self, load: Load, reason: Reason) -> Decision {
         self.strange = 0;
         if let Some(known) = self.loads.iter().position(|experience| experience.load.is_near(&load)) {
             self.here = known;
             let usable = self.usable();
             return match self.loads[known].best(usable.into_iter()) {
-                Some(best) => self.keep(best, Reason::Known),
+                Some(best) => self.keep(best, reason),
                 None => self.survey(),
             };
         }
@@ -217,7 +236,8 @@ impl Chooser {
     /// Measures all, the one in use first.
     fn survey(&mut self) -> Decision {
         let mut list = self.usable();
-        list.iter().for_each(|candidate| self.loads[self.here].forget(*candidate));
+        // Of those that cannot be used any more, too: what they cost is no measure for the others.
+        (0..self.usable.len()).for_each(|candidate| self.loads[self.here].forget(candidate));
         list.sort_by_key(|candidate| *candidate != self.on);
         self.go_on_surveying(0, list, 0)
     }

@@ -10,6 +10,15 @@ const KEPT: usize = 5;
 /// By how much a cost must differ to count: a switch for less would not pay.
 pub(crate) const MARGIN: f64 = 1.03;
 
+/// What is known of the candidates at one load, as one queue passes it on to another.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Known {
+    /// The load.
+    pub load: Load,
+    /// What a request cost on each candidate; `None` for those that were not measured.
+    pub costs: Vec<Option<Cost>>,
+}
+
 /// What is known of every candidate at one load.
 #[derive(Debug, Clone)]
 pub(crate) struct Experience {
@@ -20,6 +29,17 @@ pub(crate) struct Experience {
 impl Experience {
     pub(crate) fn new(load: Load, candidates: usize) -> Self {
         Self { load, costs: vec![VecDeque::with_capacity(KEPT); candidates] }
+    }
+
+    /// What another queue knew.
+    pub(crate) fn of(known: Known) -> Self {
+        Self { load: known.load, costs: known.costs.into_iter().map(VecDeque::from_iter).collect() }
+    }
+
+    /// What is to be passed on; `None` before there is anything.
+    pub(crate) fn known(&self) -> Option<Known> {
+        let costs: Vec<Option<Cost>> = (0..self.costs.len()).map(|candidate| self.median(candidate)).collect();
+        costs.iter().any(Option::is_some).then(|| Known { load: self.load, costs })
     }
 
     pub(crate) fn add(&mut self, candidate: usize, cost: Cost) {

@@ -11,4 +11,5 @@ mod experience;
 mod window;
 
 pub use chooser::{Chooser, Decision, Reason};
-pub use window::{Load, Window};
+pub use experience::Known;
+pub use window::{Cost, Load, Window};

@@ -28,6 +28,21 @@ pub struct Load {
 }
 
 impl Load {
+    /// A load of requests of this mean size, with this mean number in flight.
+    pub fn new(request_bytes: f64, in_flight: f64) -> Self {
+        Self { request_bytes_log2: request_bytes.max(1.0).log2(), in_flight_log2: in_flight.max(1.0).log2() }
+    }
+
+    /// Mean size of a request in bytes.
+    pub fn request_bytes(&self) -> f64 {
+        self.request_bytes_log2.exp2()
+    }
+
+    /// Mean number of requests in flight.
+    pub fn in_flight(&self) -> f64 {
+        self.in_flight_log2.exp2()
+    }
+
     /// Whether two loads are within a factor of 1.7 in both of their measures, so that what was learnt at one holds at the other.
     pub fn is_near(&self, other: &Self) -> bool {
         const NEAR: f64 = 0.77;
@@ -40,10 +55,7 @@ impl Window {
     /// Its load.
     pub fn load(&self) -> Load {
         let in_flight = self.in_flight_ns as f64 / self.busy_ns.max(1) as f64;
-        Load {
-            request_bytes_log2: (self.request_bytes.max(1) as f64).log2(),
-            in_flight_log2: in_flight.max(1.0).log2(),
-        }
+        Load::new(self.request_bytes as f64, in_flight)
     }
 
     /// What all requests together cost by the goal, and by what decides between equals, in nanoseconds.

@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::{
-    Buffer, Choices, Completion, Error, IoPath, Operations, Pages, Pool, Queue, QueueConfig, Request, Result, Target,
-    first_of, open_movable_queue, probe_for,
+    Buffer, Choices, Completion, Error, IoPath, Operations, Pages, PathMemory, Pool, Queue, QueueConfig, Request,
+    Result, Target, first_of, open_movable_queue, probe_for,
 };
 
 /// Most requests of a call in flight.
@@ -48,6 +48,8 @@ pub struct Blocking {
     path: IoPath,
     passed_over: Vec<Error>,
     sizes: Sizes,
+    /// What the queues of `auto` have learnt, one from the other.
+    memory: PathMemory,
     lanes: Mutex<Lanes>,
     /// A lane is idle, or there is one less.
     changed: Condvar,
@@ -71,6 +73,15 @@ impl Blocking {
     /// As [`probe`](crate::probe) and [`open_movable_queue`]; `Unavailable` if the path cannot read, or, on a target that may be written, cannot write or
     /// sync.
     pub fn open(path: &IoPath, target: &Target) -> Result<Self> {
+        Self::open_with_memory(path, target, &PathMemory::new())
+    }
+
+    /// Opens one whose queues, on the path `auto`, begin with what a memory has, and add to it. Those of [`open`](Self::open) have one of their
+    /// own.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_with_memory(path: &IoPath, target: &Target, memory: &PathMemory) -> Result<Self> {
         let needed = match target.writable() {
             true => Operations::READ.with(Operations::WRITE).with(Operations::FDATASYNC),
             false => Operations::READ,
@@ -80,12 +91,13 @@ impl Blocking {
         let request_bytes = able.request_bytes_max.unwrap_or(u64::MAX).min(REQUEST_BYTES) / block_bytes * block_bytes;
         let sizes = Sizes { block_bytes, request_bytes, depth: able.depth_max.min(DEPTH) };
         // What does not open fails here, and not in the first call.
-        let first = Lane::open(path, target, sizes)?;
+        let first = Lane::open(path, target, sizes, memory)?;
         Ok(Self {
             target: target.clone(),
             path: path.clone(),
             passed_over: Vec::new(),
             sizes,
+            memory: memory.clone(),
             lanes: Mutex::new(Lanes { idle: vec![first], open: 1 }),
             changed: Condvar::new(),
             parts: Mutex::new(()),
@@ -171,7 +183,7 @@ impl Blocking {
             }
             lanes.open += 1;
             drop(lanes);
-            let opened = Lane::open(&self.path, &self.target, self.sizes);
+            let opened = Lane::open(&self.path, &self.target, self.sizes, &self.memory);
             lanes = lock(&self.lanes);
             let error = match opened {
                 Ok(lane) => return Ok(lane),
@@ -240,9 +252,9 @@ struct Lane {
 }
 
 impl Lane {
-    fn open(path: &IoPath, target: &Target, sizes: Sizes) -> Result<Self> {
+    fn open(path: &IoPath, target: &Target, sizes: Sizes, memory: &PathMemory) -> Result<Self> {
         let pool = Pool::new(sizes.depth as usize, sizes.request_bytes as usize, Pages::Base)?;
-        let queue = open_movable_queue(path, target, &QueueConfig::new(sizes.depth).pool(&pool))?;
+        let queue = open_movable_queue(path, target, &QueueConfig::new(sizes.depth).pool(&pool).memory(memory))?;
         Ok(Self { queue, pool, sizes, completions: Vec::new(), has_failed: false })
     }
 

@@ -33,8 +33,8 @@ const RUN_BYTES_MAX: u64 = 256 << 20;
 pub(super) const ALIGN: u64 = 1 << 20;
 
 impl Layout {
-    /// Divides `bytes` of a target from `start` on, or what it has: a quarter for each run, an eighth for packed blocks, the rest for
-    /// output.
+    /// Divides `bytes` of a target from `start` on, or what it has, up to 1 GiB: a quarter for each run, an eighth for packed blocks, the
+    /// rest for output.
     ///
     /// # Errors
     /// `Usage` if there are fewer than 16 MiB.
@@ -54,7 +54,7 @@ impl Layout {
             Part { start, bytes }
         };
         let runs = [part(run), part(run)];
-        Ok(Self { runs, packed: part(packed), output: part(aligned(bytes - 2 * run - packed).min(2 * run)) })
+        Ok(Self { runs, packed: part(packed), output: part(aligned(bytes - 2 * run - packed).min(2 * run - packed)) })
     }
 
     /// Both runs: what is read at random.
@@ -77,7 +77,8 @@ mod tests {
             for pair in parts.windows(2) {
                 assert_eq!(pair[0].start + pair[0].bytes, pair[1].start);
             }
-            assert!(parts.iter().all(|part| part.bytes > 0) && parts[3].start + parts[3].bytes <= 4096 + bytes);
+            let end = parts[3].start + parts[3].bytes;
+            assert!(parts.iter().all(|part| part.bytes > 0) && end <= 4096 + bytes.min(1 << 30), "{end}");
         }
         let error = Layout::of(&target, 0, Some(BYTES_MIN - 1)).unwrap_err().to_string();
         assert!(error.contains("applications need 16m of it") && error.contains("--size"), "{error}");

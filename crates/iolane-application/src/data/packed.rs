@@ -56,7 +56,10 @@ impl Packed {
         let bytes = usize::from(u16::from_le_bytes([block[0], block[1]]));
         let compressed = block.get(HEADER_BYTES..HEADER_BYTES + bytes).ok_or_else(damaged)?;
         let unpacked = lz4_flex::block::decompress_into(compressed, to).map_err(|_| damaged())?;
-        let is_whole = unpacked == UNPACKED_BYTES && record_at(to, 0) == Record::of(Self::first_key(number));
+        let (first, last) = (Self::first_key(number), Self::first_key(number + 1) - 1);
+        let is_whole = unpacked == UNPACKED_BYTES
+            && record_at(to, 0) == Record::of(first)
+            && record_at(to, RECORDS - 1) == Record::of(last);
         if is_whole { Ok(()) } else { Err(damaged()) }
     }
 }

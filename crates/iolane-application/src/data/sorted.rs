@@ -108,13 +108,14 @@ impl Sorted {
         None
     }
 
-    /// Checks that a chunk begins with a record.
+    /// Checks that a chunk begins with the record that was written there.
     ///
     /// # Errors
     /// `Failed` if it begins with something else.
-    pub(crate) fn check(chunk: &[u8]) -> Result<()> {
-        let record = record_at(chunk, 0);
-        match record == Record::of(record.key) {
+    pub(crate) fn check(&self, offset: u64, chunk: &[u8]) -> Result<()> {
+        let number = usize::from(offset >= self.runs[1].part.start);
+        let record = (offset - self.runs[number].part.start) / RECORD_BYTES as u64;
+        match record_at(chunk, 0) == Record::of(Self::key(number as u64, record)) {
             true => Ok(()),
             false => Err(Error::failed("a sorted run", "it does not hold what was written")
                 .remedy("let nothing else write to the target")),

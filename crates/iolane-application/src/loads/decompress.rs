@@ -25,7 +25,10 @@ pub(super) struct Decompress {
     wanted: Vec<(u64, Instant)>,
     /// Places of those whose read has not begun.
     waiting: VecDeque<usize>,
+    /// Draws blocks, in the order in which they are wanted: the same for every way.
     random: Xoshiro256PlusPlus,
+    /// Draws places in memory.
+    places: Xoshiro256PlusPlus,
 }
 
 impl Decompress {
@@ -36,10 +39,12 @@ impl Decompress {
             channel: Channel::open(&job.by, job.target, job.depth, PACKED_BYTES)?,
             start: packed.start,
             blocks: packed.blocks(PACKED_BYTES),
-            memory: vec![0; MEMORY_BYTES],
+            // Written once, so that no page of it is missing when it is measured.
+            memory: vec![1; MEMORY_BYTES],
             wanted: vec![(0, Instant::now()); depth],
             waiting: VecDeque::new(),
             random: Xoshiro256PlusPlus::seed_from_u64(seed),
+            places: Xoshiro256PlusPlus::seed_from_u64(!seed),
         };
         (0..depth).for_each(|place| decompress.want_another(place));
         Ok(decompress)
@@ -62,7 +67,7 @@ impl Load for Decompress {
         }
         for done in self.channel.wait(1)? {
             let (block, place) = (done.tag >> 32, done.tag as u32 as usize);
-            let to = self.random.next_u64() as usize % (MEMORY_BYTES / UNPACKED_BYTES) * UNPACKED_BYTES;
+            let to = self.places.next_u64() as usize % (MEMORY_BYTES / UNPACKED_BYTES) * UNPACKED_BYTES;
             let to = &mut self.memory[to..to + UNPACKED_BYTES];
             Packed::open(block, done.buffer.as_deref().unwrap_or_default(), to)?;
             let (_, since) = self.wanted[place];

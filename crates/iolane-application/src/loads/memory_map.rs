@@ -31,11 +31,15 @@ pub(super) struct MemoryMap {
     channel: Channel,
     map: Map,
     part: Part,
-    /// When the program began to want a block, for each of as many as the depth; its place is the tag.
-    wanted: Vec<Instant>,
+    sorted: Sorted,
+    /// Blocks that the program wants and did not get yet, as many as the depth: offset, and since when. A place among them is the tag.
+    wanted: Vec<(u64, Instant)>,
     /// Places of those whose read has not begun.
     waiting: VecDeque<usize>,
+    /// Draws offsets, in the order in which blocks are wanted: the same for every way.
     random: Xoshiro256PlusPlus,
+    /// Draws places in the map.
+    places: Xoshiro256PlusPlus,
 }
 
 impl MemoryMap {
@@ -47,7 +51,8 @@ impl MemoryMap {
         let (channel, map) = match registers {
             true => {
                 let channel = Channel::open(&job.by, job.target, job.depth, BLOCK_BYTES)?;
-                (channel, Map::Copied(vec![0; MAP_BLOCKS * BLOCK_BYTES]))
+                // Written once, so that no page of it is missing when it is measured: a pool has all of its pages, too.
+                (channel, Map::Copied(vec![1; MAP_BLOCKS * BLOCK_BYTES]))
             }
             false => {
                 let pool = Pool::new(MAP_BLOCKS, BLOCK_BYTES, Pages::Base)?;
@@ -56,18 +61,38 @@ impl MemoryMap {
                 (Channel::with_pool(&job.by, job.target, config, pool)?, Map::Direct(blocks))
             }
         };
-        Ok(Self {
+        let depth = job.depth as usize;
+        let mut memory_map = Self {
             channel,
             map,
             part: job.prepared.layout.sorted(),
-            wanted: vec![Instant::now(); job.depth as usize],
-            waiting: (0..job.depth as usize).collect(),
+            sorted: Sorted::new(&job.prepared.layout),
+            wanted: vec![(0, Instant::now()); depth],
+            waiting: VecDeque::new(),
             random: Xoshiro256PlusPlus::seed_from_u64(seed),
-        })
+            places: Xoshiro256PlusPlus::seed_from_u64(!seed),
+        };
+        (0..depth).for_each(|place| memory_map.want_another(place));
+        Ok(memory_map)
     }
 
-    fn random_below(&mut self, end: usize) -> usize {
-        (self.random.next_u64() % end as u64) as usize
+    fn want_another(&mut self, place: usize) {
+        let block = self.random.next_u64() % self.part.blocks(BLOCK_BYTES);
+        self.wanted[place] = (self.part.start + block * BLOCK_BYTES as u64, Instant::now());
+        self.waiting.push_back(place);
+    }
+
+    /// Begins the read of a block that is wanted.
+    fn read(&mut self, place: usize) -> Result<()> {
+        let (offset, _) = self.wanted[place];
+        match &mut self.map {
+            Map::Copied(_) => self.channel.read(place as u64, offset, BLOCK_BYTES),
+            Map::Direct(blocks) => {
+                let block = blocks.swap_remove((self.places.next_u64() % blocks.len() as u64) as usize);
+                self.channel.read_into(place as u64, offset, block);
+                Ok(())
+            }
+        }
     }
 }
 
@@ -76,34 +101,22 @@ impl Load for MemoryMap {
         while self.channel.room() > 0
             && let Some(place) = self.waiting.pop_front()
         {
-            let offset =
-                self.part.start + (self.random_below(self.part.blocks(BLOCK_BYTES) as usize) * BLOCK_BYTES) as u64;
-            let there = match &self.map {
-                Map::Direct(blocks) => Some(blocks.len()),
-                Map::Copied(_) => None,
-            };
-            let tag = place as u64;
-            let at = self.random_below(there.unwrap_or(1));
-            match &mut self.map {
-                Map::Direct(blocks) => {
-                    let block = blocks.swap_remove(at);
-                    self.channel.read_into(tag, offset, block);
-                }
-                Map::Copied(_) => self.channel.read(tag, offset, BLOCK_BYTES)?,
-            }
+            self.read(place)?;
         }
         for done in self.channel.wait(1)? {
             let Some(block) = done.buffer else { continue };
-            Sorted::check(&block)?;
-            let to = self.random_below(MAP_BLOCKS) * BLOCK_BYTES;
+            let place = done.tag as usize;
+            let (offset, since) = self.wanted[place];
+            self.sorted.check(offset, &block)?;
             match &mut self.map {
                 Map::Direct(blocks) => blocks.push(block),
-                Map::Copied(map) => map[to..to + BLOCK_BYTES].copy_from_slice(&block),
+                Map::Copied(map) => {
+                    let to = (self.places.next_u64() % MAP_BLOCKS as u64) as usize * BLOCK_BYTES;
+                    map[to..to + BLOCK_BYTES].copy_from_slice(&block);
+                }
             }
-            let place = done.tag as usize;
-            tally.note(1, BLOCK_BYTES, self.wanted[place].elapsed());
-            self.wanted[place] = Instant::now();
-            self.waiting.push_back(place);
+            tally.note(1, BLOCK_BYTES, since.elapsed());
+            self.want_another(place);
         }
         Ok(())
     }

@@ -1,5 +1,5 @@
 //! Merges two sorted runs into one, as a compaction does: chunks of both are read ahead, merged record by record, and written; after
-//! every 32 MiB the output is synced, as at the end of a table.
+//! every 32 MiB the output is synced, as at the end of a table. Reads ahead and writes are in flight while it compares.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::tally::Tally;
 
 /// Bytes of a chunk where a merge is all that runs.
 pub(super) const CHUNK_BYTES: usize = 256 << 10;
-/// Output between two syncs.
+/// Output between two syncs where a merge is all that runs.
 const TABLE_BYTES: u64 = 32 << 20;
 
 /// One of the runs.
@@ -35,6 +35,8 @@ pub(super) struct Merge {
     /// Chunks that are read ahead of each run.
     ahead: u64,
     chunk_bytes: usize,
+    /// Output between two syncs.
+    table_bytes: u64,
     output: Part,
     /// Bytes written since it began; they wrap around in the output.
     written: u64,
@@ -51,10 +53,10 @@ const SYNC: u64 = 3 << 56;
 
 impl Merge {
     pub(super) fn open(job: &Job<'_>) -> Result<Self> {
-        Self::with_chunks(job, CHUNK_BYTES)
+        Self::with_sizes(job, CHUNK_BYTES, TABLE_BYTES)
     }
 
-    fn with_chunks(job: &Job<'_>, chunk_bytes: usize) -> Result<Self> {
+    fn with_sizes(job: &Job<'_>, chunk_bytes: usize, table_bytes: u64) -> Result<Self> {
         let ahead = u64::from(job.depth / 4).max(1);
         // Each run has chunks ahead and one that is merged; the output one that is filled and as many that are written.
         let buffers = 3 * (ahead as usize + 1);
@@ -67,6 +69,7 @@ impl Merge {
             sides: layout.runs.map(side),
             ahead,
             chunk_bytes,
+            table_bytes,
             output: layout.output,
             written: 0,
             to_sync: 0,
@@ -86,7 +89,7 @@ impl Merge {
                 side.next_read += 1;
             }
         }
-        Ok(())
+        self.channel.submit()
     }
 
     /// Waits for at least `min` requests, and puts what was read where it belongs.
@@ -170,12 +173,13 @@ impl Merge {
         let chunks = self.output.blocks(output.len());
         let offset = self.output.start + self.written / bytes % chunks * bytes;
         self.channel.write(WRITE, offset, output);
+        self.channel.submit()?;
         self.writes += 1;
         self.written += bytes;
         self.to_sync += bytes;
         tally.note(1, bytes as usize, self.begun.elapsed());
         self.begun = Instant::now();
-        if self.to_sync < TABLE_BYTES {
+        if self.to_sync < self.table_bytes {
             return Ok(());
         }
         // A sync covers what is written when it begins.
@@ -221,11 +225,14 @@ pub(super) struct Background {
 const BACKGROUND_RATE: f64 = 32e6;
 /// Shorter, so that lookups do not wait for long ones.
 const BACKGROUND_CHUNK_BYTES: usize = 64 << 10;
+/// Less, so that even a short run has syncs.
+const BACKGROUND_TABLE_BYTES: u64 = 4 << 20;
 const NAP: Duration = Duration::from_millis(1);
 
 impl Background {
     pub(super) fn open(job: &Job<'_>) -> Result<Self> {
-        let merge = Merge::with_chunks(&Job { depth: 8, ..job.clone() }, BACKGROUND_CHUNK_BYTES)?;
+        let merge =
+            Merge::with_sizes(&Job { depth: 8, ..job.clone() }, BACKGROUND_CHUNK_BYTES, BACKGROUND_TABLE_BYTES)?;
         Ok(Self { merge, began: None, uncounted: Tally::new() })
     }
 }

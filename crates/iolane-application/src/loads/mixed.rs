@@ -29,7 +29,7 @@ struct Lookup {
 pub(super) struct Mixed {
     channel: Channel,
     sorted: Sorted,
-    /// Keys per second.
+    /// Keys per second of this thread.
     rate: f64,
     next_arrival: Instant,
     waiting: VecDeque<Lookup>,
@@ -40,16 +40,19 @@ pub(super) struct Mixed {
 }
 
 impl Mixed {
-    pub(super) fn open(job: &Job<'_>, seed: u64) -> Result<Self> {
+    pub(super) fn open(job: &Job<'_>, seed: u64, thread: usize) -> Result<Self> {
         let rate = job.rate.ok_or_else(|| {
             Error::usage("application mixed", "its lookups come at a rate").remedy("give its group a `rate`")
         })?;
         let depth = job.depth as usize;
+        // The arrivals of all threads together are even.
+        let first = Duration::from_secs_f64(thread as f64 / rate);
+        let rate = rate / job.threads as f64;
         Ok(Self {
             channel: Channel::open(&job.by, job.target, job.depth, BLOCK_BYTES)?,
             sorted: Sorted::new(&job.prepared.layout),
             rate,
-            next_arrival: Instant::now(),
+            next_arrival: Instant::now() + first,
             waiting: VecDeque::new(),
             reading: vec![None; depth],
             free: (0..depth).collect(),

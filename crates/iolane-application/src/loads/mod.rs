@@ -39,13 +39,13 @@ impl Shared {
 
     /// What the thread of that number does.
     pub(crate) fn load<'a>(&'a self, job: &'a Job<'a>, thread: usize) -> Result<Box<dyn Load + 'a>> {
-        let seed = job.seed.wrapping_add(thread as u64);
+        let seed = job.seed ^ (thread as u64) << 48;
         Ok(match (job.application, self) {
             (Application::Decompress, _) => Box::new(decompress::Decompress::open(job, seed)?),
             (Application::MemoryMap, _) => Box::new(memory_map::MemoryMap::open(job, seed)?),
             (Application::Merge, _) => Box::new(merge::Merge::open(job)?),
             (Application::Mixed, _) if thread == job.threads => Box::new(merge::Background::open(job)?),
-            (Application::Mixed, _) => Box::new(mixed::Mixed::open(job, seed)?),
+            (Application::Mixed, _) => Box::new(mixed::Mixed::open(job, seed, thread)?),
             (_, Self::Database(database)) => database.load(job.application, seed),
             (_, Self::Nothing) => Box::new(multi_get::MultiGet::open(job, seed)?),
         })

@@ -26,6 +26,8 @@ pub(super) struct CompioRing {
     file: Rc<compio_fs::File>,
     runtime: Runtime,
     depth: usize,
+    /// Completions that `flush` found.
+    early: Vec<Completion>,
 }
 
 impl CompioRing {
@@ -43,17 +45,24 @@ impl CompioRing {
         options.read(true).write(flags.contains(rustix::fs::OFlags::RDWR));
         options.custom_flags((flags & rustix::fs::OFlags::DIRECT).bits() as i32);
         let file = runtime.block_on(options.open(&name)).map_err(failed)?;
-        Ok(Self { answers: FuturesUnordered::new(), file: Rc::new(file), runtime, depth })
+        Ok(Self { answers: FuturesUnordered::new(), file: Rc::new(file), runtime, depth, early: Vec::new() })
     }
 
-    /// Takes the answers that are there without waiting.
-    fn take_ready(&mut self, completions: &mut Vec<Completion>) -> usize {
-        let mut count = 0;
+    /// Takes the answers that are there without waiting. A future begins when it is first polled, which this does.
+    fn take_ready(&mut self, completions: &mut Vec<Completion>) {
         while let Some(Some(completion)) = self.answers.next().now_or_never() {
             completions.push(completion);
-            count += 1;
         }
-        count
+    }
+
+    /// Waits until there are `min` completions, or none is in flight.
+    async fn take(&mut self, min: usize, completions: &mut Vec<Completion>) {
+        while completions.len() < min
+            && let Some(completion) = self.answers.next().await
+        {
+            completions.push(completion);
+        }
+        self.take_ready(completions);
     }
 }
 
@@ -99,46 +108,38 @@ async fn carry_out(file: Rc<compio_fs::File>, request: Request) -> Completion {
 
 impl Queue for CompioRing {
     fn submit(&mut self, requests: &mut Vec<Request>) -> usize {
-        let count = requests.len().min(self.depth - self.answers.len());
+        let count = requests.len().min(self.depth - self.in_flight());
         for request in requests.drain(..count) {
             self.answers.push(Box::pin(carry_out(Rc::clone(&self.file), request)));
         }
         count
     }
 
-    /// A future begins when it is first polled, by `reap`.
     fn flush(&mut self) -> Result<()> {
+        let (runtime, mut early) = (self.runtime.clone(), std::mem::take(&mut self.early));
+        runtime.block_on(async { self.take_ready(&mut early) });
+        // What was submitted is handed to the kernel here, and not only when somebody waits.
+        runtime.flush();
+        self.early = early;
         Ok(())
     }
 
     fn reap(&mut self, min: usize, completions: &mut Vec<Completion>) -> Result<usize> {
-        let min = min.min(self.answers.len());
-        let (runtime, mut count) = (self.runtime.clone(), 0);
-        runtime.block_on(async {
-            while count < min
-                && let Some(completion) = self.answers.next().await
-            {
-                completions.push(completion);
-                count += 1;
-            }
-            count += self.take_ready(completions);
-        });
+        let mut done = std::mem::take(&mut self.early);
+        let runtime = self.runtime.clone();
+        runtime.block_on(self.take(min, &mut done));
+        let count = done.len();
+        completions.append(&mut done);
         Ok(count)
     }
 
     fn reap_within(&mut self, min: usize, timeout: Duration, completions: &mut Vec<Completion>) -> Result<usize> {
-        let (runtime, mut count) = (self.runtime.clone(), 0);
-        let waits = async {
-            while count < min {
-                match self.answers.next().await {
-                    Some(completion) => completions.push(completion),
-                    None => std::future::pending().await,
-                }
-                count += 1;
-            }
-        };
+        let mut done = std::mem::take(&mut self.early);
+        let runtime = self.runtime.clone();
         // Late is no error: fewer have completed.
-        let _ = runtime.block_on(compio_runtime::time::timeout(timeout, waits));
+        let _ = runtime.block_on(compio_runtime::time::timeout(timeout, self.take(min, &mut done)));
+        let count = done.len();
+        completions.append(&mut done);
         Ok(count)
     }
 
@@ -147,11 +148,19 @@ impl Queue for CompioRing {
     }
 
     fn in_flight(&self) -> usize {
-        self.answers.len()
+        self.answers.len() + self.early.len()
     }
 
     /// The runtime counts none.
     fn syscalls(&self) -> Option<u64> {
         None
+    }
+}
+
+impl Drop for CompioRing {
+    /// The runtime closes its ring without waiting, and the kernel may go on writing to the buffers of what is in flight.
+    fn drop(&mut self) {
+        let runtime = self.runtime.clone();
+        runtime.block_on(async { while self.answers.next().await.is_some() {} });
     }
 }

@@ -122,6 +122,14 @@ mod tests {
             }
             assert!(done.iter().all(|read| read.buffer.as_ref().unwrap()[0] == read.tag as u8 + 1), "{rival}");
             assert_eq!(queue.in_flight(), 0);
+            // Dropped with requests in flight, it waits for them.
+            let mut reads: Vec<Request> =
+                done.drain(..4).map(|read| Request::read(0, 0, read.buffer.unwrap())).collect();
+            queue.submit(&mut reads);
+            queue.flush().unwrap();
+            drop(queue);
+            drop(done);
+            assert_eq!((0..).map_while(|_| pool.take()).count(), 8, "{rival}");
         }
     }
 }

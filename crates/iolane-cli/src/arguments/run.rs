@@ -53,6 +53,9 @@ pub(crate) struct RunArguments {
     /// Allocate buffers from 2 MiB pages
     #[arg(long)]
     pub(crate) huge_pages: bool,
+    /// With path auto: begin with what earlier runs have learnt of the paths, from this file, and add to it
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["job_file", "rate_until"])]
+    pub(crate) path_memory: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) workload: WorkloadArguments,
     #[command(flatten)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use iolane::capability::check_depth;
 use iolane::units::{Bytes, CpuList};
-use iolane::{Capabilities, Error, IoPath, Operations, Pages, Result, Target};
+use iolane::{Capabilities, Error, IoPath, Operations, Pages, PathMemory, Result, Target};
 
 use crate::clock::RealClock;
 use crate::engine::Engine;
@@ -49,6 +49,8 @@ pub struct RunPlan {
     pub read_back: bool,
     /// Whether telemetry is read around the measured phase. Without it a run shows what reading telemetry costs.
     pub watched: bool,
+    /// What the queues of `auto` begin with, and add to.
+    pub memory: Option<PathMemory>,
 }
 
 /// A plan that was checked against its path and its targets, with the capabilities found. Only
@@ -125,6 +127,7 @@ impl RunPlan {
             prefilled: false,
             read_back: true,
             watched: true,
+            memory: None,
         }
     }
 

@@ -141,10 +141,11 @@ pub(super) fn open_engine<C: Clock>(
         buffers.iter_mut().for_each(|buffer| block_data.fill(buffer));
     }
     let sqpoll_cpu = nth(plan.placement.sqpoll_cpus.as_ref(), index);
-    let config = QueueConfig::new(workload.depth)
+    let mut config = QueueConfig::new(workload.depth)
         .pool(&pool)
         .sqpoll_cpu(sqpoll_cpu)
         .completions_per_call(workload.batch_complete_max);
+    config.memory.clone_from(&plan.memory);
     let queue = iolane::open_queue(&plan.path, target, &config)?;
     let generator = RequestGenerator::new(workload, region_bytes, share)?;
     let pace = plan.pace(index);

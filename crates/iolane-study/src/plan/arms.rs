@@ -124,7 +124,10 @@ fn load_of(application: Application, load: &Workload) -> Workload {
         read_percent: application.access().is_mixed().then_some(50),
         block_sizes: application.block_sizes(),
         rate: load.rate.filter(|_| application.has_rate()),
-        ..load.clone()
+        start: load.start,
+        size: load.size,
+        seed: load.seed,
+        ..Workload::default()
     }
 }
 

@@ -175,7 +175,38 @@ impl StudyFile {
 }
 
 impl GroupFile {
+    /// Refuses factors that an application decides itself, or does not have.
+    fn check_application(&self) -> Result<(), String> {
+        if self.application.is_empty() {
+            return Ok(());
+        }
+        let given = [
+            ("rw", self.rw.is_some()),
+            ("bs", self.bs.is_some()),
+            ("read_percent", self.read_percent.is_some()),
+            ("offsets", self.offsets.is_some()),
+            ("batch_submit", self.batch_submit.is_some()),
+            ("batch_complete", self.batch_complete.is_some()),
+            ("batch_complete_max", self.batch_complete_max.is_some()),
+            ("fsync_every", self.fsync_every.is_some()),
+            ("fdatasync_every", self.fdatasync_every.is_some()),
+            ("drives", self.drives.is_some()),
+            ("cores", self.cores.is_some()),
+        ];
+        if let Some((name, _)) = given.iter().find(|(_, is_given)| *is_given) {
+            return Err(format!("an application has no factor `{name}`; it has `path`, `depth`, `threads` and `rate`"));
+        }
+        match self.application.iter().find(|Text(application)| application.has_rate() != self.rate.is_some()) {
+            None => Ok(()),
+            Some(Text(application)) if application.has_rate() => {
+                Err(format!("application {application} needs a `rate`"))
+            }
+            Some(Text(application)) => Err(format!("application {application} has no `rate`")),
+        }
+    }
+
     fn group(self, paths: &BTreeMap<String, Text<IoPath>>) -> Result<Group, String> {
+        self.check_application()?;
         let named = |name: String| match paths.get(&name) {
             Some(Text(path)) => Ok(NamedPath { name, path: path.clone() }),
             None => Err(format!("path `{name}` is not in [paths]")),
@@ -184,12 +215,7 @@ impl GroupFile {
         if threads.scaled.iter().chain(&threads.full).any(|threads| !(1..=THREADS_MAX).contains(threads)) {
             return Err(format!("`threads` must be between 1 and {THREADS_MAX}"));
         }
-        if !self.application.is_empty() && (self.rw.is_some() || self.bs.is_some()) {
-            return Err("an application has its own `rw` and `bs`".into());
-        }
-        if !self.application.is_empty() && (self.cores.is_some() || self.drives.is_some()) {
-            return Err("an application has one drive, and its threads are not placed".into());
-        }
+
         Ok(Group {
             applications: self.application.into_iter().map(|Text(application)| application).collect(),
             paths: self.path.into_iter().map(named).collect::<Result<_, _>>()?,

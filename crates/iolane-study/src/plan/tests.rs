@@ -152,13 +152,11 @@ fn parts_that_contradict_each_other_are_refused() {
             "depth = 1\n[[figure]]\nid = \"1\"\ntitle = \"\"\nx = \"rw\"\ny = \"iops\"",
             "`rw`, `offsets` and `application` cannot be the x axis",
         ),
-        (
-            "depth = 1",
-            "depth = 1\napplication = \"multi-get\"\nbs = \"4k\"",
-            "an application has its own `rw` and `bs`",
-        ),
-        ("depth = 1", "depth = 1\napplication = \"merge\"\ndrives = 2", "an application has one drive"),
+        ("depth = 1", "depth = 1\napplication = \"multi-get\"\nbs = \"4k\"", "an application has no factor `bs`"),
+        ("depth = 1", "depth = 1\napplication = \"merge\"\ndrives = 2", "an application has no factor `drives`"),
         ("depth = 1", "depth = 1\napplication = \"multiget\"", "no application has that name"),
+        ("depth = 1", "depth = 1\napplication = \"mixed\"", "application mixed needs a `rate`"),
+        ("depth = 1", "depth = 1\napplication = \"merge\"\nrate = 100", "application merge has no `rate`"),
         ("title = \"a small one\"", "title = \"\"\nscaled = { repeats = 0 }", "repeats = 0 would measure nothing"),
         ("title = \"a small one\"", "title = \"\"\nfull = { runtime = \"0s\" }", "a runtime of 0"),
     ] {

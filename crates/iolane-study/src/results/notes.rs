@@ -4,7 +4,7 @@
 use super::advice::REQUESTS_FOR_TAIL;
 use super::arms::ArmReport;
 use crate::plan::Arm;
-use crate::rows::{ArmResults, Preconditioned, Results, Warning, WarningKind};
+use crate::rows::{ArmResults, Preconditioned, Results, Row, Warning, WarningKind};
 use crate::stats::{REPEATS_ENOUGH, WINDOW_ROUNDS};
 
 /// A warning where intervals rest on an assumption.
@@ -69,7 +69,9 @@ const REQUESTS_FOR_P99: u64 = 1000;
 
 /// A warning for arms whose runs have too few requests for a 99th percentile.
 pub(super) fn few_requests(results: &Results) -> Option<String> {
-    let fewest = |arm: &ArmResults| arm.rows.iter().map(|row| row.ios).min().unwrap_or(0);
+    // Operations of an application that are done together have one latency; of requests, those of peers may have none.
+    let requests = |row: &Row| if row.arm.application.is_some() { row.latency.len() } else { row.ios };
+    let fewest = |arm: &ArmResults| arm.rows.iter().map(requests).min().unwrap_or(0);
     let few: Vec<&ArmResults> = results.arms.iter().filter(|arm| fewest(arm) < REQUESTS_FOR_P99).collect();
     let worst = few.iter().min_by_key(|arm| fewest(arm))?;
     let withheld = match fewest(worst) < REQUESTS_FOR_TAIL {

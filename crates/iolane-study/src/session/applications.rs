@@ -39,7 +39,7 @@ pub(super) fn plan(
     let workload = Workload { depth: 1, ..arm.workload.clone() };
     let checked = run_plan(&Arm { workload, ..arm.clone() })?;
     let target = target(checked.plan());
-    check(application, &by, target)?;
+    check(application, &by, target, arm.workload.depth)?;
     layout(checked.plan())?;
     Ok(Planned { arm: arm.clone(), plan: checked, peer: None, by: Some(by) })
 }
@@ -112,7 +112,7 @@ pub(super) fn run_arm(
         warmup: plan.warmup,
         runtime: plan.runtime,
         // Each repeat draws other keys, the same for all ways.
-        seed: workload.seed.wrapping_add(u64::from(base.repeat)),
+        seed: workload.seed ^ u64::from(base.repeat) << 32,
     };
     Ok(run(&job, stop)?.map(|measured| row(base, measured)))
 }

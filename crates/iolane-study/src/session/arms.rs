@@ -13,7 +13,6 @@ use crate::plan::{Arm, Study};
 use crate::rows::LeftOut;
 use iolane_measure::placement::Placement;
 use iolane_measure::run::{CheckedPlan, Probes, RunPlan};
-use iolane_measure::workload::Workload;
 
 /// The arms that can run, and those that cannot.
 ///
@@ -24,10 +23,10 @@ pub(super) fn plan(study: &Study, conditions: &Conditions) -> Result<(Vec<Planne
     let mut misuse = None;
     let mut probes = Probes::default();
     let arms = study.arms(conditions.scale)?;
-    let writes = arms.iter().any(|arm| arm.workload.access.writes());
+    let writes = arms.iter().any(|arm| arm.workload.access.writes() && arm.application.is_none());
     for arm in with_rivals(arms) {
         let is_bounded = || study.rate_until.map_or(Ok(()), |bound| bound.check(&arm.workload));
-        let checked = check_content(&arm.workload, writes).and_then(|()| is_bounded());
+        let checked = check_content(&arm, writes).and_then(|()| is_bounded());
         let planned_arm = checked.and_then(|()| match arm.application {
             None => {
                 Ok(Planned { plan: run_plan(conditions, &arm, &mut probes)?, arm: arm.clone(), peer: None, by: None })
@@ -66,16 +65,20 @@ fn with_rivals(arms: Vec<Arm>) -> Vec<Arm> {
     arms.into_iter().chain(rivals).collect()
 }
 
-/// Refuses to verify what an arm only reads if an arm of the study `writes`: what the targets hold then depends on the order
-/// of the arms.
-fn check_content(workload: &Workload, writes: bool) -> Result<()> {
-    match workload.verify && writes && !workload.access.writes() {
+/// Refuses what relies on the content of the targets if an arm of requests `writes`: what they hold then depends on the order of the arms.
+fn check_content(arm: &Arm, writes: bool) -> Result<()> {
+    let remedy = match (arm.application, &arm.workload) {
+        (Some(_), _) => "measure applications in a study of their own",
+        (None, workload) if workload.verify && !workload.access.writes() => "verify reads in a study of their own",
+        (None, _) => return Ok(()),
+    };
+    let what = arm.application.map_or_else(
+        || format!("--verify with --rw {}", arm.workload.access),
+        |application| format!("application {application}"),
+    );
+    match writes {
         false => Ok(()),
-        true => Err(Error::usage(
-            format!("--verify with --rw {}", workload.access),
-            "other arms of the study write to the same targets",
-        )
-        .remedy("verify reads in a study of their own")),
+        true => Err(Error::usage(what, "other arms of the study write to the same targets").remedy(remedy)),
     }
 }
 
@@ -95,8 +98,10 @@ fn run_plan(conditions: &Conditions, arm: &Arm, probes: &mut Probes) -> Result<C
             .remedy(format!("add --allow-writes {}, which destroys its data", target.name())));
     }
     let placement = match (arm.cores, &conditions.placement) {
-        // The scheduler places its threads, as it does those of any program.
-        _ if arm.application.is_some() => Placement::default(),
+        (_, Some(_)) if arm.application.is_some() => {
+            return Err(Error::usage("an application", "the scheduler places its threads").remedy("leave out --cpus"));
+        }
+        (_, None) if arm.application.is_some() => Placement::default(),
         (Some(cores), _) => Placement::within(cores, arm.threads)?,
         (None, Some(placement)) => placement.clone(),
         (None, None) => Placement::apart(arm.threads),
@@ -138,13 +143,21 @@ fn sqpoll_cpus(arm: &Arm, placement: &Placement) -> Option<CpuList> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iolane_measure::workload::Access;
+    use iolane_application::Application;
+    use iolane_measure::workload::{Access, Workload};
 
     #[test]
-    fn reads_are_not_verified_beside_arms_that_write() {
-        let load = |access, verify| Workload { access, verify, ..Workload::default() };
-        let error = check_content(&load(Access::RandRead, true), true).unwrap_err().to_string();
-        assert!(error.contains("other arms of the study write"), "{error}");
+    fn what_relies_on_content_is_not_measured_beside_arms_that_write() {
+        let load = |access, verify| {
+            let workload = Workload { access, verify, ..Workload::default() };
+            Arm { workload, ..Arm::of_null("an arm") }
+        };
+        let lookups = Arm { application: Some(Application::MultiGet), ..load(Access::RandRead, false) };
+        for (arm, what) in [(load(Access::RandRead, true), "--verify"), (lookups.clone(), "application multi-get")] {
+            let error = check_content(&arm, true).unwrap_err().to_string();
+            assert!(error.contains(what) && error.contains("other arms of the study write"), "{error}");
+        }
+        assert!(check_content(&lookups, false).is_ok());
         for (access, verify, writes) in
             [(Access::RandRead, true, false), (Access::RandRead, false, true), (Access::RandWrite, true, true)]
         {

@@ -1,10 +1,12 @@
 //! `auto`: a path that chooses among the others while it runs. The decisions are `iolane-policy`'s; here are the interface
-//! (this file), the queue (`queue`), the queues below it (`lane`), what they take (`limits`) and what is measured on them (`watch`).
+//! (this file), the queue (`queue`), the queues below it (`lane`), what they take (`limits`), what is measured on them (`watch`), and
+//! what other queues have measured (`recall`).
 
 mod lane;
 mod limits;
 mod policy;
 mod queue;
+mod recall;
 mod watch;
 
 use iolane_core::{
@@ -219,6 +221,33 @@ mod tests {
             assert!(tags.into_iter().eq(0..count as u64), "{round}");
         }
         assert!(queue.choices().unwrap().used.iter().any(|(path, _)| *path == IoPath::new("psync")));
+    }
+
+    #[test]
+    fn a_queue_begins_with_what_an_earlier_one_has_learnt() {
+        let file = std::env::temp_dir().join(format!("iolane-auto-memory-{}", std::process::id()));
+        let target = Target::options().create(1 << 20).direct(false).open(&file).unwrap();
+        let _ = std::fs::remove_file(&file);
+        let (pool, memory) = (Pool::new(1, 4096, Pages::Base).unwrap(), iolane_core::PathMemory::new());
+        let config = QueueConfig::new(1).pool(&pool).memory(&memory);
+        // Reads until the queue holds a path for this reason.
+        let holds = |reason: &str| {
+            let mut queue = Auto.open(&"auto".parse().unwrap(), &target, &config).unwrap();
+            let mut completions = Vec::new();
+            for _ in 0..10_000_000 {
+                queue.turn(&mut vec![Request::read(0, 0, pool.take().unwrap())], 1, &mut completions).unwrap();
+                completions.clear();
+                if let Some(last) = queue.choices().unwrap().changes.last().filter(|last| last.reason.contains(reason))
+                {
+                    return (last.path.clone(), queue.choices().unwrap().changes.len());
+                }
+            }
+            panic!("no path is held: {:?}", queue.choices());
+        };
+        let (best, changes) = holds("the best measured");
+        assert!(changes > 3, "{changes}");
+        let (remembered, changes) = holds("another queue has measured");
+        assert_eq!((remembered, changes), (best, 2));
     }
 
     #[test]

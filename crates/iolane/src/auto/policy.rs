@@ -1,7 +1,7 @@
 //! Who decides for the queue of `auto`: the rule of `iolane-policy`, or chance, for tests.
 
 use iolane_core::PathOptions;
-use iolane_policy::{Chooser, Decision, Reason, Window};
+use iolane_policy::{Chooser, Decision, Known, Reason, Window};
 
 use super::lane::GENERAL;
 use super::watch::Sampling;
@@ -14,11 +14,19 @@ pub(super) enum Policy {
 }
 
 impl Policy {
-    /// The one that options ask for, among this many candidates.
-    pub(super) fn new(options: PathOptions, candidates: usize) -> Self {
+    /// The one that options ask for, among this many candidates, of which something may be known.
+    pub(super) fn new(options: PathOptions, candidates: usize, known: Vec<Known>) -> Self {
         match options.restless {
             true => Self::Restless(0x9e37_79b9_7f4a_7c15),
-            false => Self::Chooser(Chooser::new(options.goal.unwrap_or_default(), candidates)),
+            false => Self::Chooser(Chooser::new(options.goal.unwrap_or_default(), candidates).remembering(known)),
+        }
+    }
+
+    /// What it has learnt.
+    pub(super) fn known(&self) -> Vec<Known> {
+        match self {
+            Self::Chooser(chooser) => chooser.known(),
+            Self::Restless(_) => Vec::new(),
         }
     }
 

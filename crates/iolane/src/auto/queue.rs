@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 
 use iolane_core::targets::no_room_for;
 use iolane_core::{
-    Change, Choices, Completion, Error, IoError, Operation, PathOptions, Queue, QueueConfig, QueueStats, Request,
-    Result, Target, TargetId, Targets,
+    Change, Choices, Completion, Error, IoError, IoPath, Operation, PathOptions, Queue, QueueConfig, QueueStats,
+    Request, Result, Target, TargetId, Targets,
 };
 use iolane_policy::{Reason, Window};
 
 use super::lane::{GENERAL, Lane, Residence};
 use super::policy::Policy;
+use super::recall::Recall;
 use super::watch::Watch;
 
 /// Changes that are remembered.
@@ -49,6 +50,7 @@ pub(super) struct AutoQueue<R: Residence> {
     checked_turns: u64,
     unseen_ios: u64,
     policy: Policy,
+    recall: Option<Recall>,
     watch: Watch,
     /// When it was opened, on the clock of `watch`.
     opened: u64,
@@ -77,7 +79,9 @@ impl<R: Residence> AutoQueue<R> {
         let mut config = config.clone();
         config.event_fd = false;
         let lanes = Vec::from_iter(std::iter::once(general).chain(others));
-        let policy = Policy::new(options, lanes.len());
+        let recall = config.memory.as_ref().map(|memory| Recall::new(memory, target, options.goal.unwrap_or_default()));
+        let known = recall.as_ref().map_or_else(Vec::new, |recall| recall.known(&paths(&lanes)));
+        let policy = Policy::new(options, lanes.len(), known);
         let first = policy.first();
         OPEN.fetch_add(1, Ordering::Relaxed);
         let watch = Watch::new(first.window_ns, options.restless.then_some(16));
@@ -96,6 +100,7 @@ impl<R: Residence> AutoQueue<R> {
             checked_turns: 0,
             unseen_ios: 0,
             policy,
+            recall,
             opened: watch.now(),
             watch,
             changes: VecDeque::new(),
@@ -270,6 +275,9 @@ impl<R: Residence> AutoQueue<R> {
             self.draining =
                 self.lanes.iter().map(Lane::in_flight).sum::<usize>() - self.lanes[self.current].in_flight();
             self.note(decision.reason);
+            if decision.reason != Reason::Tried {
+                self.remember();
+            }
         } else if decision.reason != Reason::Tried
             && self.changes.back().is_some_and(|last| last.reason != decision.reason.text())
         {
@@ -367,6 +375,13 @@ impl<R: Residence> AutoQueue<R> {
         Ok(())
     }
 
+    /// Adds what was learnt to the memory.
+    fn remember(&self) {
+        if let Some(recall) = &self.recall {
+            recall.note(&paths(&self.lanes), self.policy.known());
+        }
+    }
+
     fn note(&mut self, reason: Reason) {
         if self.changes.len() == CHANGES_MAX {
             self.changes.pop_front();
@@ -375,6 +390,11 @@ impl<R: Residence> AutoQueue<R> {
         let path = self.lanes[self.current].path().clone();
         self.changes.push_back(Change::new(after, path, reason.text()));
     }
+}
+
+/// The paths of lanes, in their order.
+fn paths<R: Residence>(lanes: &[Lane<R>]) -> Vec<&IoPath> {
+    lanes.iter().map(Lane::path).collect()
 }
 
 /// Bytes that a request moves.
@@ -531,6 +551,7 @@ impl<R: Residence> Queue for AutoQueue<R> {
 
 impl<R: Residence> Drop for AutoQueue<R> {
     fn drop(&mut self) {
+        self.remember();
         OPEN.fetch_sub(1, Ordering::Relaxed);
     }
 }

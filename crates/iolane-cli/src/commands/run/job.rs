@@ -2,10 +2,11 @@
 //! arguments again.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use iolane::{Error, guard};
+use iolane::{Error, IoPath, PathMemory, guard};
 use iolane_measure::run::RunPlan;
+use iolane_study::files;
 use iolane_study::fio::{self, JobFile, Place, Unsupported};
 use iolane_study::runs::{RunJob, Schedule, ScratchFiles, in_job};
 
@@ -19,6 +20,8 @@ use crate::targets::{Chosen, Opener, SCRATCH_BYTES};
 pub(super) struct Job {
     pub(super) schedule: Schedule,
     pub(super) outputs: Outputs,
+    /// What queues of `auto` learn, and the file for it.
+    memory: Option<(PathMemory, PathBuf)>,
     /// Keeps the write permits for as long as the targets are open.
     _opener: Opener,
 }
@@ -44,10 +47,15 @@ impl Job {
         };
         // Before a device is claimed or opened for writing.
         plan.workload.validate()?;
-        iolane::interface_of(&plan.path)?.validate(&plan.path)?;
+        let interface = iolane::interface_of(&plan.path)?;
+        interface.validate(&plan.path)?;
+        let memory =
+            arguments.path_memory.as_ref().map(|file| memory(file, interface.chooses(), &plan.path)).transpose()?;
+        let plan = RunPlan { memory: memory.as_ref().map(|(memory, _)| memory.clone()), ..plan };
         plan.placement.check()?;
         let chosen = Chosen::of_arguments(&arguments.targets, Some(&plan.path))?;
         let outputs = Outputs::checked(arguments.json.clone(), chosen.names())?;
+        memory.as_ref().map_or(Ok(()), |(_, file)| files::check_writable(file, chosen.names()))?;
         let mut opener = Opener::new(&arguments.targets);
         let direct = arguments.targets.direct;
         let job = match &chosen {
@@ -69,7 +77,15 @@ impl Job {
         };
         let metering = meter::open(&arguments.meter, false)?;
         let schedule = Schedule { jobs: vec![job], repeats: arguments.repeats(), metering };
-        Ok(Self { schedule, outputs, _opener: opener })
+        Ok(Self { schedule, outputs, memory, _opener: opener })
+    }
+
+    /// Keeps what was learnt.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub(super) fn keep_memory(&self) -> iolane::Result<()> {
+        self.memory.as_ref().map_or(Ok(()), |(memory, file)| memory.save(file))
     }
 
     fn of_file(file: &Path, arguments: RunArguments) -> anyhow::Result<Self> {
@@ -112,8 +128,17 @@ impl Job {
         }
         let metering = meter::open(&arguments.meter, false)?;
         let schedule = Schedule { jobs: ready, repeats: arguments.repeats(), metering };
-        Ok(Self { schedule, outputs, _opener: opener })
+        Ok(Self { schedule, outputs, memory: None, _opener: opener })
     }
+}
+
+/// A memory from its file.
+fn memory(file: &Path, chooses: bool, path: &IoPath) -> iolane::Result<(PathMemory, PathBuf)> {
+    if !chooses {
+        let what = format!("--path-memory with --path {path}");
+        return Err(Error::usage(what, "only a path that chooses among others learns").remedy("use --path auto"));
+    }
+    Ok((PathMemory::load(file)?, file.to_owned()))
 }
 
 /// The targets that a job file names for a job; `None` for scratch files.

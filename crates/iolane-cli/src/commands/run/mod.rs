@@ -21,6 +21,7 @@ pub(crate) fn run(arguments: RunArguments) -> anyhow::Result<Outcome> {
     let mut progress = Progress::new(&job.outputs);
     let Ran { records, error } = job.schedule.run(&STOP, &mut |event| progress.show(&event));
     progress.end()?;
+    job.keep_memory()?;
     // Records of jobs that ended are written even if a later job failed.
     if let Some(document) = RunsDocument::new(job.schedule.jobs.len(), &records) {
         job.outputs.document(&document)?;

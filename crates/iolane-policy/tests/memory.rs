@@ -1,0 +1,71 @@
+//! What one choice has learnt is what another begins with.
+
+use iolane_core::Goal;
+use iolane_policy::{Chooser, Decision, Reason, Window};
+
+/// 20 ms at a depth of 16, in which each request takes this long.
+fn window(each_ns: u64) -> Window {
+    let busy_ns = 20_000_000;
+    Window { ios: busy_ns / each_ns, busy_ns, in_flight_ns: 16 * busy_ns, cpu_ns: busy_ns, request_bytes: 4096 }
+}
+
+/// Feeds windows of candidates with these costs, until one is held for this reason, and returns the number of windows.
+fn until(chooser: &mut Chooser, costs: &[u64], reason: Reason) -> (Decision, usize) {
+    let mut decision = chooser.first();
+    for windows in 1..1000 {
+        decision = chooser.next(&window(costs[decision.candidate]));
+        if decision.reason == reason {
+            return (decision, windows);
+        }
+    }
+    panic!("{decision:?} after 1000 windows");
+}
+
+#[test]
+fn a_load_that_another_choice_has_measured_is_not_measured_again() {
+    let costs = [3000, 2000, 900, 4000];
+    let mut first = Chooser::new(Goal::Throughput, costs.len());
+    let (best, windows) = until(&mut first, &costs, Reason::Best);
+    assert!(best.candidate == 2 && windows > costs.len(), "{best:?} after {windows}");
+    let mut second = Chooser::new(Goal::Throughput, costs.len()).remembering(first.known());
+    let (known, windows) = until(&mut second, &costs, Reason::Remembered);
+    assert_eq!((known.candidate, windows), (2, 1));
+}
+
+#[test]
+fn what_was_remembered_and_is_no_longer_so_is_measured_anew() {
+    let mut first = Chooser::new(Goal::Throughput, 3);
+    until(&mut first, &[3000, 2000, 900], Reason::Best);
+    let mut second = Chooser::new(Goal::Throughput, 3).remembering(first.known());
+    // The best has become the worst.
+    let costs = [3000, 2000, 9000];
+    let mut decision = second.first();
+    for _ in 0..40 {
+        decision = second.next(&window(costs[decision.candidate]));
+    }
+    assert_eq!((decision.candidate, decision.reason), (1, Reason::Best));
+}
+
+#[test]
+fn a_remembered_best_that_cannot_be_used_here_gives_way_to_a_survey() {
+    let mut first = Chooser::new(Goal::Throughput, 3);
+    until(&mut first, &[3000, 2000, 900], Reason::Best);
+    let mut second = Chooser::new(Goal::Throughput, 3).remembering(first.known());
+    let (known, _) = until(&mut second, &[3000, 2000, 900], Reason::Remembered);
+    assert_eq!(known.candidate, 2);
+    let mut decision = second.refuse();
+    assert_eq!(decision.reason, Reason::Tried);
+    for _ in 0..40 {
+        decision = second.next(&window([3000, 2000, 900][decision.candidate]));
+        assert_ne!(decision.candidate, 2);
+    }
+    assert_eq!(decision.candidate, 1);
+}
+
+#[test]
+fn what_other_candidates_are_known_for_is_ignored() {
+    let mut first = Chooser::new(Goal::Throughput, 3);
+    until(&mut first, &[3000, 2000, 900], Reason::Best);
+    let chooser = Chooser::new(Goal::Throughput, 2).remembering(first.known());
+    assert_eq!(chooser.known(), []);
+}
