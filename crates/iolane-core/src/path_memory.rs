@@ -109,7 +109,7 @@ impl PathMemory {
         self.places().get(place).map_or_else(Vec::new, |loads| loads.values().cloned().collect())
     }
 
-    /// Adds what was learnt at a place. What is said of a load replaces what was known of one of its size and depth.
+    /// Adds what was learnt at a place. A load replaces the one of its size and depth that was known.
     pub fn note(&self, place: &str, learnt: Vec<KnownLoad>) {
         let mut places = self.places();
         if !places.contains_key(place) && places.len() == PLACES_MAX {

@@ -39,7 +39,7 @@ impl Experience {
     /// What is to be passed on; `None` before there is anything.
     pub(crate) fn known(&self) -> Option<Known> {
         let costs: Vec<Option<Cost>> = (0..self.costs.len()).map(|candidate| self.median(candidate)).collect();
-        costs.iter().any(Option::is_some).then(|| Known { load: self.load, costs })
+        costs.iter().any(Option::is_some).then_some(Known { load: self.load, costs })
     }
 
     pub(crate) fn add(&mut self, candidate: usize, cost: Cost) {
