@@ -28,8 +28,13 @@ const SLOW: [(&str, &str); 6] = [
 
 /// Packages whose tests only compute: they run beside the others, which mostly wait for requests. Nothing in either measures time.
 const COMPUTE: [&str; 3] = ["iolane-model", "iolane-policy", "iolane-drive"];
-/// The same of other packages, by the name of their target.
-const COMPUTE_TARGETS: [&str; 4] = ["iolane_study", "claims", "by_model", "faults"];
+/// The same of other packages, by the names of their programs.
+const COMPUTE_PROGRAMS: [&str; 4] = [
+    "iolane-study unit tests",
+    "iolane-study tests/claims/main.rs",
+    "iolane-study tests/by_model.rs",
+    "iolane-nvme tests/faults.rs",
+];
 
 /// Random cases per property with `--quick`.
 const QUICK_CASES: &str = "16";
@@ -131,7 +136,7 @@ fn run_host(programs: &[Program], options: &Options, tally: &mut Tally) -> Resul
 }
 
 fn only_computes(program: &Program) -> bool {
-    COMPUTE.contains(&program.package()) || COMPUTE_TARGETS.contains(&program.target.as_str())
+    COMPUTE.contains(&program.package()) || COMPUTE_PROGRAMS.contains(&program.name.as_str())
 }
 
 /// Runs programs one after the other. What they print goes to `out`.
