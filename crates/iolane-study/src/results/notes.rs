@@ -55,7 +55,7 @@ pub(super) fn better_without(arms: &[ArmReport]) -> Vec<String> {
         let Arm { peer, workload, .. } = &arm.arm;
         let peer = peer.as_deref().unwrap_or_default();
         format!(
-            "{} depth {}: {peer}, without iolane, has {} of the best path",
+            "{} depth {}: {peer}, without iolane, is {} as good as the best path",
             arm.arm.load_in_words(),
             workload.depth,
             arm.standing()
@@ -116,4 +116,45 @@ pub(super) fn merge_warnings(results: &Results, without: &[WarningKind]) -> Vec<
         few => format!("{}: {text}", few.join("; ")),
     };
     merged.into_iter().map(sentence).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use iolane_application::Application;
+
+    use super::super::arms::arm_reports;
+    use super::*;
+
+    /// Five runs of lookups, by iolane or without it, each with 100 batches.
+    fn lookups(peer: Option<&str>, keys: u64) -> Vec<Row> {
+        let application = Some(Application::MultiGet);
+        let arm = Arm { application, peer: peer.map(str::to_owned), ..Arm::of_null("a") };
+        let run = |repeat| {
+            let mut row = Row { ios: keys + u64::from(repeat), elapsed_s: 1.0, ..Row::new(arm.clone(), repeat) };
+            row.latency.record_n(1000, 100).unwrap();
+            row
+        };
+        (0..5).map(run).collect()
+    }
+
+    fn reports(rows: &[Row]) -> Vec<ArmReport> {
+        arm_reports(&Results::new(rows, Vec::new()), rows)
+    }
+
+    #[test]
+    fn a_program_without_iolane_that_is_better_than_every_path_is_named() {
+        let beside = |keys| better_without(&reports(&[lookups(None, 10_000), lookups(Some("std"), keys)].concat()));
+        assert_eq!(beside(20_000), ["multi-get depth 1: std, without iolane, is 2.00x as good as the best path"]);
+        assert!(beside(10_000).is_empty() && beside(5_000).is_empty());
+    }
+
+    #[test]
+    fn operations_that_are_done_together_are_one_request_for_a_percentile() {
+        let rows = lookups(None, 64_000);
+        let note = few_requests(&Results::new(&rows, Vec::new())).unwrap();
+        assert!(
+            note.contains("1 of 1 arms have runs of fewer than 1000 requests") && note.contains("has 100"),
+            "{note}"
+        );
+    }
 }

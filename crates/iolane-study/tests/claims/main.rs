@@ -91,10 +91,11 @@ fn every_check_of_the_built_in_studies_selects_its_arms_at_both_scales() {
 }
 
 #[test]
-fn every_study_has_a_model_and_every_claim_a_distortion() {
+fn every_study_with_claims_has_a_model_and_every_claim_a_distortion() {
     let ids = |names: Vec<&str>| names.into_iter().map(String::from).collect::<BTreeSet<String>>();
-    let built_in = ids(BUILT_IN.iter().map(|built_in| built_in.name).collect());
-    assert_eq!(ids(MODELS.iter().map(|model| model.study).collect()), built_in);
+    let names = BUILT_IN.iter().map(|built_in| built_in.name);
+    let with_claims = ids(names.filter(|name| !study(name).claims.is_empty()).collect());
+    assert_eq!(ids(MODELS.iter().map(|model| model.study).collect()), with_claims);
     for model in MODELS {
         let study = study(model.study);
         let claims = ids(study.claims.iter().map(|claim| claim.id.as_str()).collect());
