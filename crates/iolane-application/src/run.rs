@@ -123,7 +123,7 @@ pub fn run(job: &Job<'_>, stop: &AtomicBool) -> Result<Option<Measured>> {
         let _ = rustix::fs::fadvise(fd, 0, None, rustix::fs::Advice::DontNeed);
     }
     let shared = Shared::open(job)?;
-    let threads = job.threads + shared.background_threads(job.application);
+    let threads = job.threads + Shared::background_threads(job.application);
     let phase = Phase::new();
     let mut watch = Watch::open(std::slice::from_ref(job.target), None);
     std::thread::scope(|scope| {

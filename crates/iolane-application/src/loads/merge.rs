@@ -48,6 +48,7 @@ pub(super) struct Merge {
 }
 
 /// What a request is for; the rest of a tag is the number of the chunk.
+const NUMBER: u64 = (1 << 56) - 1;
 const WRITE: u64 = 2 << 56;
 const SYNC: u64 = 3 << 56;
 
@@ -100,7 +101,7 @@ impl Merge {
                 WRITE => self.writes -= 1,
                 tag => {
                     let side = &mut self.sides[(tag >> 56) as usize];
-                    side.ahead.extend(done.buffer.map(|buffer| (tag & (WRITE - 1) & !(1 << 56), buffer)));
+                    side.ahead.extend(done.buffer.map(|buffer| (tag & NUMBER, buffer)));
                 }
             }
         }

@@ -33,7 +33,7 @@ impl Shared {
     }
 
     /// Threads beside those of the job.
-    pub(crate) fn background_threads(&self, application: Application) -> usize {
+    pub(crate) fn background_threads(application: Application) -> usize {
         usize::from(application == Application::Mixed)
     }
 
