@@ -63,7 +63,7 @@ impl Operations {
         self.0 & other.0 == other.0
     }
 
-    /// The set of just this operation.
+    /// The set of just this operation: a vectored durable write is both vectored and a durable write.
     #[inline]
     pub const fn of(operation: &Operation) -> Self {
         match operation {
@@ -72,6 +72,7 @@ impl Operations {
             Operation::DurableWrite(_) => Self::DURABLE_WRITE,
             Operation::AtomicWrite(_) => Self::ATOMIC_WRITE,
             Operation::ReadVectored(_) | Operation::WriteVectored(_) => Self::VECTORED,
+            Operation::DurableWriteVectored(_) => Self::VECTORED.with(Self::DURABLE_WRITE),
             Operation::Fsync => Self::FSYNC,
             Operation::Fdatasync => Self::FDATASYNC,
             Operation::Discard { .. } => Self::DISCARD,

@@ -3,12 +3,29 @@
 
 mod namespace;
 
-pub use namespace::{IDENTIFY_BYTES, Namespace};
+pub use namespace::{AtomicBlocks, IDENTIFY_BYTES, Namespace};
 
 use crate::request::IoError;
 
 /// Identify, an admin command (NVMe Base Specification 2.0, figure 138). With dword 10 zero it returns the data of a namespace.
 pub const IDENTIFY: u8 = 0x06;
+
+/// Which data structure Identify returns: CNS, in dword 10 (NVMe Base Specification 2.0, figure 274).
+pub mod identify {
+    /// The namespace's data structure.
+    pub const NAMESPACE: u32 = 0x00;
+    /// The controller's data structure.
+    pub const CONTROLLER: u32 = 0x01;
+    /// The identifiers of active namespaces, in order.
+    pub const ACTIVE_NAMESPACES: u32 = 0x02;
+}
+
+/// The most blocks of a write that a power cut leaves whole or undone on any namespace of a controller, by its Identify data:
+/// AWUPF, which is one less (NVMe Base Specification 2.0, figure 275). A namespace may have more:
+/// [`Namespace::atomic_writes`].
+pub fn atomic_write_blocks(controller: &[u8; IDENTIFY_BYTES]) -> u32 {
+    u32::from(u16::from_le_bytes([controller[528], controller[529]])) + 1
+}
 
 /// Opcodes (NVM Command Set Specification 1.0, figure 25 "Opcodes for NVM Commands").
 pub mod opcode {

@@ -37,6 +37,8 @@ pub enum Operation {
     ReadVectored(Buffers),
     /// Write `buffers.bytes()` bytes, from one buffer after the other (pwritev2(2)).
     WriteVectored(Buffers),
+    /// The same as `WriteVectored`, and durable when it completes, as a `DurableWrite` is.
+    DurableWriteVectored(Buffers),
     /// Write `buffer.len()` bytes, of which a power cut leaves all or none (RWF_ATOMIC, pwritev2(2)). It is no more durable than
     /// another write.
     AtomicWrite(Buffer),
@@ -57,9 +59,26 @@ impl Operation {
     #[cold]
     pub fn into_buffers(self) -> Option<Buffers> {
         match self {
-            Self::ReadVectored(buffers) | Self::WriteVectored(buffers) => Some(buffers),
+            Self::ReadVectored(buffers) | Self::WriteVectored(buffers) | Self::DurableWriteVectored(buffers) => {
+                Some(buffers)
+            }
             _ => None,
         }
+    }
+
+    /// The buffers of a vectored operation, where they are.
+    pub fn buffers(&self) -> Option<&Buffers> {
+        match self {
+            Self::ReadVectored(buffers) | Self::WriteVectored(buffers) | Self::DurableWriteVectored(buffers) => {
+                Some(buffers)
+            }
+            _ => None,
+        }
+    }
+
+    /// Every buffer of the operation, one or several, in order.
+    pub fn memory(&self) -> impl Iterator<Item = &Buffer> {
+        self.buffer().into_iter().chain(self.buffers().into_iter().flatten())
     }
 
     /// The buffer, where it is.
@@ -80,7 +99,9 @@ impl Operation {
             Self::Read(buffer) | Self::Write(buffer) | Self::DurableWrite(buffer) | Self::AtomicWrite(buffer) => {
                 buffer.len()
             }
-            Self::ReadVectored(buffers) | Self::WriteVectored(buffers) => buffers.bytes(),
+            Self::ReadVectored(buffers) | Self::WriteVectored(buffers) | Self::DurableWriteVectored(buffers) => {
+                buffers.bytes()
+            }
             Self::Fsync | Self::Fdatasync | Self::Discard { .. } | Self::WriteZeroes { .. } => 0,
         }
     }
@@ -147,6 +168,13 @@ impl Request {
     /// ([`VECTORED`](crate::Operations::VECTORED)): adjacent blocks that are scattered in memory, as one request.
     pub fn write_vectored(tag: u64, offset: u64, buffers: Buffers) -> Self {
         Self::new(tag, offset, Operation::WriteVectored(buffers))
+    }
+
+    /// Writes the buffers as [`write_vectored`](Self::write_vectored) does, durable when it completes, where a path has
+    /// both [`VECTORED`](crate::Operations::VECTORED) and [`DURABLE_WRITE`](crate::Operations::DURABLE_WRITE): a
+    /// record of a log with its header, body and padding in separate memory.
+    pub fn durable_write_vectored(tag: u64, offset: u64, buffers: Buffers) -> Self {
+        Self::new(tag, offset, Operation::DurableWriteVectored(buffers))
     }
 
     /// Makes completed writes durable, metadata included (fsync(2)).

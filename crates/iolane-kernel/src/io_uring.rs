@@ -168,10 +168,10 @@ static GIVES_UP_LARGE: LazyLock<bool> = LazyLock::new(|| !Release::current().at_
 #[cold]
 fn rare(operation: &Operation, offset: u64, file: RingFile) -> Result<squeue::Entry, IoError> {
     // Vectors of registered memory are Linux 6.15's (IORING_OP_READV_FIXED), so that the memory may be any.
-    let vectored = |opcode, buffers: &Buffers| {
+    let vectored = |opcode, rw_flags, buffers: &Buffers| {
         let iovecs = buffers.iovecs();
-        let made =
-            entry(opcode, 0, (iovecs.as_ptr().expose_provenance() as u64, iovecs.len() as u32), offset, file, None)?;
+        let vectors = (iovecs.as_ptr().expose_provenance() as u64, iovecs.len() as u32);
+        let made = entry(opcode, rw_flags, vectors, offset, file, None)?;
         // Each vector begins a page, and so may each 4 KiB of it.
         let pages = iovecs.len() + buffers.bytes() / 4096;
         let waits = pages > BIO_PAGES_MAX && *GIVES_UP_LARGE;
@@ -183,8 +183,11 @@ fn rare(operation: &Operation, offset: u64, file: RingFile) -> Result<squeue::En
         Operation::AtomicWrite(buffer) => {
             return transfer(WRITE_CODES, libc::RWF_ATOMIC as u32, buffer, offset, file, None);
         }
-        Operation::ReadVectored(buffers) => return vectored(opcode::Readv::CODE, buffers),
-        Operation::WriteVectored(buffers) => return vectored(opcode::Writev::CODE, buffers),
+        Operation::ReadVectored(buffers) => return vectored(opcode::Readv::CODE, 0, buffers),
+        Operation::WriteVectored(buffers) => return vectored(opcode::Writev::CODE, 0, buffers),
+        Operation::DurableWriteVectored(buffers) => {
+            return vectored(opcode::Writev::CODE, libc::RWF_DSYNC as u32, buffers);
+        }
         Operation::Fsync => opcode::Fsync::new(file.fd).build(),
         Operation::Fdatasync => opcode::Fsync::new(file.fd).flags(types::FsyncFlags::DATASYNC).build(),
         Operation::Discard { bytes } => {
@@ -217,7 +220,7 @@ impl Encode for Entries {
         Ok(Self { unsplit: if splits { None } else { CommandLimits::of(target) } })
     }
 
-    fn operations(path: &IoPath, target: &Target) -> Operations {
+    fn operations(&self, path: &IoPath, target: &Target) -> Operations {
         if path.asks_for_polling() {
             // A polled ring takes only requests whose completion is polled for (io_uring_setup(2), IORING_SETUP_IOPOLL). Where a
             // durable write takes a flush as well, that is not.

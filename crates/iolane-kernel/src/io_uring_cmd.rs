@@ -6,8 +6,8 @@ use ::io_uring::{cqueue, opcode, squeue};
 use iolane_core::nvme::opcode::{FLUSH, READ, WRITE, WRITE_ZEROES};
 use iolane_core::nvme::{FORCE_UNIT_ACCESS, error_of_status};
 use iolane_core::{
-    Capabilities, CompletionMode, Error, Interface, IoError, IoPath, Operation, Operations, Queue, QueueConfig,
-    Request, Result, Target, TargetKind,
+    AtomicWrites, Capabilities, CompletionMode, Error, Interface, IoError, IoPath, Operation, Operations, Queue,
+    QueueConfig, Request, Result, Target, TargetKind,
 };
 
 use crate::checks;
@@ -68,6 +68,8 @@ struct Commands {
     /// The most bytes of one command; passthrough commands are not split, and the kernel refuses a larger one.
     bytes_max: Option<u64>,
     registered_bytes_max: usize,
+    /// The kernel knows nothing of atomic writes here: the drive's own word counts.
+    atomic_writes: Option<AtomicWrites>,
 }
 
 /// The kernel's polling reads which queue a request is on twice, and takes no reference to the request (drivers/nvme/host/ioctl.c,
@@ -78,6 +80,8 @@ const RESETS_CRASH: &str =
 
 /// `NVME_URING_CMD_IO` (linux/nvme_ioctl.h): `_IOWR('N', 0x80, struct nvme_uring_cmd)`, 72 bytes.
 const NVME_URING_CMD_IO: u32 = 0xc048_4e80;
+/// `NVME_URING_CMD_IO_VEC`: the same with 0x81. The address is that of an array of vectors, and the length their number.
+const NVME_URING_CMD_IO_VEC: u32 = 0xc048_4e81;
 
 /// Before Linux 6.12 the kernel refuses a passthrough command with EINVAL if its registered buffer has more pages, from the
 /// start of the data to the end of the buffer, than a command has segments (block/blk-map.c, blk_rq_map_user_bvec, until
@@ -124,21 +128,33 @@ impl Encode for Commands {
         }
         let fd = target.require_fd(path.interface())?;
         let namespace = nvme_ioctl::namespace(fd, target.block_bytes(), target.name())?;
+        let bytes_max = CommandLimits::of(target).map(|limits| limits.bytes_max);
         Ok(Self {
             namespace: namespace.identifier,
             writable: target.writable(),
             block_shift: namespace.block_bytes.trailing_zeros(),
-            bytes_max: CommandLimits::of(target).map(|limits| limits.bytes_max),
+            bytes_max,
+            atomic_writes: nvme_ioctl::atomic_write_blocks(fd)
+                .and_then(|blocks| namespace.atomic_writes(blocks, bytes_max.unwrap_or(u64::MAX))),
             registered_bytes_max: registered_bytes_max(target),
         })
     }
 
-    fn operations(path: &IoPath, _target: &Target) -> Operations {
-        let always = Operations::READ.with(Operations::WRITE).with(Operations::DURABLE_WRITE);
+    fn operations(&self, path: &IoPath, _target: &Target) -> Operations {
+        let transfers =
+            Operations::READ.with(Operations::WRITE).with(Operations::DURABLE_WRITE).with(Operations::VECTORED);
+        let always = match self.atomic_writes {
+            Some(_) => transfers.with(Operations::ATOMIC_WRITE),
+            None => transfers,
+        };
         match path.asks_for_polling() {
             true => always,
             false => always.with(Operations::FSYNC).with(Operations::FDATASYNC).with(Operations::WRITE_ZEROES),
         }
+    }
+
+    fn atomic_writes(&self, _target: &Target) -> Option<AtomicWrites> {
+        self.atomic_writes
     }
 
     fn request_bytes_max(&self) -> Option<u64> {
@@ -156,16 +172,26 @@ impl Encode for Commands {
         file: RingFile,
         buffer_index: Option<u16>,
     ) -> Result<squeue::Entry128, IoError> {
-        let is_durable = matches!(request.operation, Operation::DurableWrite(_));
-        if !self.writable
-            && (is_durable || matches!(request.operation, Operation::Write(_) | Operation::WriteZeroes { .. }))
-        {
+        use Operation::{DurableWrite, DurableWriteVectored, Fdatasync, Fsync, Read, ReadVectored};
+        let is_durable = matches!(request.operation, DurableWrite(_) | DurableWriteVectored(_));
+        if !self.writable && !matches!(request.operation, Read(_) | ReadVectored(_) | Fsync | Fdatasync) {
             return Err(IoError::READ_ONLY);
         }
         let mut command = NvmeCommand { namespace: self.namespace, ..NvmeCommand::default() };
         let (opcode, bytes) = match &request.operation {
             Operation::Read(buffer) => (READ, buffer.len() as u64),
             Operation::Write(buffer) | Operation::DurableWrite(buffer) => (WRITE, buffer.len() as u64),
+            Operation::AtomicWrite(buffer) => {
+                // A longer one is several writes to the drive, whatever its command.
+                if !self.atomic_writes.is_some_and(|lengths| lengths.allow(request.offset, buffer.len())) {
+                    return Err(IoError::INVALID);
+                }
+                (WRITE, buffer.len() as u64)
+            }
+            Operation::ReadVectored(buffers) => (READ, buffers.bytes() as u64),
+            Operation::WriteVectored(buffers) | Operation::DurableWriteVectored(buffers) => {
+                (WRITE, buffers.bytes() as u64)
+            }
             Operation::WriteZeroes { bytes } => (WRITE_ZEROES, *bytes),
             Operation::Fsync | Operation::Fdatasync => (FLUSH, 0),
             _ => return Err(IoError::NOT_SUPPORTED),
@@ -181,7 +207,20 @@ impl Encode for Commands {
             command.address = buffer.address().expose_provenance() as u64;
             command.data_bytes = buffer.len() as u32;
         }
-        let entry = opcode::UringCmd80::new(file.fd, NVME_URING_CMD_IO).cmd(command.to_bytes()).buf_index(buffer_index);
+        let kind = match request.operation.buffers() {
+            None => NVME_URING_CMD_IO,
+            Some(buffers) => {
+                // Kernel and drive would count such memory in different ways.
+                let mask = (1usize << self.block_shift) - 1;
+                if buffers.iter().any(|buffer| buffer.len() & mask != 0) {
+                    return Err(IoError::INVALID);
+                }
+                command.address = buffers.iovecs().as_ptr().expose_provenance() as u64;
+                command.data_bytes = buffers.len() as u32;
+                NVME_URING_CMD_IO_VEC
+            }
+        };
+        let entry = opcode::UringCmd80::new(file.fd, kind).cmd(command.to_bytes()).buf_index(buffer_index);
         Ok(entry.build().flags(file.flags))
     }
 
@@ -215,7 +254,8 @@ mod tests {
 
     fn commands(block_shift: u32) -> Commands {
         let registered_bytes_max = ring::REGISTERED_BYTES_MAX;
-        Commands { namespace: 1, writable: false, block_shift, bytes_max: None, registered_bytes_max }
+        let writable = false;
+        Commands { namespace: 1, writable, block_shift, bytes_max: None, registered_bytes_max, atomic_writes: None }
     }
 
     proptest! {

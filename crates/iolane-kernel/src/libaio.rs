@@ -161,7 +161,9 @@ impl<K: AioCalls> LibaioQueue<K> {
             }
             // The kernel copies the vectors during io_submit, like the block.
             Operation::ReadVectored(buffers) => (PREADV, buffers.iovecs().as_ptr().cast_mut().cast(), buffers.len()),
-            Operation::WriteVectored(buffers) => (PWRITEV, buffers.iovecs().as_ptr().cast_mut().cast(), buffers.len()),
+            Operation::WriteVectored(buffers) | Operation::DurableWriteVectored(buffers) => {
+                (PWRITEV, buffers.iovecs().as_ptr().cast_mut().cast(), buffers.len())
+            }
             Operation::Fsync => (FSYNC, std::ptr::null_mut(), 0),
             Operation::Fdatasync => (FDSYNC, std::ptr::null_mut(), 0),
             _ => return self.refuse(request, IoError::NOT_SUPPORTED),
@@ -172,7 +174,7 @@ impl<K: AioCalls> LibaioQueue<K> {
         // The kernel rejects a sync with an offset (aio_fsync in fs/aio.c); a request's is not used.
         let offset = if matches!(opcode, FSYNC | FDSYNC) { 0 } else { request.offset };
         let rw_flags = match request.operation {
-            Operation::DurableWrite(_) => libc::RWF_DSYNC,
+            Operation::DurableWrite(_) | Operation::DurableWriteVectored(_) => libc::RWF_DSYNC,
             Operation::AtomicWrite(_) => libc::RWF_ATOMIC,
             _ => 0,
         };

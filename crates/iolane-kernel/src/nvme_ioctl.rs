@@ -4,7 +4,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use iolane_core::nvme::{IDENTIFY, IDENTIFY_BYTES, Namespace};
+use iolane_core::nvme::{self, IDENTIFY, IDENTIFY_BYTES, Namespace};
 use iolane_core::{Error, Result};
 
 /// `NVME_IOCTL_ID`: `_IO('N', 0x40)`, which answers with the namespace identifier.
@@ -53,20 +53,28 @@ pub(crate) fn namespace(fd: BorrowedFd<'_>, block_bytes: u32, what: &str) -> Res
     if identifier <= 0 {
         return Err(Error::system(format!("{what}: NVME_IOCTL_ID"), io::Error::last_os_error()));
     }
-    let (data, status) = identify(fd, identifier as u32);
+    let (data, status) = identify(fd, nvme::identify::NAMESPACE, identifier as u32);
     require_identified(status, what)?;
     let namespace = Namespace::parse(&data, identifier as u32, what)?;
     require_blocks(&namespace, block_bytes, what)?;
     Ok(namespace)
 }
 
-/// The Identify data of a namespace, and the status of the command. Passthrough needs the same rights for it as for reads:
+/// The most blocks of an atomic write on any namespace of the controller ([`nvme::atomic_write_blocks`]); `None` if it is not
+/// identified.
+pub(crate) fn atomic_write_blocks(fd: BorrowedFd<'_>) -> Option<u32> {
+    let (data, status) = identify(fd, nvme::identify::CONTROLLER, 0);
+    status.is_ok_and(|status| status == 0).then(|| nvme::atomic_write_blocks(&data))
+}
+
+/// A structure of Identify data, and the status of the command. Passthrough needs the same rights for it as for reads:
 /// CAP_SYS_ADMIN before Linux 6.2, none beyond those of the file since (drivers/nvme/host/ioctl.c, nvme_cmd_allowed).
-fn identify(fd: BorrowedFd<'_>, namespace: u32) -> (Box<[u8; IDENTIFY_BYTES]>, io::Result<u16>) {
+fn identify(fd: BorrowedFd<'_>, structure: u32, namespace: u32) -> (Box<[u8; IDENTIFY_BYTES]>, io::Result<u16>) {
     let mut data = Box::new([0; IDENTIFY_BYTES]);
     let address = data.as_mut_ptr().expose_provenance() as u64;
     let data_bytes = IDENTIFY_BYTES as u32;
-    let command = NvmeCommand { opcode: IDENTIFY, namespace, address, data_bytes, ..NvmeCommand::default() };
+    let dwords = [structure, 0, 0, 0, 0, 0];
+    let command = NvmeCommand { opcode: IDENTIFY, namespace, address, data_bytes, dwords };
     let mut bytes = command.to_bytes();
     // SAFETY: the request reads 72 of the 80 bytes and writes the result there; the command fills the data, which is as long as it
     // says, before the call returns.
@@ -137,7 +145,8 @@ mod tests {
 
     #[test]
     fn blocks_other_than_those_of_the_kernel_are_refused() {
-        let namespace = Namespace { identifier: 1, bytes: 1 << 20, block_bytes: 4096 };
+        let atomic = nvme::AtomicBlocks::default();
+        let namespace = Namespace { identifier: 1, bytes: 1 << 20, block_bytes: 4096, atomic };
         assert!(require_blocks(&namespace, 4096, "x").is_ok());
         let text = require_blocks(&namespace, 512, "x").unwrap_err().to_string();
         assert!(text.starts_with("x: its blocks have 4096 bytes, and the kernel says 512; "), "{text}");
@@ -148,6 +157,6 @@ mod tests {
         let null = std::fs::File::open("/dev/null").unwrap();
         let text = namespace(null.as_fd(), 512, "x").unwrap_err().to_string();
         assert!(text.starts_with("x: NVME_IOCTL_ID"), "{text}");
-        assert!(identify(null.as_fd(), 1).1.is_err());
+        assert!(identify(null.as_fd(), nvme::identify::NAMESPACE, 1).1.is_err());
     }
 }

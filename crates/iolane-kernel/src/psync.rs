@@ -152,13 +152,15 @@ fn rare_call(
         }
         Operation::ReadVectored(buffers) => vectored(libc::SYS_preadv2, fd, buffers, (offset, polled)),
         Operation::WriteVectored(buffers) => vectored(libc::SYS_pwritev2, fd, buffers, (offset, polled)),
+        Operation::DurableWriteVectored(buffers) => {
+            vectored(libc::SYS_pwritev2, fd, buffers, (offset, polled | ReadWriteFlags::DSYNC))
+        }
         operation => sync_or_deallocate(fd, kind, offset, operation).map(|()| 0),
     })
 }
 
 fn moves_data(operation: &Operation) -> bool {
-    use Operation::{AtomicWrite, DurableWrite, Read, ReadVectored, Write, WriteVectored};
-    matches!(operation, Read(_) | Write(_) | DurableWrite(_) | AtomicWrite(_) | ReadVectored(_) | WriteVectored(_))
+    operation.buffer().is_some() || operation.buffers().is_some()
 }
 
 /// preadv2(2) or pwritev2(2), by number: the C library may lack them, and rustix takes slices of another type.

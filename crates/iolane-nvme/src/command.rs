@@ -148,15 +148,7 @@ pub mod admin {
 
 pub use iolane_core::nvme::opcode as nvm;
 
-/// CNS values of Identify (figure 274).
-pub mod identify {
-    /// The namespace's data structure.
-    pub const NAMESPACE: u32 = 0x00;
-    /// The controller's data structure.
-    pub const CONTROLLER: u32 = 0x01;
-    /// The identifiers of active namespaces, in order.
-    pub const ACTIVE_NAMESPACES: u32 = 0x02;
-}
+pub use iolane_core::nvme::identify;
 
 /// Feature identifiers (figure 317).
 pub mod feature {

@@ -1,6 +1,7 @@
 //! The Identify data of a controller (NVMe Base Specification 2.0, section 5.17, figure 275), parsed once by `controller`; that of
 //! a namespace is parsed in `iolane-core`, for passthrough too. The data may be wrong, so nothing here trusts it.
 
+use iolane_core::nvme::atomic_write_blocks;
 pub use iolane_core::nvme::{IDENTIFY_BYTES, Namespace};
 
 /// The Identify data of a controller.
@@ -24,6 +25,8 @@ pub struct ControllerIdentity {
     pub write_zeroes: bool,
     /// It has a volatile write cache.
     pub volatile_write_cache: bool,
+    /// The most blocks of an atomic write on any of its namespaces ([`atomic_write_blocks`]).
+    pub atomic_write_blocks: u32,
 }
 
 impl ControllerIdentity {
@@ -48,6 +51,7 @@ impl ControllerIdentity {
             dataset_management: oncs >> 2 & 1 == 1,
             write_zeroes: oncs >> 3 & 1 == 1,
             volatile_write_cache: data[525] & 1 == 1,
+            atomic_write_blocks: atomic_write_blocks(data),
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::controller::{Controller, ControllerOptions};
 use crate::identity::Namespace;
 use crate::name::{SCHEME, TargetName};
 use crate::pci::{Bdf, Pci};
-use crate::queue::{NvmeQueue, NvmeQueueConfig, operations};
+use crate::queue::{NvmeQueue, NvmeQueueConfig, atomic_writes, operations};
 use crate::vfio::VfioDevice;
 
 pub(crate) struct Nvme;
@@ -75,10 +75,13 @@ impl Interface for Nvme {
 
     fn probe(&self, path: &IoPath, target: &Target) -> Result<Capabilities> {
         self.validate(path)?;
-        let controller = opened(path, target)?.controller()?;
+        let opened = opened(path, target)?;
+        let controller = opened.controller()?;
         let interrupts = path.completion == CompletionMode::Interrupt;
         let identity = controller.identity();
-        Ok(Capabilities::new(controller.depth_max(), operations(&controller))
+        let atomic_writes = atomic_writes(&controller, opened.namespace);
+        Ok(Capabilities::new(controller.depth_max(), operations(&controller, opened.namespace))
+            .atomic_writes(atomic_writes)
             .event_fd(interrupts)
             .unregistered_memory(Some("refused: the IOMMU limits the controller to registered pools"))
             .note(Some(format!("{}, firmware {}", identity.model, identity.firmware))))

@@ -4,7 +4,7 @@
 //! The slot of a request is the lower part of its command identifier. The upper part counts the uses of the slot, so that a
 //! duplicate completion, or one of an earlier command, is recognised.
 
-mod vectored;
+mod rare;
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use iolane_core::nvme::FORCE_UNIT_ACCESS;
 use iolane_core::{
-    Buffer, Completion, IoError, Operation, Operations, Pool, Queue, QueueStats, Request, Result, Slots,
+    AtomicWrites, Buffer, Completion, IoError, Operation, Operations, Pool, Queue, QueueStats, Request, Result, Slots,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -58,6 +58,7 @@ pub struct NvmeQueue {
     writable: bool,
     /// Most bytes of one command, a multiple of the block size.
     command_bytes_max: u64,
+    atomic_writes: Option<AtomicWrites>,
     slots: Slots,
     flights: Box<[Flight]>,
     /// Completions without an entry from the controller.
@@ -110,8 +111,8 @@ fn identifier(slot: u32, generation: u8) -> u16 {
     slot as u16 | u16::from(generation) << SLOT_BITS
 }
 
-/// The operations of this controller's namespaces.
-pub fn operations(controller: &Controller) -> Operations {
+/// The operations of a namespace.
+pub fn operations(controller: &Controller, namespace: Namespace) -> Operations {
     let identity = controller.identity();
     let always = Operations::READ
         .with(Operations::WRITE)
@@ -122,16 +123,36 @@ pub fn operations(controller: &Controller) -> Operations {
     let with =
         |operations: Operations, has: bool, more: Operations| if has { operations.with(more) } else { operations };
     let operations = with(always, identity.dataset_management, Operations::DISCARD);
+    let operations = with(operations, atomic_writes(controller, namespace).is_some(), Operations::ATOMIC_WRITE);
     with(operations, identity.write_zeroes, Operations::WRITE_ZEROES)
 }
 
-/// What a request other than a transfer of one buffer moved.
+/// The writes of a namespace that a power cut leaves whole or undone.
+pub fn atomic_writes(controller: &Controller, namespace: Namespace) -> Option<AtomicWrites> {
+    namespace.atomic_writes(controller.identity().atomic_write_blocks, command_bytes_max(controller, namespace))
+}
+
+/// Most bytes of one command, a multiple of the block size.
+fn command_bytes_max(controller: &Controller, namespace: Namespace) -> u64 {
+    // A buffer may begin within a page.
+    let one_list = LIST_BYTES_MAX - PAGE_BYTES as u64;
+    let transfer_max = controller.identity().transfer_bytes_max.unwrap_or(u64::MAX);
+    let block_bytes = u64::from(namespace.block_bytes);
+    let most = transfer_max.min(one_list).min(BLOCKS_MAX * block_bytes) / block_bytes * block_bytes;
+    most.max(block_bytes)
+}
+
+/// Whether it is among the operations of `rare`.
+#[inline(always)]
+fn is_rare(operation: &Operation) -> bool {
+    use Operation::{AtomicWrite, DurableWriteVectored, ReadVectored, WriteVectored};
+    matches!(operation, ReadVectored(_) | WriteVectored(_) | DurableWriteVectored(_) | AtomicWrite(_))
+}
+
+/// What a request moved that is not an ordinary transfer.
 #[cold]
-fn moved_without_one_buffer(operation: &Operation, moved: u64) -> u32 {
-    match operation {
-        Operation::ReadVectored(_) | Operation::WriteVectored(_) => moved as u32,
-        _ => 0,
-    }
+fn moved_by_others(operation: &Operation, moved: u64) -> u32 {
+    if is_rare(operation) { moved as u32 } else { 0 }
 }
 
 /// Dwords 10 to 15 of a command on these blocks: the first in 10 and 11, their number less one in 12.
@@ -152,11 +173,6 @@ impl NvmeQueue {
         let pools = config.pools.iter().map(|pool| controller.map_pool(pool)).collect::<Result<_>>()?;
         let pointers = DataPointers::new(controller.transport(), config.depth, scatter_gather)?;
         let queue = controller.create_queue_pair(config.depth, config.interrupts)?;
-        // A buffer may begin within a page.
-        let one_list = LIST_BYTES_MAX - PAGE_BYTES as u64;
-        let transfer_max = controller.identity().transfer_bytes_max.unwrap_or(u64::MAX);
-        let block_bytes = u64::from(namespace.block_bytes);
-        let command_bytes_max = transfer_max.min(one_list).min(BLOCKS_MAX * block_bytes) / block_bytes * block_bytes;
         Ok(Self {
             last_check: controller.transport().now(),
             controller: controller.clone(),
@@ -164,7 +180,8 @@ impl NvmeQueue {
             namespace,
             block_shift: namespace.block_bytes.trailing_zeros(),
             writable: config.writable,
-            command_bytes_max: command_bytes_max.max(block_bytes),
+            command_bytes_max: command_bytes_max(controller, namespace),
+            atomic_writes: atomic_writes(controller, namespace),
             slots: Slots::new(config.depth as usize),
             flights: vec![Flight::default(); config.depth as usize].into(),
             answered: Vec::new(),
@@ -187,8 +204,8 @@ impl NvmeQueue {
     /// Takes one request: puts a command into the ring, or completes it with an error if there is no such command.
     #[inline]
     fn take(&mut self, request: Request) {
-        if matches!(request.operation, Operation::ReadVectored(_) | Operation::WriteVectored(_)) {
-            return self.take_vectored(request);
+        if is_rare(&request.operation) {
+            return self.take_rare(request);
         }
         let slot = self.slots.next();
         let made = self.check(&request).and_then(|total| Ok((total, self.command(&request, slot, 0, total)?)));
@@ -223,9 +240,6 @@ impl NvmeQueue {
             _ if self.is_dead => return Err(IoError::from_errno(libc::ENODEV)),
             Operation::Read(buffer) => buffer.len() as u64,
             Operation::Fsync | Operation::Fdatasync => return Ok(0),
-            Operation::AtomicWrite(_) | Operation::ReadVectored(_) | Operation::WriteVectored(_) => {
-                return Err(IoError::NOT_SUPPORTED);
-            }
             _ if !self.writable => return Err(IoError::READ_ONLY),
             Operation::Write(buffer) | Operation::DurableWrite(buffer) => buffer.len() as u64,
             Operation::Discard { .. } if !self.controller.identity().dataset_management => {
@@ -340,7 +354,7 @@ impl NvmeQueue {
         debug_assert!(moved <= total, "the commands of a request move no more than it asks for: {moved} of {total}");
         let result = match (entry.status.check(), &request.operation) {
             (Ok(()), Operation::Read(_) | Operation::Write(_) | Operation::DurableWrite(_)) => Ok(moved as u32),
-            (Ok(()), operation) => Ok(moved_without_one_buffer(operation, moved)),
+            (Ok(()), operation) => Ok(moved_by_others(operation, moved)),
             (Err(_), _) if is_timed_out => Err(IoError::from_errno(libc::ETIMEDOUT)),
             (Err(error), _) => Err(error),
         };
@@ -352,9 +366,10 @@ impl NvmeQueue {
     fn send_rest(&mut self, slot: u32) {
         let Some(request) = self.slots.get(slot) else { return self.stray() };
         let Flight { moved, total, generation, .. } = self.flights[slot as usize];
-        let is_vectored = matches!(request.operation, Operation::ReadVectored(_) | Operation::WriteVectored(_));
-        let made =
-            if is_vectored { self.vectored(request, slot, moved) } else { self.command(request, slot, moved, total) };
+        let made = match is_rare(&request.operation) {
+            true => self.rare_command(request, slot, moved),
+            false => self.command(request, slot, moved, total),
+        };
         let (command, moving) = match made {
             Ok(made) => made,
             Err(error) => return self.answer(slot, Err(error)),

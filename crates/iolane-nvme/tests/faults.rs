@@ -16,7 +16,7 @@ use iolane_core::{Buffer, Buffers, Completion, IoError, Operation, Pages, Pool, 
 use iolane_nvme::controller::{Controller, ControllerOptions};
 use iolane_nvme::identity::Namespace;
 use iolane_nvme::model::{Faults, Model, ModelConfig, ModelPort, NamespaceConfig};
-use iolane_nvme::queue::{NvmeQueue, NvmeQueueConfig};
+use iolane_nvme::queue::{NvmeQueue, NvmeQueueConfig, atomic_writes};
 use iolane_nvme::registers::Registers;
 use iolane_nvme::transport::Transport;
 use rand_core::{Rng, SeedableRng};
@@ -341,7 +341,8 @@ impl Drill {
             7..14 => {
                 memory.iter_mut().for_each(|buffer| fill(buffer, tag));
                 let write = match kind {
-                    7..10 => Operation::WriteVectored(Buffers::new(memory).unwrap()),
+                    7 | 8 => Operation::WriteVectored(Buffers::new(memory).unwrap()),
+                    9 => Operation::DurableWriteVectored(Buffers::new(memory).unwrap()),
                     10 | 11 => Operation::Write(one(memory)),
                     _ => Operation::DurableWrite(one(memory)),
                 };
@@ -816,6 +817,64 @@ fn each_command_of_a_durable_write_forces_unit_access_and_those_of_other_writes_
         let (commands, forced) = write(Request::write);
         assert_eq!((forced, write(Request::durable_write)), (0, (commands, commands)));
     });
+}
+
+#[test]
+fn each_command_of_a_vectored_durable_write_forces_unit_access() {
+    for_each_seed(20, |seed| {
+        let mut drill = Drill::new(seed, |_| Faults::default(), true).expect("a controller without faults");
+        let block_bytes = drill.block_bytes as usize;
+        let mut write = |request: fn(u64, u64, Buffers) -> Request| {
+            // A part of a page and a page meet at no boundary, which takes a command each.
+            let parts = [(0, block_bytes), (1, FRAME_BYTES), (4, FRAME_BYTES)];
+            let parts = parts.map(|(first, bytes)| {
+                let mut buffer = drill.pool.take_frames(first, 1).unwrap();
+                buffer.set_len(bytes).unwrap();
+                buffer
+            });
+            let before = drill.model.counts();
+            drill.queues[0].submit(&mut [request(1, 0, Buffers::new(parts.into()).unwrap())].into());
+            let mut completions = Vec::new();
+            drill.queues[0].drain(&mut completions).unwrap();
+            assert_eq!(completions[0].result, Ok((block_bytes + 2 * FRAME_BYTES) as u32));
+            let after = drill.model.counts();
+            (after.commands - before.commands, after.forced - before.forced)
+        };
+        let (commands, forced) = write(Request::write_vectored);
+        assert!(commands > 1 || block_bytes == 4096, "{commands} commands");
+        assert_eq!((forced, write(Request::durable_write_vectored)), (0, (commands, commands)));
+    });
+}
+
+#[test]
+fn an_atomic_write_is_one_command_of_a_length_that_the_drive_does_not_tear() {
+    let most_of_all = Cell::new(0);
+    for_each_seed(20, |seed| {
+        let mut drill = Drill::new(seed, |_| Faults::default(), true).expect("a controller without faults");
+        let unit = drill.block_bytes;
+        let namespace = drill.controller.namespace(1).unwrap();
+        let lengths = atomic_writes(&drill.controller, namespace).expect("the drive has some");
+        let mut write = |offset: u64, bytes: u64| {
+            let before = drill.model.counts().commands;
+            let mut buffer = drill.pool.take_frames(0, bytes.div_ceil(FRAME_BYTES as u64) as usize).unwrap();
+            buffer.set_len(bytes as usize).unwrap();
+            drill.queues[0].submit(&mut [Request::atomic_write(1, offset, buffer)].into());
+            let mut completions = Vec::new();
+            drill.queues[0].drain(&mut completions).unwrap();
+            (completions[0].result, drill.model.counts().commands - before)
+        };
+        // The model's drive has eight blocks, of which its commands hold some or all.
+        let most = lengths.bytes_max / unit;
+        assert!(lengths.bytes_min == unit && most <= 8, "{lengths:?}");
+        most_of_all.set(most_of_all.get().max(most));
+        for blocks in [1, 2, 4, 8].into_iter().filter(|blocks| *blocks <= most) {
+            assert_eq!(write(blocks * unit, blocks * unit), (Ok((blocks * unit) as u32), 1), "{blocks} blocks");
+        }
+        for (first, blocks) in [(1, 2), (2, 4), (0, 3), (4, 8), (0, 2 * most)] {
+            assert_eq!(write(first * unit, blocks * unit), (Err(IoError::INVALID), 0), "{blocks} blocks at {first}");
+        }
+    });
+    assert_eq!(most_of_all.get(), 8, "all that the drive has");
 }
 
 #[test]

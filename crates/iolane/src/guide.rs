@@ -55,11 +55,12 @@ pub mod choosing {}
 /// ([`QueueStats::held`](crate::QueueStats::held)).
 ///
 /// ## `io_uring_cmd`
-/// NVMe commands through `/dev/ngXnY` (Linux 5.19), with `+iopoll` from 6.1. Whole blocks, no vectored requests.
+/// NVMe commands through `/dev/ngXnY` (Linux 5.19), with `+iopoll` from 6.1. Whole blocks, and no request larger than one command: the kernel
+/// splits none. Vectored, durable and atomic writes.
 ///
 /// ## `nvme`
 /// iolane's user-space driver: the controller's queues and doorbells mapped over VFIO, for a controller that `iolane nvme bind` took from the
-/// kernel. It polls; `nvme+int` sleeps until an interrupt. One target for each queue.
+/// kernel. It polls; `nvme+int` sleeps until an interrupt. One target for each queue. Vectored, durable and atomic writes.
 ///
 /// ## `auto`
 /// A queue over the paths above that work on the target. It measures them while it carries requests and takes the best for the goal:

@@ -1,6 +1,7 @@
 //! The Identify data of a namespace (NVM Command Set Specification 1.0, figure 97): which formats the paths that send NVMe commands
 //! themselves support. The data may be wrong, so nothing here trusts it. Called by passthrough and by the user-space driver.
 
+use crate::atomic_writes::AtomicWrites;
 use crate::error::{Error, Result};
 
 /// Bytes of an identify data structure.
@@ -18,6 +19,31 @@ pub struct Namespace {
     pub bytes: u64,
     /// Bytes of a logical block: 512 or 4096, or another power of two up to 64 KiB.
     pub block_bytes: u32,
+    /// What it tells of atomic writes by itself.
+    pub atomic: AtomicBlocks,
+}
+
+/// What a namespace tells of writes that a power cut leaves whole or undone, in blocks (NVM Command Set Specification 1.0, section
+/// 2.1.4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AtomicBlocks {
+    /// The most blocks (NAWUPF), where it has a number of its own.
+    pub most: Option<u32>,
+    /// The boundaries that such a write does not cross: every so many blocks (NABSPF), where there are any.
+    pub boundary: Option<u32>,
+    /// The first boundary (NABO).
+    pub first_boundary: u16,
+}
+
+impl AtomicBlocks {
+    fn parse(data: &[u8; IDENTIFY_BYTES]) -> Self {
+        // NSFEAT bit 1: the namespace has fields of its own. Those of 0 are one less than the number, or there is none.
+        let own = |offset: usize| match u16_at(data, offset) {
+            blocks @ 1.. if data[24] >> 1 & 1 == 1 => Some(u32::from(blocks) + 1),
+            _ => None,
+        };
+        Self { most: own(36), boundary: own(44), first_boundary: u16_at(data, 42) }
+    }
 }
 
 impl Namespace {
@@ -55,13 +81,32 @@ impl Namespace {
         }
         let block_bytes = if (9..=16).contains(&shift) { 1u32 << shift } else { 0 };
         match blocks.checked_mul(block_bytes.into()) {
-            Some(bytes @ 1..=BYTES_MAX) => Ok(Self { identifier, bytes, block_bytes }),
+            Some(bytes @ 1..=BYTES_MAX) => {
+                Ok(Self { identifier, bytes, block_bytes, atomic: AtomicBlocks::parse(data) })
+            }
             _ => refuse(
                 format!("it reports {blocks} blocks of 2^{shift} bytes, which is invalid"),
                 "check the drive and its firmware",
             ),
         }
     }
+
+    /// The writes that a power cut leaves whole or undone: those of one command that are powers of two at multiples of themselves, where
+    /// the controller has `controller_blocks` ([`atomic_write_blocks`](super::atomic_write_blocks)) and a command moves
+    /// `command_bytes_max`. `None` where boundaries do not begin at the first block, as the kernel takes it too (drivers/nvme/host/core.c).
+    pub fn atomic_writes(&self, controller_blocks: u32, command_bytes_max: u64) -> Option<AtomicWrites> {
+        let block_bytes = u64::from(self.block_bytes);
+        let blocks = u64::from(self.atomic.most.unwrap_or(controller_blocks)).min(command_bytes_max / block_bytes);
+        // A power of two that divides the distance of boundaries crosses none.
+        let dividing = self.atomic.boundary.map_or(u64::MAX, |boundary| 1 << boundary.trailing_zeros());
+        let longest = (1 << blocks.checked_ilog2()?).min(dividing);
+        let writes = AtomicWrites { bytes_min: block_bytes, bytes_max: longest * block_bytes };
+        (self.atomic.first_boundary == 0).then_some(writes)
+    }
+}
+
+fn u16_at(data: &[u8], offset: usize) -> u16 {
+    u16::from_le_bytes([data[offset], data[offset + 1]])
 }
 
 fn u32_at(data: &[u8], offset: usize) -> u32 {
@@ -91,7 +136,8 @@ mod tests {
     fn the_format_in_use_is_the_one_that_counts() {
         for index in [0, 1, 15, 16, 63] {
             let namespace = Namespace::parse(&identify(index, 0), 1, "/dev/ng0n1").unwrap();
-            assert_eq!(namespace, Namespace { identifier: 1, bytes: 1 << 20, block_bytes: 512 });
+            let atomic = AtomicBlocks::default();
+            assert_eq!(namespace, Namespace { identifier: 1, bytes: 1 << 20, block_bytes: 512, atomic });
             assert!(refused(&identify(index, 8)).contains("8 bytes of metadata with each block"));
         }
     }
@@ -115,6 +161,30 @@ mod tests {
             );
             assert!(text.ends_with("which erases it, or use its block device"), "{text}");
         }
+    }
+
+    #[test]
+    fn atomic_writes_are_powers_of_two_within_the_drives_unit_one_command_and_the_boundaries() {
+        let bytes = |nsfeat: u8, nawupf: u16, nabo: u16, nabspf: u16, controller: u32, command: u64| {
+            let mut data = identify(0, 0);
+            data[24] = nsfeat;
+            for (offset, value) in [(36, nawupf), (42, nabo), (44, nabspf)] {
+                data[offset..offset + 2].copy_from_slice(&value.to_le_bytes());
+            }
+            let namespace = Namespace::parse(&data, 1, "/dev/ng0n1").unwrap();
+            namespace.atomic_writes(controller, command).map(|writes| (writes.bytes_min, writes.bytes_max))
+        };
+        let all = u64::MAX;
+        assert_eq!(bytes(0, 0, 0, 0, 1, all), Some((512, 512)), "one block at least");
+        assert_eq!(bytes(0, 0, 0, 0, 48, all), Some((512, 32 * 512)), "48 blocks have room for 32");
+        assert_eq!(bytes(0, 63, 0, 0, 8, all), Some((512, 8 * 512)), "NSFEAT does not name NAWUPF");
+        assert_eq!(bytes(2, 63, 0, 0, 8, all), Some((512, 64 * 512)), "NAWUPF instead of AWUPF");
+        assert_eq!(bytes(2, 0, 0, 0, 8, all), Some((512, 8 * 512)), "a NAWUPF of 0 is none");
+        assert_eq!(bytes(2, 63, 0, 0, 8, 16 << 10), Some((512, 16 << 10)), "one command");
+        assert_eq!(bytes(2, 63, 0, 23, 8, all), Some((512, 8 * 512)), "boundaries at 24 blocks");
+        assert_eq!(bytes(2, 63, 4, 0, 8, all), None, "boundaries that begin at a later block");
+        assert_eq!(bytes(0, 0, 0, 0, 1, 256), None, "a command has no room for a block");
+        assert_eq!(bytes(0, 0, 0, 0, 65_536, all), Some((512, 32 << 20)));
     }
 
     #[test]

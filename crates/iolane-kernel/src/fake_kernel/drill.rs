@@ -189,12 +189,7 @@ impl<K: FakeKernel> Drill<K> {
         };
         self.next_tag += 1;
         let operation = &request.operation;
-        let addresses = match operation {
-            Operation::ReadVectored(buffers) | Operation::WriteVectored(buffers) => {
-                buffers.iter().map(|buffer| buffer.as_ptr().addr()).collect()
-            }
-            _ => operation.buffer().map(|buffer| buffer.as_ptr().addr()).into_iter().collect(),
-        };
+        let addresses = operation.memory().map(|buffer| buffer.as_ptr().addr()).collect();
         self.begun.insert(
             tag,
             Begun {

@@ -31,7 +31,7 @@ impl Encode for FakeEntries {
         Ok(Self(Entries { unsplit: None }))
     }
 
-    fn operations(_: &IoPath, _: &Target) -> Operations {
+    fn operations(&self, _: &IoPath, _: &Target) -> Operations {
         Operations::ALL.without(Operations::DISCARD).without(Operations::WRITE_ZEROES)
     }
 

@@ -6,7 +6,7 @@ use std::os::fd::RawFd;
 
 use ::io_uring::{IoUring, cqueue, squeue, types};
 
-use iolane_core::{IoError, IoPath, Operations, Request, Result, Target};
+use iolane_core::{AtomicWrites, IoError, IoPath, Operations, Request, Result, Target};
 
 use super::flags::SetupFlags;
 
@@ -30,7 +30,12 @@ pub(crate) trait Encode: Sized + 'static {
     fn for_target(path: &IoPath, target: &Target) -> Result<Self>;
 
     /// The operations of this kind of ring on the target with this path.
-    fn operations(path: &IoPath, target: &Target) -> Operations;
+    fn operations(&self, path: &IoPath, target: &Target) -> Operations;
+
+    /// The writes that are atomic on the target.
+    fn atomic_writes(&self, target: &Target) -> Option<AtomicWrites> {
+        target.atomic_writes()
+    }
 
     /// Largest read or write in bytes, if the kernel does not split larger ones.
     fn request_bytes_max(&self) -> Option<u64>;

@@ -10,7 +10,7 @@ use super::queue::{RingQueue, Stays};
 pub(crate) fn probe<E: Encode>(path: &IoPath, target: &Target) -> Result<Capabilities> {
     let pool = Pool::new(1, (target.block_bytes() as usize).max(4096), Pages::Base)?;
     let config = QueueConfig::new(1).pool(&pool);
-    let request_bytes_max = E::for_target(path, target)?.request_bytes_max();
+    let encode = E::for_target(path, target)?;
     let mut queue = RingQueue::<E, Stays>::open(path, target, &config)?;
     let mut buffer =
         pool.take().ok_or_else(|| Error::failed(path.to_string(), "the pool of the probe has no buffer"))?;
@@ -21,9 +21,9 @@ pub(crate) fn probe<E: Encode>(path: &IoPath, target: &Target) -> Result<Capabil
     queue.reap(1, &mut completions)?;
     let what = format!("{path} on {}", target.name());
     match completions.first().map(|completion| completion.result) {
-        Some(Ok(_)) => Ok(Capabilities::new(depth_max(path), E::operations(path, target))
-            .request_bytes_max(request_bytes_max)
-            .atomic_writes(target.atomic_writes())
+        Some(Ok(_)) => Ok(Capabilities::new(depth_max(path), encode.operations(path, target))
+            .request_bytes_max(encode.request_bytes_max())
+            .atomic_writes(encode.atomic_writes(target))
             .event_fd(offers_event_fd(path))
             .unregistered_memory(
                 (!path.options.fixed_buffers)

@@ -27,7 +27,8 @@ impl<E: Encode> RingTarget<E> {
             true => RingFile::registered(id.place()),
             false => RingFile::descriptor(fd.as_raw_fd()),
         };
-        Ok(Self { encode, file, operations: E::operations(path, target), _target: target.clone() })
+        let operations = encode.operations(path, target);
+        Ok(Self { encode, file, operations, _target: target.clone() })
     }
 }
 

@@ -11,8 +11,11 @@ pub(super) const ATOMIC_WRITES: AtomicWrites = AtomicWrites { bytes_min: BLOCK_B
 
 /// Where a request writes; empty for any other request.
 pub(super) fn written_range(data: &[u8], request: &Request) -> Range<usize> {
-    use Operation::{AtomicWrite, DurableWrite, Write, WriteVectored};
-    if !matches!(request.operation, Write(_) | DurableWrite(_) | AtomicWrite(_) | WriteVectored(_)) {
+    use Operation::{AtomicWrite, DurableWrite, DurableWriteVectored, Write, WriteVectored};
+    if !matches!(
+        request.operation,
+        Write(_) | DurableWrite(_) | AtomicWrite(_) | WriteVectored(_) | DurableWriteVectored(_)
+    ) {
         return 0..0;
     }
     let end = data.len() as u64;
@@ -80,7 +83,7 @@ pub(super) fn transfer(
             }
             Ok(bytes as u32)
         }
-        Operation::WriteVectored(buffers) => {
+        Operation::WriteVectored(buffers) | Operation::DurableWriteVectored(buffers) => {
             are_whole_blocks(buffers)?;
             let available = range(buffers.bytes() as u64)?;
             if available.is_empty() && buffers.bytes() > 0 {

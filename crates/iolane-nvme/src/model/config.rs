@@ -24,6 +24,8 @@ pub struct ModelConfig {
     pub shadow_awake_steps: u64,
     /// Whether it has a volatile write cache, which can be disabled.
     pub volatile_write_cache: bool,
+    /// The most blocks of an atomic write, 1 or more (AWUPF + 1).
+    pub atomic_write_blocks: u16,
     /// Whether reads and writes move data. Otherwise they complete at once, for benchmarks of the driver.
     pub moves_data: bool,
     /// The duration of a step by the model's clock, in nanoseconds. A model with a thread uses the real clock.
@@ -61,6 +63,7 @@ impl Default for ModelConfig {
             shadow_doorbells: false,
             shadow_awake_steps: 16,
             volatile_write_cache: true,
+            atomic_write_blocks: 8,
             moves_data: true,
             step_ns: 100_000,
             ready_steps: 2,

@@ -36,6 +36,7 @@ pub(super) fn controller(config: &ModelConfig) -> Structure {
     // ONCS: Dataset Management and Write Zeroes.
     put(&mut data, 520, &(1u16 << 2 | 1 << 3).to_le_bytes());
     data[525] = u8::from(config.volatile_write_cache);
+    put(&mut data, 528, &(config.atomic_write_blocks - 1).to_le_bytes());
     put(&mut data, 536, &u32::from(config.sgl).to_le_bytes());
     put(&mut data, 768, b"nqn.2024-01.io.iolane:model");
     put(&mut data, 0, &config.identify_controller);
@@ -69,10 +70,10 @@ fn put(data: &mut Structure, offset: usize, bytes: &[u8]) {
     data[offset..offset + length].copy_from_slice(&bytes[..length]);
 }
 
-/// Fields that a driver relies on, as offset and length: of the controller MDTS, VER, OACS, entry sizes, NN, ONCS and VWC, SGLS; of
-/// a namespace NSZE, NCAP, NLBAF to MC, metadata and block size of LBAF0.
-const FIELDS: [(usize, usize); 11] =
-    [(77, 1), (80, 4), (256, 2), (512, 2), (516, 4), (520, 6), (536, 4), (0, 8), (8, 8), (25, 3), (128, 4)];
+/// Fields that a driver relies on, as offset and length: of the controller MDTS, VER, OACS, entry sizes, NN, ONCS to AWUPF, SGLS; of
+/// a namespace NSZE, NCAP, NSFEAT to MC, NAWUN to NABSPF, metadata and block size of LBAF0.
+const FIELDS: [(usize, usize); 12] =
+    [(77, 1), (80, 4), (256, 2), (512, 2), (516, 4), (520, 10), (536, 4), (0, 8), (8, 8), (24, 4), (34, 12), (128, 4)];
 
 /// Corrupts a structure: all of it, a piece of it, or a field that the driver relies on.
 pub(super) fn falsify(data: &mut Structure, chance: &mut Chance) {

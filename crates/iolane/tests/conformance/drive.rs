@@ -44,10 +44,7 @@ pub(crate) fn run(queue: &mut dyn Queue, requests: impl IntoIterator<Item = Requ
 }
 
 fn buffers_of(operation: &Operation) -> Vec<usize> {
-    match operation {
-        Operation::ReadVectored(buffers) | Operation::WriteVectored(buffers) => addresses(buffers),
-        operation => addresses(operation.buffer()),
-    }
+    addresses(operation.memory())
 }
 
 fn addresses<'a>(buffers: impl IntoIterator<Item = &'a Buffer>) -> Vec<usize> {

@@ -23,6 +23,9 @@ const SPAN: usize = 4;
 /// Fills buffers before they are read into.
 const UNREAD: u8 = 0xa5;
 
+/// What a vectored durable write is.
+const VECTORED_DURABLE: Operations = Operations::VECTORED.with(Operations::DURABLE_WRITE);
+
 /// A request in flight: what it is, which blocks are its own until it completes, and what a write stores.
 struct Begun {
     kind: Operations,
@@ -60,6 +63,7 @@ impl Mix {
             (Operations::DURABLE_WRITE, 2),
             (Operations::ATOMIC_WRITE, 2),
             (Operations::VECTORED, 4),
+            (VECTORED_DURABLE, 2),
             (Operations::FSYNC, 1),
             (Operations::FDATASYNC, 1),
             (Operations::DISCARD, 1),
@@ -157,7 +161,8 @@ impl Mix {
             Request::write_zeroes(tag, offset, bytes as u64)
         } else {
             begun.reads = kind == Operations::READ || (kind == Operations::VECTORED && self.below(2) == 0);
-            let lengths = if kind == Operations::VECTORED { self.parts(bytes) } else { vec![bytes] };
+            let is_vectored = kind.contains(Operations::VECTORED);
+            let lengths = if is_vectored { self.parts(bytes) } else { vec![bytes] };
             let Some(buffers) = self.buffers(&lengths, begun.reads)? else { return Ok(()) };
             begun.addresses = buffers.iter().map(|buffer| buffer.address().addr()).collect();
             begun.content = buffers.iter().flat_map(|buffer| buffer.iter().copied()).collect();
@@ -261,9 +266,13 @@ impl Mix {
 }
 
 fn transfer(kind: Operations, reads: bool, tag: u64, offset: u64, mut buffers: Vec<Buffer>) -> Result<Request> {
-    if kind == Operations::VECTORED {
+    if kind.contains(Operations::VECTORED) {
         let buffers = Buffers::new(buffers)?;
-        let request = if reads { Request::read_vectored } else { Request::write_vectored };
+        let request = match kind {
+            VECTORED_DURABLE => Request::durable_write_vectored,
+            _ if reads => Request::read_vectored,
+            _ => Request::write_vectored,
+        };
         return Ok(request(tag, offset, buffers));
     }
     let buffer = buffers.pop().context("it has one buffer")?;

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 
 use anyhow::{Context, Result, bail, ensure};
-use iolane::{Operations, Pool, Queue, Request};
+use iolane::{Buffer, Buffers, Operations, Pool, Queue, Request};
 
 use crate::bench::{Bench, Pair, check_each, pool};
 use crate::content;
@@ -57,10 +57,9 @@ fn dirty_pages(file: &File) -> Result<u64> {
 }
 
 /// Writes the first block through the queue.
-fn write(queue: &mut dyn Queue, pool: &Pool, durable: bool) -> Result<()> {
+fn write(queue: &mut dyn Queue, pool: &Pool, request: fn(u64, u64, Buffer) -> Request) -> Result<()> {
     let mut buffer = pool.take().context("a frame")?;
     content::fill(&mut buffer, 0, 51);
-    let request = if durable { Request::durable_write } else { Request::write };
     let written = drive::one(queue, request(1, 0, buffer))?.result;
     ensure!(written == Ok(BLOCK as u32), "the write: {written:?}");
     Ok(())
@@ -69,7 +68,7 @@ fn write(queue: &mut dyn Queue, pool: &Pool, durable: bool) -> Result<()> {
 /// Leaves a dirty page. The kernel may write it back at any time, so that it takes more than one attempt now and then.
 fn dirty(queue: &mut dyn Queue, pool: &Pool, evidence: &Evidence<'_>) -> Result<()> {
     for _ in 0..100 {
-        write(queue, pool, false)?;
+        write(queue, pool, Request::write)?;
         if evidence.count()? > 0 {
             return Ok(());
         }
@@ -92,7 +91,7 @@ fn a_sync_leaves_no_write_in_the_cache() {
             }
             match &evidence {
                 Evidence::Cache(_) => dirty(&mut *queue, &pool, &evidence)?,
-                Evidence::Flushes(_) => write(&mut *queue, &pool, false)?,
+                Evidence::Flushes(_) => write(&mut *queue, &pool, Request::write)?,
             }
             let before = evidence.count()?;
             let synced = drive::one(&mut *queue, request)?.result;
@@ -117,15 +116,24 @@ fn a_durable_write_is_not_left_in_the_cache() {
         let evidence = Evidence::of(pair)?.context("it has evidence")?;
         let pool = pool(1, BLOCK)?;
         let mut queue = pair.queue(1, &pool)?;
-        if let Evidence::Cache(_) = evidence {
-            dirty(&mut *queue, &pool, &evidence)?;
+        let in_one_of_several = |tag, offset, buffer| {
+            Request::durable_write_vectored(tag, offset, Buffers::new(vec![buffer]).expect("it is one"))
+        };
+        let mut requests: Vec<fn(u64, u64, Buffer) -> Request> = vec![Request::durable_write];
+        if pair.capabilities.operations.contains(Operations::VECTORED) {
+            requests.push(in_one_of_several);
         }
-        let before = evidence.count()?;
-        write(&mut *queue, &pool, true)?;
-        let after = evidence.count()?;
-        match evidence {
-            Evidence::Cache(_) => ensure!(after == 0, "it left {after} dirty pages"),
-            Evidence::Flushes(_) => ensure!(after > before, "it did not make the device flush its cache"),
+        for request in requests {
+            if let Evidence::Cache(_) = evidence {
+                dirty(&mut *queue, &pool, &evidence)?;
+            }
+            let before = evidence.count()?;
+            write(&mut *queue, &pool, request)?;
+            let after = evidence.count()?;
+            match evidence {
+                Evidence::Cache(_) => ensure!(after == 0, "it left {after} dirty pages"),
+                Evidence::Flushes(_) => ensure!(after > before, "it did not make the device flush its cache"),
+            }
         }
         Ok(())
     });

@@ -103,11 +103,13 @@ fn mixed(pair: &Pair<'_>, depth: u32, generation: u64) -> Result<()> {
     let mut queue = pair.queue_on(&pair.target, &config)?;
     let mut random = drive::random(generation << 32 | u64::from(depth));
     let mut expected = pair.get(0, area_bytes)?;
+    // Where the path has them, some writes are durable.
+    let is_durable = pair.capabilities.operations.contains(Operations::DURABLE_WRITE);
     for reads in [false, true] {
         let drawn: Vec<Vec<usize>> = (0..SLOTS).map(|slot| draw_lengths(pair, &mut random, slot)).collect();
         let mut requests = Vec::new();
         for (slot, lengths) in (0..).zip(&drawn) {
-            requests.push(request_in(slot, lengths, &pools, (!reads).then_some(generation))?);
+            requests.push(request_in(slot, lengths, &pools, (!reads).then_some(generation), is_durable)?);
             let moved = &mut expected[slot as usize * SLOT_BYTES..][..lengths.iter().sum()];
             if !reads {
                 content::fill(moved, slot * SLOT_BYTES as u64, generation);
@@ -141,7 +143,13 @@ fn is_vectored(slot: u64) -> bool {
 }
 
 /// A request in a slot: a read, or a write of a generation. Every other buffer of a vectored request is of the second pool.
-fn request_in(slot: u64, lengths: &[usize], pools: &[Pool; 2], write: Option<u64>) -> Result<Request> {
+fn request_in(
+    slot: u64,
+    lengths: &[usize],
+    pools: &[Pool; 2],
+    write: Option<u64>,
+    is_durable: bool,
+) -> Result<Request> {
     let offset = slot * SLOT_BYTES as u64;
     let mut own = Vec::new();
     for (pool, bytes) in pools.iter().cycle().zip(lengths) {
@@ -152,7 +160,11 @@ fn request_in(slot: u64, lengths: &[usize], pools: &[Pool; 2], write: Option<u64
         None => Buffers::new(own)?,
     };
     if is_vectored(slot) {
-        let make = if write.is_some() { Request::write_vectored } else { Request::read_vectored };
+        let make = match write {
+            Some(_) if is_durable && slot.is_multiple_of(4) => Request::durable_write_vectored,
+            Some(_) => Request::write_vectored,
+            None => Request::read_vectored,
+        };
         return Ok(make(slot, offset, buffers));
     }
     let make = if write.is_some() { Request::write } else { Request::read };
@@ -215,6 +227,7 @@ fn misaligned_vectored_requests_are_invalid_and_leave_those_beside_them_alone() 
     check_each(&pairs, |pair| {
         const LENGTHS: [[usize; 2]; 4] = [[4096, 8192], [4096, 8192], [4096, 8092], [8192, 4096]];
         const REQUESTS: u64 = 16;
+        let is_durable = pair.capabilities.operations.contains(Operations::DURABLE_WRITE);
         let whole = content::content(REQUESTS as usize * 3 * BLOCK_BYTES, 0, 4);
         pair.put(0, &whole)?;
         let pool = pool(2 * REQUESTS as usize, 3 * BLOCK_BYTES)?;
@@ -225,6 +238,7 @@ fn misaligned_vectored_requests_are_invalid_and_leave_those_beside_them_alone() 
             let buffers = Buffers::new(parts(&pool, &LENGTHS[kind as usize])?)?;
             requests.push(match kind {
                 1 => Request::write_vectored(tag, offset + 100, buffers),
+                2 if is_durable => Request::durable_write_vectored(tag, offset, buffers),
                 2 => Request::write_vectored(tag, offset, buffers),
                 3 => Request::read_vectored(tag, offset + 1, buffers),
                 _ => Request::read_vectored(tag, offset, buffers),
@@ -289,10 +303,16 @@ fn a_target_opened_for_reading_takes_no_vectored_write() {
         let pool = pool(2, 2 * BLOCK_BYTES)?;
         let mut queue = pair.queue_on(&target, &QueueConfig::new(1).pool(&pool))?;
         let lengths = [BLOCK_BYTES; 2];
-        let ended = drive::one(&mut *queue, Request::write_vectored(1, 0, filled(parts(&pool, &lengths)?, 0, 72)?))?;
-        let kind = ended.result.err().map(IoError::kind);
-        ensure!(kind == Some(IoErrorKind::NotPermitted), "{:?}", ended.result);
-        returned(ended, &lengths).map(drop)
+        let mut refused = |make: fn(u64, u64, Buffers) -> Request, expected: IoErrorKind| {
+            let ended = drive::one(&mut *queue, make(1, 0, filled(parts(&pool, &lengths)?, 0, 72)?))?;
+            let kind = ended.result.err().map(IoError::kind);
+            ensure!(kind == Some(expected), "{:?}", ended.result);
+            returned(ended, &lengths).map(drop)
+        };
+        refused(Request::write_vectored, IoErrorKind::NotPermitted)?;
+        let is_durable = pair.capabilities.operations.contains(Operations::DURABLE_WRITE);
+        let durable = if is_durable { IoErrorKind::NotPermitted } else { IoErrorKind::NotSupported };
+        refused(Request::durable_write_vectored, durable)
     });
 }
 

@@ -259,6 +259,22 @@ pub(crate) const BUGS: &[Bug] = &[
         },
     },
     Bug {
+        name: "plain-vectored-durable-write",
+        breaks: "a durable write of several buffers is an ordinary one",
+        place: "buffered",
+        seen_by: "syncing::a_durable_write_is_not_left_in_the_cache",
+        fault: |_| {
+            OnTake::fault(|_, request| {
+                Taken::Passed(match request.operation {
+                    Operation::DurableWriteVectored(buffers) => {
+                        Request { operation: Operation::WriteVectored(buffers), ..request }
+                    }
+                    operation => Request { operation, ..request },
+                })
+            })
+        },
+    },
+    Bug {
         name: "mixed-targets",
         breaks: "requests for the other targets go to the first",
         place: "tmpfs",
