@@ -56,10 +56,23 @@ pub struct PathOptions {
     /// Completions are fetched by system calls (`getevents`, io_getevents(2)), as libaio's own functions do, although they
     /// could be read in user space.
     pub getevents: bool,
-    /// The path changes every few requests whatever they cost (`restless`), which tests what a change could break.
-    pub restless: bool,
-    /// What a path that chooses aims at (`goal=NAME`); throughput if it is not given.
+    /// Those of a path that chooses among others.
+    pub auto: AutoOptions,
+}
+
+/// Settings of a path that chooses among others: what it aims at, and what it may not do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct AutoOptions {
+    /// What it aims at (`goal=NAME`); throughput if it is not given.
     pub goal: Option<Goal>,
+    /// The most cores that the path it takes may keep busy, in percent of one (`cores=0.5` is 50).
+    pub cores_max_percent: Option<u32>,
+    /// It takes no path with a kernel thread that polls for submissions (`nosqpoll`).
+    pub no_sqpoll: bool,
+    /// It sends no request to a path only to measure it (`noexplore`).
+    pub no_explore: bool,
+    /// It changes the path every few requests whatever they cost (`restless`), which tests what a change could break.
+    pub restless: bool,
 }
 
 impl PathOptions {
@@ -73,12 +86,11 @@ impl PathOptions {
         sq_idle_ms: None,
         share: false,
         getevents: false,
-        restless: false,
-        goal: None,
+        auto: AutoOptions { goal: None, cores_max_percent: None, no_sqpoll: false, no_explore: false, restless: false },
     };
 
     /// The flags without a value, by the name they have in a path, in the order they are printed.
-    const FLAGS: [(&'static str, Flag); 8] = [
+    const FLAGS: [(&'static str, Flag); 10] = [
         ("fixedbufs", |options| &mut options.fixed_buffers),
         ("fixedfiles", |options| &mut options.fixed_files),
         ("defer", |options| &mut options.defer),
@@ -86,7 +98,9 @@ impl PathOptions {
         ("plain", |options| &mut options.plain),
         ("share", |options| &mut options.share),
         ("getevents", |options| &mut options.getevents),
-        ("restless", |options| &mut options.restless),
+        ("nosqpoll", |options| &mut options.auto.no_sqpoll),
+        ("noexplore", |options| &mut options.auto.no_explore),
+        ("restless", |options| &mut options.auto.restless),
     ];
 
     fn set(&mut self, text: &str) -> Result<(), String> {
@@ -104,13 +118,20 @@ impl PathOptions {
             let goal = value
                 .parse()
                 .map_err(|error: Error| format!("`{text}`: {}; {}", error.cause(), error.remedy_text()))?;
-            return match self.goal.replace(goal) {
+            return match self.auto.goal.replace(goal) {
                 None => Ok(()),
                 Some(_) => Err("`goal` is given twice".into()),
             };
         }
+        if let Some(value) = text.strip_prefix("cores=") {
+            let percent = percent_of(value).ok_or_else(|| format!("`{text}` is not cores=N, such as 0.5, 1 or 2"))?;
+            return match self.auto.cores_max_percent.replace(percent) {
+                None => Ok(()),
+                Some(_) => Err("`cores` is given twice".into()),
+            };
+        }
         let Some((name, flag)) = Self::FLAGS.iter().find(|(name, _)| *name == text) else {
-            let known = Self::FLAGS.iter().map(|(name, _)| *name).chain(["sqidle=", "goal="]);
+            let known = Self::FLAGS.iter().map(|(name, _)| *name).chain(["sqidle=", "goal=", "cores="]);
             return Err(format!("`{text}` is not an option{}", suggestion(text, known)));
         };
         match std::mem::replace(flag(self), true) {
@@ -125,9 +146,17 @@ impl PathOptions {
         let set = Self::FLAGS.iter().filter(|(_, flag)| *flag(&mut copy));
         let mut names: Vec<String> = set.map(|(name, _)| name.to_string()).collect();
         names.extend(self.sq_idle_ms.map(|idle_ms| format!("sqidle={idle_ms}")));
-        names.extend(self.goal.map(|goal| format!("goal={goal}")));
+        names.extend(self.auto.goal.map(|goal| format!("goal={goal}")));
+        let percent = self.auto.cores_max_percent;
+        names.extend(percent.map(|percent| format!("cores={}", f64::from(percent) / 100.0)));
         names
     }
+}
+
+/// A number of cores as a percentage of one: 0.01 to 10,000 cores, of which two digits behind the point count.
+fn percent_of(cores: &str) -> Option<u32> {
+    let percent = (cores.parse::<f64>().ok()? * 100.0).round();
+    (1.0..=1e6).contains(&percent).then_some(percent as u32)
 }
 
 /// A path to the disk: interface, submission, completion, options.
@@ -266,7 +295,7 @@ impl FromStr for IoPath {
     fn from_str(text: &str) -> Result<Self> {
         let bad = |cause: String| {
             Error::usage(format!("path `{text}`"), cause).remedy(
-                "write interface[+sqpoll][+int|+iopoll|+hybrid][,fixedbufs][,fixedfiles][,defer][,coop][,plain][,sqidle=MS][,share][,getevents][,goal=GOAL][,restless]",
+                "write interface[+sqpoll][+int|+iopoll|+hybrid][,fixedbufs][,fixedfiles][,defer][,coop][,plain][,sqidle=MS][,share][,getevents][,goal=GOAL][,cores=N][,nosqpoll][,noexplore][,restless]",
             )
         };
         let mut parts = text.split(',');
@@ -372,6 +401,9 @@ mod tests {
             ("io_uring,sqidle=x", "MILLISECONDS"),
             ("io_uring,sqidle=1,sqidle=2", "twice"),
             ("io_uring,turbo", "`turbo` is not an option"),
+            ("auto,cores=0", "`cores=0` is not cores=N"),
+            ("auto,cores=nan", "`cores=nan` is not cores=N"),
+            ("auto,cores=1,cores=1", "twice"),
             ("io_uring,,plain", "nothing stands between two commas"),
         ] {
             let error = text.parse::<IoPath>().unwrap_err().to_string();
@@ -386,16 +418,18 @@ mod tests {
             completion in prop::sample::select(vec![
                 CompletionMode::Default, CompletionMode::Interrupt, CompletionMode::Iopoll, CompletionMode::Hybrid,
             ]),
-            flags: [bool; 8],
+            flags: [bool; 10],
             sq_idle_ms in prop::option::of(any::<u32>()),
+            cores_max_percent in prop::option::of(1u32..=1_000_000),
             goal in prop::option::of(prop::sample::select(Goal::NAMES.map(|(_, goal)| goal).to_vec())),
         ) -> IoPath {
             let mut path = IoPath::new(&interface);
             if sqpoll { path = path.sqpoll(); }
             path.completion = completion;
-            let [fixed_buffers, fixed_files, defer, coop, plain, share, getevents, restless] = flags;
+            let [fixed_buffers, fixed_files, defer, coop, plain, share, getevents, no_sqpoll, no_explore, restless] = flags;
+            let auto = AutoOptions { goal, cores_max_percent, no_sqpoll, no_explore, restless };
             path.options =
-                PathOptions { fixed_buffers, fixed_files, defer, coop, plain, sq_idle_ms, share, getevents, restless, goal };
+                PathOptions { fixed_buffers, fixed_files, defer, coop, plain, sq_idle_ms, share, getevents, auto };
             path
         }
     }

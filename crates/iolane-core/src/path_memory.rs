@@ -29,8 +29,9 @@ pub struct KnownLoad {
     pub request_bytes: f64,
     /// Mean number of requests in flight.
     pub in_flight: f64,
-    /// What a request cost on each path that was measured, in nanoseconds: by the goal, and by what decides between equals.
-    pub costs: Vec<(IoPath, [f64; 2])>,
+    /// What a request cost on each path that was measured, in nanoseconds: by the goal, and by what decides between equals. Then the
+    /// cores that the path kept busy.
+    pub costs: Vec<(IoPath, [f64; 3])>,
 }
 
 impl KnownLoad {
@@ -46,7 +47,7 @@ impl KnownLoad {
 }
 
 /// The first line of a file.
-const HEADING: &str = "iolane path memory 1";
+const HEADING: &str = "iolane path memory 2";
 /// Loads of a place, and places, that are kept.
 const LOADS_MAX: usize = 64;
 const PLACES_MAX: usize = 256;
@@ -135,8 +136,8 @@ impl PathMemory {
             let _ = writeln!(text, "place {}", place.replace('\n', " "));
             for KnownLoad { request_bytes, in_flight, costs } in loads.values() {
                 let _ = writeln!(text, "load {request_bytes:.0} {in_flight:.2}");
-                for (path, [first, second]) in costs {
-                    let _ = writeln!(text, "path {path} {first:.1} {second:.1}");
+                for (path, [first, second, cores]) in costs {
+                    let _ = writeln!(text, "path {path} {first:.1} {second:.1} {cores:.3}");
                 }
             }
         }
@@ -170,14 +171,15 @@ impl std::str::FromStr for PathMemory {
                     let (bytes, in_flight) = numbers.ok_or_else(|| wrong("expected a size and a number in flight"))?;
                     learnt.push(KnownLoad::new(bytes, in_flight));
                 }
-                ("path", [path, first, second], _) => {
-                    let costs = number_of(first).zip(number_of(second));
-                    let (first, second) = costs.ok_or_else(|| wrong("expected two costs in nanoseconds"))?;
+                ("path", [path, first, second, cores], _) => {
+                    let costs = number_of(first).zip(number_of(second)).zip(number_of(cores));
+                    let expected = "expected two costs in nanoseconds, and a number of cores";
+                    let ((first, second), cores) = costs.ok_or_else(|| wrong(expected))?;
                     let load = learnt.last_mut().ok_or_else(|| wrong("it belongs to no load"))?;
                     // A path that this version does not know is no candidate of its queues.
-                    load.costs.extend(path.parse().ok().map(|path| (path, [first, second])));
+                    load.costs.extend(path.parse().ok().map(|path| (path, [first, second, cores])));
                 }
-                _ => return Err(wrong("expected `place NAME`, `load BYTES IN_FLIGHT` or `path NAME COST COST`")),
+                _ => return Err(wrong("expected `place NAME`, `load BYTES IN_FLIGHT` or `path NAME COST COST CORES`")),
             }
         }
         place.iter().for_each(|place| memory.note(place, std::mem::take(&mut learnt)));
@@ -195,7 +197,7 @@ mod tests {
     use super::*;
 
     fn load(bytes: f64, in_flight: f64, path: &str) -> KnownLoad {
-        let costs = vec![(path.parse().unwrap(), [1000.0, 500.5])];
+        let costs = vec![(path.parse().unwrap(), [1000.0, 500.5, 0.25])];
         KnownLoad { costs, ..KnownLoad::new(bytes, in_flight) }
     }
 
@@ -225,17 +227,17 @@ mod tests {
         assert!(refused("").starts_with("line 1: "));
         for (line, cause) in [
             ("load 4096 1", "expected `place NAME`"),
-            ("place x\npath psync 1 2", "it belongs to no load"),
+            ("place x\npath psync 1 2 1", "it belongs to no load"),
             ("place x\nload 4096 inf", "expected a size and a number in flight"),
-            ("place x\nload 4096 1\npath psync 1 -2", "expected two costs"),
+            ("place x\nload 4096 1\npath psync 1 -2 1", "expected two costs"),
             ("place x\nload 4096 1\n\n", "a word is missing"),
         ] {
             let error = refused(&format!("{HEADING}\n{line}\n"));
             assert!(error.contains(cause), "{line}: {error}");
         }
         let memory: PathMemory =
-            format!("{HEADING}\nplace x\nload 4096 1\npath io_uring+warp 1 2\npath psync 1 2\n").parse().unwrap();
-        assert_eq!(memory.at("x")[0].costs, [("psync".parse().unwrap(), [1.0, 2.0])]);
+            format!("{HEADING}\nplace x\nload 4096 1\npath io_uring+warp 1 2 1\npath psync 1 2 0.5\n").parse().unwrap();
+        assert_eq!(memory.at("x")[0].costs, [("psync".parse().unwrap(), [1.0, 2.0, 0.5])]);
     }
 
     #[test]

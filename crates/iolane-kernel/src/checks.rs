@@ -90,8 +90,8 @@ pub(crate) fn only_options(path: &IoPath, allowed: PathOptions) -> Result<()> {
     let options = refused.join(", ");
     let owner = match options.as_str() {
         "getevents" => "libaio",
-        "restless" => "auto",
-        goal if goal.starts_with("goal=") => "auto",
+        "restless" | "nosqpoll" | "noexplore" => "auto",
+        option if option.starts_with("goal=") || option.starts_with("cores=") => "auto",
         _ => "io_uring",
     };
     Err(impossible(path, &format!("{} has no such option: {options}", path.interface()))

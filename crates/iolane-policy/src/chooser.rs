@@ -4,6 +4,7 @@
 
 use iolane_core::Goal;
 
+use crate::bounds::Bounds;
 use crate::experience::{Experience, Known, MARGIN};
 use crate::window::{Load, Window};
 
@@ -19,8 +20,12 @@ const HOPELESS: f64 = 2.0;
 const FEW: u64 = 8;
 
 /// The best is surveyed anew if its last windows cost this multiple of what they cost when it was chosen: another process took the core, or the drive
-/// slowed down.
+/// slowed down. The same if they cost so much less: what was in the way is gone, and the others may have gained more by it.
 const WORSE: f64 = 1.4;
+
+/// Windows that have to agree on that it costs less: at first, and at most. The number doubles each time, for windows may cost less in the long
+/// run than in a survey for a reason that surveys do not change.
+const BETTER: (u32, u32) = (AGREEING, 512);
 
 /// Windows that have to agree before the load is taken as another, or the path as worse.
 const AGREEING: u32 = 2;
@@ -42,6 +47,7 @@ const HELD_NS: u64 = 20_000_000;
 #[derive(Debug, Clone)]
 pub struct Chooser {
     goal: Goal,
+    bounds: Bounds,
     /// Whether each candidate can be used at all.
     usable: Vec<bool>,
     loads: Vec<Experience>,
@@ -58,6 +64,9 @@ pub struct Chooser {
     strange: u32,
     /// Held windows that were worse, one after the other.
     worse: u32,
+    /// Held windows that were better, one after the other, and how many of them bring a survey.
+    better: u32,
+    better_max: u32,
     /// What the best cost when it was chosen.
     promised: f64,
     /// Held windows until the next trial, and between trials.
@@ -107,6 +116,10 @@ pub enum Reason {
     Known,
     /// It was the best at this load as another queue measured.
     Remembered,
+    /// Nothing is known of this load, and exploring is forbidden.
+    Unexplored,
+    /// Every path keeps more cores busy than it may, and this one the fewest.
+    FewestCores,
 }
 
 impl Reason {
@@ -118,6 +131,8 @@ impl Reason {
             Self::Best => "the best measured at this load",
             Self::Known => "the load changed, and it was the best at this load before",
             Self::Remembered => "another queue has measured this load, and it was the best",
+            Self::Unexplored => "nothing is known of this load, and none is explored",
+            Self::FewestCores => "no path keeps the bound on cores, and it uses the fewest",
         }
     }
 }
@@ -127,6 +142,7 @@ impl Chooser {
     pub fn new(goal: Goal, candidates: usize) -> Self {
         Self {
             goal,
+            bounds: Bounds::default(),
             usable: vec![true; candidates.max(1)],
             loads: Vec::new(),
             has_begun: false,
@@ -136,11 +152,20 @@ impl Chooser {
             stage: Stage::Hold,
             strange: 0,
             worse: 0,
+            better: 0,
+            better_max: BETTER.0,
             promised: f64::INFINITY,
             until_trial: PERIOD.0,
             period: PERIOD.0,
             challenger: 0,
         }
+    }
+
+    /// The same within bounds.
+    #[must_use]
+    pub fn bounded(mut self, bounds: Bounds) -> Self {
+        self.bounds = bounds;
+        self
     }
 
     /// The same with what another choice among the same candidates knew. At a load that is among it, the best is taken at once.
@@ -151,9 +176,10 @@ impl Chooser {
         self
     }
 
-    /// What is known of each load, to be passed on.
+    /// What is known of each load, to be passed on. A choice that does not explore has compared nothing.
     pub fn known(&self) -> Vec<Known> {
-        self.loads.iter().filter_map(Experience::known).collect()
+        let compared = if self.bounds.explores { self.loads.as_slice() } else { &[] };
+        compared.iter().filter_map(Experience::known).collect()
     }
 
     /// What to do at first.
@@ -164,7 +190,7 @@ impl Chooser {
     /// Whether a window that has not ended shows already that the candidate is no match for the best, so that going on would only cost time.
     pub fn is_hopeless(&self, window: &Window) -> bool {
         let tries = !matches!(self.stage, Stage::Hold) && self.on != self.best;
-        let lowest = self.loads.get(self.here).and_then(Experience::lowest);
+        let lowest = self.loads.get(self.here).and_then(|experience| experience.lowest(&self.bounds));
         let expected = |lowest| window.expected_ios(self.goal, lowest);
         tries && lowest.is_some_and(|lowest| expected(lowest) > HOPELESS * window.ios.max(FEW) as f64)
     }
@@ -191,7 +217,7 @@ impl Chooser {
         match std::mem::replace(&mut self.stage, Stage::Hold) {
             Stage::Survey { round, list, next } => self.go_on_surveying(round, list, next),
             Stage::Trial { challenger, windows_left } => self.go_on_trying(challenger, windows_left),
-            Stage::Hold => self.hold(cost.first),
+            Stage::Hold => self.hold(self.bounds.rank(&cost)),
         }
     }
 
@@ -206,8 +232,11 @@ impl Chooser {
     }
 
     fn decide(&self, candidate: usize, reason: Reason) -> Decision {
-        let window_ns = if matches!(self.stage, Stage::Hold) { HELD_NS } else { TRIED_NS };
-        Decision { candidate, reason, window_ns }
+        let is_held = matches!(self.stage, Stage::Hold);
+        let cost = self.loads.get(self.here).and_then(|experience| experience.median(candidate));
+        let is_beyond = is_held && self.bounds.explores && cost.is_some_and(|cost| !self.bounds.are_kept(&cost));
+        let reason = if is_beyond { Reason::FewestCores } else { reason };
+        Decision { candidate, reason, window_ns: if is_held { HELD_NS } else { TRIED_NS } }
     }
 
     fn usable(&self) -> Vec<usize> {
@@ -216,11 +245,11 @@ impl Chooser {
 
     /// At another load than before: what was the best there, for this reason, or a survey.
     fn enter(&mut self, load: Load, reason: Reason) -> Decision {
-        self.strange = 0;
+        (self.strange, self.better_max) = (0, BETTER.0);
         if let Some(known) = self.loads.iter().position(|experience| experience.load.is_near(&load)) {
             self.here = known;
             let usable = self.usable();
-            return match self.loads[known].best(usable.into_iter()) {
+            return match self.loads[known].best(&self.bounds, usable.into_iter()) {
                 Some(best) => self.keep(best, reason),
                 None => self.survey(),
             };
@@ -235,6 +264,9 @@ impl Chooser {
 
     /// Measures all, the one in use first.
     fn survey(&mut self) -> Decision {
+        if !self.bounds.explores {
+            return self.keep(0, Reason::Unexplored);
+        }
         let mut list = self.usable();
         // Of those that cannot be used any more, too: what they cost is no measure for the others.
         (0..self.usable.len()).for_each(|candidate| self.loads[self.here].forget(candidate));
@@ -253,11 +285,12 @@ impl Chooser {
                 return self.decide(candidate, Reason::Tried);
             }
             let experience = &self.loads[self.here];
-            let lowest = experience.lowest().unwrap_or(f64::INFINITY);
-            list.retain(|one| experience.median(*one).is_some_and(|cost| cost.first <= lowest * DROPPED[round]));
+            let lowest = experience.lowest(&self.bounds).unwrap_or(f64::INFINITY);
+            let rank = |one: &usize| experience.median(*one).map(|cost| self.bounds.rank(&cost));
+            list.retain(|one| rank(one).is_some_and(|rank| rank <= lowest * DROPPED[round]));
             (round, next) = (round + 1, 0);
             if round == ROUNDS || list.len() <= 1 {
-                let best = experience.best(list.iter().copied()).unwrap_or(self.best);
+                let best = experience.best(&self.bounds, list.iter().copied()).unwrap_or(self.best);
                 self.period = PERIOD.0;
                 return self.keep(best, Reason::Best);
             }
@@ -267,16 +300,24 @@ impl Chooser {
     /// Holds a candidate from now on.
     fn keep(&mut self, best: usize, reason: Reason) -> Decision {
         (self.best, self.on, self.stage) = (best, best, Stage::Hold);
-        (self.worse, self.until_trial) = (0, self.period);
+        (self.worse, self.better, self.until_trial) = (0, 0, self.period);
         let cost = self.loads.get(self.here).and_then(|experience| experience.median(best));
-        self.promised = cost.map_or(f64::INFINITY, |cost| cost.first);
+        self.promised = cost.map_or(f64::INFINITY, |cost| self.bounds.rank(&cost));
         self.decide(best, reason)
     }
 
     fn hold(&mut self, cost: f64) -> Decision {
         self.worse = if cost > self.promised * WORSE { self.worse + 1 } else { 0 };
+        self.better = if cost * WORSE < self.promised { self.better + 1 } else { 0 };
+        if !self.bounds.explores {
+            return self.decide(self.best, Reason::Best);
+        }
         if self.worse >= AGREEING {
             // What made it worse may last: the next time, it has to be worse than this.
+            return self.survey();
+        }
+        if self.better >= self.better_max && self.promised.is_finite() {
+            self.better_max = (self.better_max * 2).min(BETTER.1);
             return self.survey();
         }
         self.until_trial = self.until_trial.saturating_sub(1);
@@ -292,8 +333,9 @@ impl Chooser {
 
     fn go_on_trying(&mut self, challenger: usize, windows_left: u32) -> Decision {
         let experience = &self.loads[self.here];
-        let of =
-            |candidate, count| experience.median_of_last(candidate, count).map_or(f64::INFINITY, |cost| cost.first);
+        let of = |candidate, count| {
+            experience.median_of_last(candidate, count).map_or(f64::INFINITY, |cost| self.bounds.rank(&cost))
+        };
         let count = DUEL as usize;
         let wins = match windows_left {
             // The first window only says whether a duel is worth its time.

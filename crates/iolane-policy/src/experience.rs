@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use crate::bounds::Bounds;
 use crate::window::{Cost, Load};
 
 /// Windows of a candidate that are kept; the median of this number bears two that were disturbed.
@@ -63,7 +64,8 @@ impl Experience {
             sorted.sort_by(f64::total_cmp);
             sorted.get(sorted.len() / 2).copied()
         };
-        Some(Cost { first: median(|cost| cost.first)?, second: median(|cost| cost.second)? })
+        let (first, second) = (median(|cost| cost.first)?, median(|cost| cost.second)?);
+        Some(Cost { first, second, cores: median(|cost| cost.cores)? })
     }
 
     /// The median of a candidate's windows; `None` if it has none.
@@ -71,16 +73,17 @@ impl Experience {
         self.median_of_last(candidate, KEPT)
     }
 
-    /// The candidate with the lowest cost; among those within the margin of it, the one with the lowest second cost.
-    pub(crate) fn best(&self, among: impl Iterator<Item = usize> + Clone) -> Option<usize> {
+    /// The candidate that ranks lowest; among those within the margin of it, the one with the lowest second cost.
+    pub(crate) fn best(&self, bounds: &Bounds, among: impl Iterator<Item = usize> + Clone) -> Option<usize> {
         let known = among.filter_map(|candidate| Some((candidate, self.median(candidate)?)));
-        let lowest = known.clone().map(|(_, cost)| cost.first).min_by(f64::total_cmp)?;
-        let equal = known.filter(|(_, cost)| cost.first <= lowest * MARGIN);
+        let lowest = known.clone().map(|(_, cost)| bounds.rank(&cost)).min_by(f64::total_cmp)?;
+        let equal = known.filter(|(_, cost)| bounds.rank(cost) <= lowest * MARGIN);
         equal.min_by(|(_, a), (_, b)| a.second.total_cmp(&b.second)).map(|(candidate, _)| candidate)
     }
 
-    /// The lowest cost of any candidate.
-    pub(crate) fn lowest(&self) -> Option<f64> {
-        (0..self.costs.len()).filter_map(|candidate| Some(self.median(candidate)?.first)).min_by(f64::total_cmp)
+    /// The lowest rank of any candidate.
+    pub(crate) fn lowest(&self, bounds: &Bounds) -> Option<f64> {
+        let ranks = (0..self.costs.len()).filter_map(|candidate| Some(bounds.rank(&self.median(candidate)?)));
+        ranks.min_by(f64::total_cmp)
     }
 }

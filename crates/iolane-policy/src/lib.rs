@@ -6,10 +6,12 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod bounds;
 mod chooser;
 mod experience;
 mod window;
 
+pub use bounds::Bounds;
 pub use chooser::{Chooser, Decision, Reason};
 pub use experience::Known;
 pub use window::{Cost, Load, Window};

@@ -71,7 +71,8 @@ impl Window {
     pub fn cost(&self, goal: Goal) -> Cost {
         let each = |sum: u64| if self.ios == 0 { f64::INFINITY } else { sum as f64 / self.ios as f64 };
         let (first, second) = self.sums(goal);
-        Cost { first: each(first), second: each(second) }
+        let cores = self.cpu_ns as f64 / self.busy_ns.max(1) as f64;
+        Cost { first: each(first), second: each(second), cores }
     }
 
     /// How many requests would have completed at this cost of one.
@@ -87,6 +88,8 @@ pub struct Cost {
     pub first: f64,
     /// In nanoseconds too.
     pub second: f64,
+    /// Processor time by the time with requests in flight: the cores that the path keeps busy.
+    pub cores: f64,
 }
 
 #[cfg(test)]
@@ -100,7 +103,7 @@ mod tests {
             Window { ios: 100, busy_ns: 1_000_000, in_flight_ns: 16_000_000, cpu_ns: 500_000, request_bytes: 4096 };
         assert_eq!(window.cost(Goal::Latency).first, 160_000.0);
         assert_eq!(window.cost(Goal::Throughput).first, 10_000.0);
-        assert_eq!(window.cost(Goal::Efficiency), Cost { first: 5_000.0, second: 10_000.0 });
+        assert_eq!(window.cost(Goal::Efficiency), Cost { first: 5_000.0, second: 10_000.0, cores: 0.5 });
     }
 
     #[test]

@@ -191,3 +191,38 @@ fn a_path_that_cannot_be_used_is_never_chosen_again() {
     }
     assert_eq!(refusals, 1);
 }
+
+#[test]
+fn when_what_was_in_the_way_is_gone_the_paths_are_compared_again() {
+    let window = |cost: u64| Window {
+        ios: 20_000_000 / cost,
+        busy_ns: 20_000_000,
+        in_flight_ns: 20_000_000,
+        cpu_ns: 10_000_000,
+        request_bytes: 4096,
+    };
+    // While another program has the core, the second path is the best, and without it the first.
+    let (with, without) = ([9000, 8000, 9500], [4000, 5000, 6000]);
+    let mut chooser = Chooser::new(Goal::Throughput, 3);
+    let mut decision = chooser.first();
+    let mut play = |costs: [u64; 3], windows: usize| {
+        let mut surveyed = 0;
+        for _ in 0..windows {
+            decision = chooser.next(&window(costs[decision.candidate]));
+            surveyed += usize::from(decision.reason == iolane_policy::Reason::Tried);
+        }
+        (decision.candidate, surveyed)
+    };
+    assert_eq!(play(with, 30).0, 1);
+    assert_eq!(play(without, 30).0, 0);
+    // Windows that always cost less than those of a survey do not bring a survey each time.
+    let mut chooser = Chooser::new(Goal::Throughput, 3);
+    let mut decision = chooser.first();
+    let mut tried = 0;
+    for _ in 0..4000 {
+        let is_survey = decision.reason == iolane_policy::Reason::Tried;
+        tried += usize::from(is_survey);
+        decision = chooser.next(&window(if is_survey { with } else { [3000; 3] }[decision.candidate]));
+    }
+    assert!(tried < 400, "{tried} of 4000 windows");
+}

@@ -1,17 +1,40 @@
-//! Reads with a load that changes: small blocks one at a time, then many at once, then large ones, and back. `auto` follows it on
-//! one queue; beside each load stands what the best fixed path does, measured alone.
+//! Reads with a load that changes: small blocks one at a time, then many at once, then large ones, and back; and now and then other
+//! threads take every processor. `auto` follows it on one queue; beside each load stands what the best fixed path does with it.
 //! Run: cargo run --release --example changing_load -- TARGET      TARGET: 8 MiB or more, only read
 
 use std::error::Error;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use iolane::{IoPath, Pages, Pool, Queue, QueueConfig, Request, Target, open_queue, probe};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// Bytes of a block, and how many are read at once.
-const LOADS: [(u64, usize); 6] = [(4096, 1), (4096, 64), (128 << 10, 64), (128 << 10, 1), (4096, 64), (4096, 1)];
+/// One load.
+#[derive(Clone, Copy)]
+struct Load {
+    block_bytes: u64,
+    /// How many blocks are read at once.
+    depth: usize,
+    /// Whether a thread for each processor spins beside it.
+    others: bool,
+}
+
+const fn load(kib: u64, depth: usize, others: bool) -> Load {
+    Load { block_bytes: kib << 10, depth, others }
+}
+
+const LOADS: [Load; 8] = [
+    load(4, 1, false),
+    load(4, 64, false),
+    load(4, 64, true),
+    load(128, 64, false),
+    load(128, 1, false),
+    load(4, 1, true),
+    load(4, 64, false),
+    load(4, 1, false),
+];
 const BYTES_MAX: u64 = 128 << 10;
 const DEPTH_MAX: u32 = 64;
 
@@ -32,12 +55,21 @@ struct Reader {
 
 impl Reader {
     /// Reads for some time, then until nothing is in flight; the number of reads in a second.
-    fn read(
-        &mut self,
-        queue: &mut dyn Queue,
-        (bytes, depth): (u64, usize),
-        time: Duration,
-    ) -> Result<f64, Box<dyn Error>> {
+    fn read(&mut self, queue: &mut dyn Queue, load: Load, time: Duration) -> Result<f64, Box<dyn Error>> {
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let processors = std::thread::available_parallelism().map_or(1, usize::from);
+            for _ in 0..if load.others { processors } else { 0 } {
+                scope.spawn(|| while !is_over.load(Ordering::Relaxed) {});
+            }
+            let rate = self.read_beside(queue, load, time);
+            is_over.store(true, Ordering::Relaxed);
+            rate
+        })
+    }
+
+    fn read_beside(&mut self, queue: &mut dyn Queue, load: Load, time: Duration) -> Result<f64, Box<dyn Error>> {
+        let Load { block_bytes: bytes, depth, .. } = load;
         let blocks = self.target.bytes() / bytes;
         let (mut requests, mut completions, mut reads) = (Vec::new(), Vec::new(), 0_u64);
         let begin = Instant::now();
@@ -68,11 +100,11 @@ impl Reader {
     }
 
     /// The fixed path with the most reads in a second; those that do not work with this load are left out.
-    fn best_fixed(&mut self, load: (u64, usize)) -> Result<(IoPath, f64), Box<dyn Error>> {
+    fn best_fixed(&mut self, load: Load) -> Result<(IoPath, f64), Box<dyn Error>> {
         let mut best: Option<(IoPath, f64)> = None;
         for path in FIXED {
             let path: IoPath = path.parse()?;
-            let Ok(mut queue) = self.open(&path, load.1 as u32) else { continue };
+            let Ok(mut queue) = self.open(&path, load.depth as u32) else { continue };
             let warm = self.read(&mut *queue, load, MEASURE_FIXED / 5);
             let Ok(rate) = warm.and_then(|_| self.read(&mut *queue, load, MEASURE_FIXED)) else { continue };
             if best.as_ref().is_none_or(|(_, most)| rate > *most) {
@@ -94,13 +126,14 @@ fn run() -> Result<(), Box<dyn Error>> {
     let fixed: Vec<(IoPath, f64)> = LOADS.iter().map(|load| reader.best_fixed(*load)).collect::<Result<_, _>>()?;
 
     let mut queue = reader.open(&"auto".parse()?, DEPTH_MAX)?;
-    println!("size depth    auto/s  best/s  auto / best  path in use, best path");
+    println!("size depth others    auto/s  best/s  auto / best  path in use, best path");
     for (load, (path, best)) in LOADS.into_iter().zip(fixed) {
         reader.read(&mut *queue, load, FOLLOW)?;
         let rate = reader.read(&mut *queue, load, MEASURE)?;
         let now = queue.choices().map_or_else(String::new, |choices| choices.now.to_string());
-        let (kib, depth) = (load.0 >> 10, load.1);
-        println!("{kib:>3}k {depth:>5} {rate:>9.0} {best:>7.0} {:>12.3}  {now} {path}", rate / best);
+        let Load { block_bytes, depth, others } = load;
+        let (kib, others) = (block_bytes >> 10, if others { "spin" } else { "-" });
+        println!("{kib:>3}k {depth:>5} {others:>6} {rate:>9.0} {best:>7.0} {:>12.3}  {now} {path}", rate / best);
     }
     Ok(())
 }

@@ -116,10 +116,10 @@ pub mod nvme;
 
 pub use blocking::Blocking;
 pub use iolane_core::{
-    AtomicWrites, Buffer, Buffers, Capabilities, Chains, Change, Choices, Completion, CompletionMode, Deadlines, Error,
-    ErrorKind, Goal, Interface, IoError, IoErrorKind, IoPath, KnownLoad, OTHER_INTERFACES, Operation, Operations,
-    Pages, PathMemory, PathOptions, Pool, Queue, QueueConfig, QueueStats, Request, Result, SubmissionMode, SyscallUse,
-    Target, TargetId, TargetKind, TargetOptions, WritePermission, did_you_mean,
+    AtomicWrites, AutoOptions, Buffer, Buffers, Capabilities, Chains, Change, Choices, Completion, CompletionMode,
+    Deadlines, Error, ErrorKind, Goal, Interface, IoError, IoErrorKind, IoPath, KnownLoad, OTHER_INTERFACES, Operation,
+    Operations, Pages, PathMemory, PathOptions, Pool, Queue, QueueConfig, QueueStats, Request, Result, SubmissionMode,
+    SyscallUse, Target, TargetId, TargetKind, TargetOptions, WritePermission, did_you_mean,
 };
 pub use iolane_core::{capability, error, path, scheme, tsc, units};
 pub use iolane_kernel::sim;

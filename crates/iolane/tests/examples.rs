@@ -680,9 +680,9 @@ fn each_load_of_changing_load_is_read_by_auto_and_by_a_fixed_path() {
     let printed = output(example("changing_load").arg(folder.file("file", &random(8 << 20))));
     let loads: Vec<Vec<&str>> = printed.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
     let sizes: Vec<&str> = loads.iter().map(|load| load[0]).collect();
-    assert_eq!(sizes, ["4k", "4k", "128k", "128k", "4k", "4k"], "{printed}");
+    assert_eq!(sizes, ["4k", "4k", "4k", "128k", "128k", "4k", "4k", "4k"], "{printed}");
     for load in loads {
-        let [_, _, auto, best, share, path, best_path] = load[..] else { panic!("{printed}") };
+        let [_, _, _, auto, best, share, path, best_path] = load[..] else { panic!("{printed}") };
         let [auto, best, share] = [auto, best, share].map(|text| text.parse::<f64>().unwrap());
         assert!(auto > 0.0 && best > 0.0 && (share - auto / best).abs() < 0.01, "{printed}");
         assert!([path, best_path].iter().all(|path| path.parse::<IoPath>().is_ok()), "{printed}");

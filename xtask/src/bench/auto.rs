@@ -52,6 +52,10 @@ const ADVISED_MIN: f64 = 0.90;
 /// The time in which `advise` measures a cell: three repeats of each path.
 const OF_ADVICE: &str = "15s";
 
+/// The most cores that `auto` keeps busy while it has next to nothing to do: at ten requests per second.
+const IDLE_CORES_MAX: f64 = 0.01;
+const OF_IDLE: [&str; 4] = ["--rate", "10", "--runtime", "2s"];
+
 /// One size and depth on one kernel.
 #[derive(Debug, Clone, PartialEq)]
 struct Cell {
@@ -151,6 +155,8 @@ pub(crate) fn run(iolane: &Path, target_folder: &Path, check: bool) -> Result<bo
         println!("{}", followed.text(Style::Text));
         changes.push(followed);
     }
+    let idle_cores = idle_cores(iolane, KERNELS[0], &cache)?;
+    println!("auto keeps {idle_cores:.4} cores busy at ten requests per second, this program's own work included");
     let is_reached = grids.iter().all(|grid| grid.of_auto().is_reached());
     let is_followed = changes.iter().all(Followed::is_reached);
     let is_advised_well = grids.iter().all(Grid::is_advised_well);
@@ -172,7 +178,20 @@ pub(crate) fn run(iolane: &Path, target_folder: &Path, check: bool) -> Result<bo
     if !is_followed {
         println!("gate: closed, half a second after a change auto is below 0.9 of the best fixed path");
     }
-    Ok(is_reached && is_advised_well && is_followed)
+    let is_idle = idle_cores <= IDLE_CORES_MAX;
+    if !is_idle {
+        println!("gate: closed, an idle auto keeps more than {IDLE_CORES_MAX} cores busy");
+    }
+    Ok(is_reached && is_advised_well && is_followed && is_idle)
+}
+
+/// The cores that `auto` keeps busy with a request now and then.
+fn idle_cores(iolane: &Path, version: &str, cache: &Cache) -> Result<f64> {
+    let kernel = guest::kernel_of(version, cache)?;
+    let lab = guest::exact_lab(iolane, &kernel, cache);
+    let outputs = guest::outputs(&lab, vec![iolane_command_after("1s", DEVICE, "auto", 16, &OF_IDLE)])?;
+    let record: Value = serde_json::from_str(outputs.first().map_or("", String::as_str)).context("the idle run")?;
+    record["result"]["cpu"]["cores"].as_f64().context("the idle run has no figure of cores")
 }
 
 impl Grid {

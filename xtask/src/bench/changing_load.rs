@@ -26,6 +26,8 @@ pub(super) struct Followed {
 struct Load {
     size: String,
     depth: String,
+    /// Whether other threads spin.
+    others: String,
     auto: f64,
     best: f64,
     path: String,
@@ -50,11 +52,13 @@ impl Followed {
     }
 
     pub(super) fn text(&self, style: Style) -> String {
-        let mut table = Table::new(&["size", "depth", "auto", "takes", "best fixed path", "its rate", "auto / best"]);
+        let mut table =
+            Table::new(&["size", "depth", "others", "auto", "takes", "best fixed path", "its rate", "auto / best"]);
         for load in &self.loads {
             table.row(vec![
                 load.size.clone(),
                 load.depth.clone(),
+                load.others.clone(),
                 grouped(load.auto),
                 load.path.clone(),
                 load.best_path.clone(),
@@ -74,10 +78,11 @@ impl Followed {
 fn read(output: &str) -> Result<Vec<Load>> {
     let load = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let [size, depth, auto, best, _, path, best_path] = words[..] else { return None };
+        let [size, depth, others, auto, best, _, path, best_path] = words[..] else { return None };
         Some(Load {
             size: size.into(),
             depth: depth.into(),
+            others: others.into(),
             auto: auto.parse().ok()?,
             best: best.parse().ok()?,
             path: path.into(),
@@ -94,9 +99,9 @@ mod tests {
 
     #[test]
     fn the_example_is_read_and_a_load_that_is_not_followed_closes_the_gate() {
-        let text = "size depth    auto/s  best/s  auto / best  path in use, best path\n  \
-                    4k     1     99000  100000        0.990  psync psync\n\
-                    128k    64     89000  100000        0.890  libaio io_uring\n";
+        let text = "size depth others    auto/s  best/s  auto / best  path in use, best path\n  \
+                    4k     1   spin     99000  100000        0.990  psync psync\n\
+                    128k    64      -     89000  100000        0.890  libaio io_uring\n";
         let mut followed = Followed { kernel: "Linux".into(), loads: read(text).unwrap() };
         assert!(!followed.is_reached());
         assert!(followed.text(Style::Text).contains("0.890"));

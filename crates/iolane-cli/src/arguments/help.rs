@@ -186,6 +186,9 @@ pub(super) fn paths() -> String {
          \x20 getevents     fetch completions by io_getevents, as libaio's own functions do\n\
          and for auto\n\
          \x20 goal=GOAL     aim at throughput, latency or efficiency [default: throughput]\n\
+         \x20 cores=N       take no path that keeps more cores busy, such as 0.5 or 1\n\
+         \x20 nosqpoll      take no path with a submission thread\n\
+         \x20 noexplore     send no request to a path only to measure it\n\
          \x20 restless      change the path every few requests, as a test of what a change could break",
     );
     help

@@ -7,7 +7,7 @@ use std::os::fd::{IntoRawFd, RawFd};
 use ::io_uring::{IoUring, cqueue, squeue};
 use rustix::io_uring::{IoringSetupFlags, io_uring_params};
 
-use iolane_core::{CompletionMode, IoPath, PathOptions, QueueConfig, Result, SubmissionMode};
+use iolane_core::{AutoOptions, CompletionMode, IoPath, PathOptions, QueueConfig, Result, SubmissionMode};
 
 use crate::checks;
 
@@ -140,7 +140,7 @@ pub(crate) fn validate(path: &IoPath) -> Result<()> {
     let options = path.options;
     let sqpoll = path.polls_submissions();
     let refuse = |cause: &str| Err(checks::impossible(path, cause));
-    checks::only_options(path, PathOptions { getevents: false, restless: false, goal: None, ..options })?;
+    checks::only_options(path, PathOptions { getevents: false, auto: AutoOptions::default(), ..options })?;
     if sqpoll && (options.defer || options.coop) {
         return refuse("the submission thread runs the completions; defer and coop are for rings without one");
     }

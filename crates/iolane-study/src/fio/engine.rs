@@ -21,18 +21,8 @@ pub(crate) fn engine(path: &IoPath) -> Result<FioEngine, String> {
     };
     // `plain` is what fio does by default: it chooses the other set-up flags of the ring itself.
     // Its libaio fetches completions by io_getevents; only without a minimum does it read them in user space.
-    let PathOptions {
-        fixed_buffers,
-        fixed_files,
-        plain: _,
-        defer,
-        coop,
-        share,
-        sq_idle_ms,
-        getevents: _,
-        restless: _,
-        goal: _,
-    } = path.options;
+    let PathOptions { fixed_buffers, fixed_files, plain: _, defer, coop, share, sq_idle_ms, getevents: _, auto: _ } =
+        path.options;
     for (option, is_set) in [("defer", defer), ("coop", coop), ("share", share), ("sqidle", sq_idle_ms.is_some())] {
         if is_set {
             return Err(format!("fio has no option for `{option}`"));

@@ -10,7 +10,7 @@ mod recall;
 mod watch;
 
 use iolane_core::{
-    Capabilities, Error, ErrorKind, Interface, IoPath, PathOptions, Queue, QueueConfig, Result, SyscallUse, Target,
+    AutoOptions, Capabilities, Error, ErrorKind, Interface, IoPath, Queue, QueueConfig, Result, SyscallUse, Target,
 };
 
 use lane::{Lane, Moves, Residence, Stays};
@@ -42,7 +42,7 @@ impl Interface for Auto {
 
     fn option_variants(&self) -> Vec<IoPath> {
         let mut restless = IoPath::new(self.name());
-        restless.options.restless = true;
+        restless.options.auto.restless = true;
         vec![restless]
     }
 
@@ -56,12 +56,12 @@ impl Interface for Auto {
 
     fn validate(&self, path: &IoPath) -> Result<()> {
         let mut plain = IoPath::new(self.name());
-        plain.options = PathOptions { restless: path.options.restless, goal: path.options.goal, ..PathOptions::NONE };
+        plain.options.auto = path.options.auto;
         if *path == plain {
             return Ok(());
         }
         Err(Error::usage(path.to_string(), "auto chooses modes and options itself")
-            .remedy("write auto or auto,goal=GOAL, or name the path"))
+            .remedy("write auto, with goal=, cores=, nosqpoll or noexplore, or name the path"))
     }
 
     fn probe(&self, path: &IoPath, target: &Target) -> Result<Capabilities> {
@@ -82,8 +82,8 @@ impl Auto {
     fn open_queue<R: Residence>(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<AutoQueue<R>> {
         self.validate(path)?;
         let general = open_general(target, config)?;
-        let others = candidates(general.path(), target, config);
-        AutoQueue::open(general, others, path.options, target, config)
+        let others = candidates(general.path(), target, config, path.options.auto);
+        AutoQueue::open(general, others, path.options.auto, target, config)
     }
 }
 
@@ -117,7 +117,12 @@ fn open_general<R: Residence>(target: &Target, config: &QueueConfig) -> Result<L
 
 /// The paths to choose from besides the general one. Where a path with registered memory differs in nothing else, it stands for the one without, if
 /// there is memory to register: registering costs nothing per request (hotstorage23, figure 4).
-fn candidates<R: Residence>(general: &IoPath, target: &Target, config: &QueueConfig) -> Vec<Lane<R>> {
+fn candidates<R: Residence>(
+    general: &IoPath,
+    target: &Target,
+    config: &QueueConfig,
+    options: AutoOptions,
+) -> Vec<Lane<R>> {
     let interfaces = iolane_kernel::INTERFACES.iter().filter(|interface| interface.own_target().is_none());
     let interfaces = interfaces.filter(|interface| interface.reaches(target.kind()) && interface.name() != LEFT_OUT);
     let all: Vec<IoPath> = interfaces.flat_map(|interface| interface.paths()).collect();
@@ -128,7 +133,8 @@ fn candidates<R: Residence>(general: &IoPath, target: &Target, config: &QueueCon
     };
     // Its polling can crash the kernel if the drive is reset (docs/decisions, 8): to be taken only if named.
     let is_safe = |path: &&IoPath| !(path.interface() == "io_uring_cmd" && path.asks_for_polling());
-    let others = all.iter().filter(|path| *path != general).filter(is_safe).filter(is_chosen);
+    let is_allowed = |path: &&IoPath| !(options.no_sqpoll && path.polls_submissions());
+    let others = all.iter().filter(|path| *path != general).filter(is_safe).filter(is_allowed).filter(is_chosen);
     others.cloned().map(Lane::new).collect()
 }
 
@@ -145,11 +151,13 @@ mod tests {
         let target = Target::options().create(4096).direct(false).open(&file).unwrap();
         let _ = std::fs::remove_file(&file);
         let pool = Pool::new(1, 4096, Pages::Base).unwrap();
-        let names = |config: &QueueConfig| -> Vec<String> {
-            let lanes = candidates::<Stays>(&IoPath::new("io_uring"), &target, config);
+        let names = |config: &QueueConfig, options: AutoOptions| -> Vec<String> {
+            let lanes = candidates::<Stays>(&IoPath::new("io_uring"), &target, config, options);
             lanes.iter().map(|lane| lane.path().to_string()).collect()
         };
-        let (with, without) = (names(&QueueConfig::new(1).pool(&pool)), names(&QueueConfig::new(1)));
+        let config = QueueConfig::new(1).pool(&pool);
+        let (with, without) =
+            (names(&config, AutoOptions::default()), names(&QueueConfig::new(1), AutoOptions::default()));
         let has = |names: &[String], name: &str| names.iter().any(|one| one == name);
         assert!(has(&with, "io_uring+iopoll,fixedbufs,fixedfiles") && !has(&with, "io_uring+iopoll"), "{with:?}");
         assert!(
@@ -158,6 +166,9 @@ mod tests {
         );
         assert!([&with, &without].iter().all(|names| has(names, "psync") && has(names, "io_uring+hybrid")));
         assert!([&with, &without].iter().all(|names| !has(names, "io_uring") && !has(names, "posix_aio")));
+        let none = names(&config, AutoOptions { no_sqpoll: true, ..AutoOptions::default() });
+        assert!(none.len() > 3 && with.iter().any(|name| name.contains("sqpoll")), "{with:?}");
+        assert!(!none.iter().any(|name| name.contains("sqpoll")), "{none:?}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Who decides for the queue of `auto`: the rule of `iolane-policy`, or chance, for tests.
 
-use iolane_core::PathOptions;
-use iolane_policy::{Chooser, Decision, Known, Reason, Window};
+use iolane_core::AutoOptions;
+use iolane_policy::{Bounds, Chooser, Decision, Known, Reason, Window};
 
 use super::lane::GENERAL;
 use super::watch::Sampling;
@@ -15,10 +15,15 @@ pub(super) enum Policy {
 
 impl Policy {
     /// The one that options ask for, among this many candidates, of which something may be known.
-    pub(super) fn new(options: PathOptions, candidates: usize, known: Vec<Known>) -> Self {
+    pub(super) fn new(options: AutoOptions, candidates: usize, known: Vec<Known>) -> Self {
         match options.restless {
             true => Self::Restless(0x9e37_79b9_7f4a_7c15),
-            false => Self::Chooser(Chooser::new(options.goal.unwrap_or_default(), candidates).remembering(known)),
+            false => {
+                let cores_max = options.cores_max_percent.map(|percent| f64::from(percent) / 100.0);
+                let bounds = Bounds { cores_max, explores: !options.no_explore };
+                let chooser = Chooser::new(options.goal.unwrap_or_default(), candidates);
+                Self::Chooser(chooser.bounded(bounds).remembering(known))
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use iolane_core::targets::no_room_for;
 use iolane_core::{
-    Change, Choices, Completion, Error, IoError, IoPath, Operation, PathOptions, Queue, QueueConfig, QueueStats,
+    AutoOptions, Change, Choices, Completion, Error, IoError, IoPath, Operation, Queue, QueueConfig, QueueStats,
     Request, Result, Target, TargetId, Targets,
 };
 use iolane_policy::{Reason, Window};
@@ -72,7 +72,7 @@ impl<R: Residence> AutoQueue<R> {
     pub(super) fn open(
         general: Lane<R>,
         others: Vec<Lane<R>>,
-        options: PathOptions,
+        options: AutoOptions,
         target: &Target,
         config: &QueueConfig,
     ) -> Result<Self> {

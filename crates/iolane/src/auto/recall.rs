@@ -20,7 +20,7 @@ impl Recall {
         let of_load = |load: KnownLoad| {
             let cost = |path: &&IoPath| {
                 let found = load.costs.iter().find(|(known, _)| known == *path);
-                found.map(|(_, [first, second])| Cost { first: *first, second: *second })
+                found.map(|(_, [first, second, cores])| Cost { first: *first, second: *second, cores: *cores })
             };
             Known { load: Load::new(load.request_bytes, load.in_flight), costs: candidates.iter().map(cost).collect() }
         };
@@ -34,7 +34,7 @@ impl Recall {
             let measured = candidates.iter().zip(costs).filter_map(|(path, cost)| Some(((*path).clone(), cost?)));
             // A path on which nothing completed says nothing of its cost.
             let measured = measured.filter(|(_, cost)| cost.first.is_finite() && cost.second.is_finite());
-            learnt.costs = measured.map(|(path, cost)| (path, [cost.first, cost.second])).collect();
+            learnt.costs = measured.map(|(path, cost)| (path, [cost.first, cost.second, cost.cores])).collect();
             learnt
         };
         self.memory.note(&self.place, known.into_iter().map(of_load).collect());

@@ -6,13 +6,20 @@ use std::sync::OnceLock;
 use std::thread::{self, ThreadId};
 use std::time::Instant;
 
+use iolane_core::thread_usage::ThreadUsage;
 use iolane_core::tsc::Tsc;
 use iolane_policy::Window;
-use rustix::time::{ClockId, clock_gettime};
 
 /// Requests that a window has at least, and how many times its length it is prolonged at most to have them.
 const IOS_MIN: u64 = 64;
 const PROLONGED_MAX: u64 = 8;
+
+/// A call of the sample that took this long had its core taken, or waited for a slow drive.
+const GAP_NS: u64 = 500_000;
+
+/// How long a window waits at most for the next such call where another thread shares the core. Threads take turns of some milliseconds: a
+/// window that ends with one of them, like the one before, has whole turns, and not one more or less by chance.
+const GAP_AWAITED_NS: u64 = 32_000_000;
 
 /// Calls in the sample of a window, if there are as many, and how many are left out between two of them at most: more would save nothing, and
 /// be slower to see that a window is over.
@@ -38,6 +45,10 @@ pub(super) struct Watch {
     /// A quarter of the window, when a look at it may show that it is hopeless; then its end.
     look_at: u64,
     looked: bool,
+    /// Whether the last call of the sample was such a gap, and until when one is awaited; 0 if none is.
+    is_after_gap: bool,
+    gap: u64,
+    gap_awaited_until: u64,
     /// The moment up to which time in flight is counted.
     counted: u64,
     sampling: Sampling,
@@ -55,7 +66,7 @@ pub(super) struct Watch {
     ios: u64,
     sampled_bytes: u64,
     samples: u64,
-    cpu_begin_ns: u64,
+    usage_at_begin: ThreadUsage,
     /// On which the window began.
     thread: ThreadId,
     /// System calls that measuring took.
@@ -112,6 +123,9 @@ impl Watch {
             window_ns,
             look_at: 0,
             looked: false,
+            is_after_gap: false,
+            gap: 0,
+            gap_awaited_until: 0,
             counted: 0,
             sampling: Sampling::Every,
             stride: 0,
@@ -124,11 +138,12 @@ impl Watch {
             ios: 0,
             sampled_bytes: 0,
             samples: 0,
-            cpu_begin_ns: 0,
+            usage_at_begin: ThreadUsage::default(),
             thread: thread::current().id(),
             syscalls: 0,
             ios_min: ios_min.unwrap_or(IOS_MIN),
         };
+        watch.gap = watch.clock.ticks_in(GAP_NS);
         watch.begin(window_ns, Sampling::Every);
         watch
     }
@@ -145,7 +160,8 @@ impl Watch {
         (self.calls, self.sampled_ios, self.busy, self.in_flight_time) = (0, 0, 0, 0);
         (self.is_stale, self.was_idle, self.ios) = (false, false, 0);
         (self.sampled_bytes, self.samples, self.looked) = (0, 0, false);
-        self.cpu_begin_ns = self.cpu_ns();
+        self.gap_awaited_until = 0;
+        self.usage_at_begin = self.usage();
         self.thread = thread::current().id();
         self.begin = begin;
         self.counted = begin;
@@ -191,6 +207,7 @@ impl Watch {
         // Counters of two processors may differ by a little.
         let passed = now.saturating_sub(self.counted);
         self.counted = now;
+        self.is_after_gap = passed > self.gap;
         self.calls += 1;
         self.ios += ios as u64;
         if self.is_stale {
@@ -215,14 +232,22 @@ impl Watch {
     /// prolonged.
     #[cold]
     pub(super) fn ended(&mut self, is_hopeless: impl Fn(&Window) -> bool) -> Option<Window> {
+        if self.counted < self.gap_awaited_until {
+            return self.is_after_gap.then(|| self.measured());
+        }
         let length = self.clock.ticks_in(self.window_ns);
+        let is_disturbed = self.is_disturbed();
         if !self.looked {
             self.looked = true;
             self.look_at = self.begin + length;
             if self.counted < self.look_at {
                 let window = self.measured();
-                return is_hopeless(&window).then_some(window);
+                return (!is_disturbed && is_hopeless(&window)).then_some(window);
             }
+        }
+        if is_disturbed && self.gap_awaited_until == 0 && !self.is_after_gap {
+            self.gap_awaited_until = self.counted + self.clock.ticks_in(GAP_AWAITED_NS);
+            return None;
         }
         let is_long = self.counted - self.begin >= length * PROLONGED_MAX;
         if self.ios >= self.ios_min || self.ios > 0 && is_long {
@@ -241,7 +266,7 @@ impl Watch {
         let busy_ns = self.clock.ns_of(busy);
         // That of another thread says nothing. A queue that moves is taken to keep a processor busy, whatever the path.
         let cpu_ns = match thread::current().id() == self.thread {
-            true => self.cpu_ns().saturating_sub(self.cpu_begin_ns),
+            true => self.usage().cpu_ns.saturating_sub(self.usage_at_begin.cpu_ns),
             false => busy_ns,
         };
         Window {
@@ -263,11 +288,17 @@ impl Watch {
         self.clock.ticks()
     }
 
-    /// Processor time of the calling thread.
-    fn cpu_ns(&mut self) -> u64 {
+    /// Whether the scheduler gave the core of the thread to another in this window, for a tenth of it or more.
+    fn is_disturbed(&mut self) -> bool {
+        let (now, then) = (self.usage(), self.usage_at_begin);
+        let passed_ns = self.clock.ns_of(self.counted.saturating_sub(self.begin));
+        let off_core_ns = passed_ns.saturating_sub(now.cpu_ns.saturating_sub(then.cpu_ns));
+        thread::current().id() == self.thread && now.preemptions > then.preemptions && off_core_ns > passed_ns / 10
+    }
+
+    fn usage(&mut self) -> ThreadUsage {
         self.syscalls += 1;
-        let time = clock_gettime(ClockId::ThreadCPUTime);
-        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+        ThreadUsage::now()
     }
 }
 

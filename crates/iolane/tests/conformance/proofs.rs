@@ -236,7 +236,7 @@ fn the_system_calls_that_a_queue_counts_are_those_the_kernel_counts() {
         Err(why) => return report::skipped_everywhere("the kernel's count of system calls", &why),
     };
     check_each(&bench.pairs(), |pair| {
-        if pair.path.options.restless {
+        if pair.path.options.auto.restless {
             return Err(Skip::new(
                 "it opens and closes queues meanwhile, and only the calls of open queues are counted",
                 "",

@@ -2,7 +2,9 @@
 
 use anyhow::{Context, Result, ensure};
 use iolane::nvme::CONTROLLER;
-use iolane::{Buffer, Buffers, Completion, IoError, IoErrorKind, Operations, Pool, QueueConfig, Request, Target};
+use iolane::{
+    Buffer, Buffers, Completion, IoError, IoErrorKind, Operations, Pool, QueueConfig, Request, Target, TargetKind,
+};
 use rand_core::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -208,7 +210,7 @@ fn across_the_end(pair: &Pair<'_>, place: &Place, target: &Target) -> Result<()>
     });
     let buffers = Buffers::new(parts(&pool, &lengths)?)?;
     let ended = drive::one(&mut *queue, Request::read_vectored(1, offset, buffers))?;
-    if target.kind() == CONTROLLER {
+    if target.kind() == CONTROLLER || target.kind() == TargetKind::NvmeGeneric {
         // The drive refuses a command that reaches past its last block (LBA Out of Range).
         ensure!(ended.result == Err(IoError::INVALID), "{:?}", ended.result);
         return returned(ended, &lengths).map(drop);
