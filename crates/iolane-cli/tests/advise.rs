@@ -43,6 +43,28 @@ fn a_path_in_use_is_checked_for_one_goal() {
     assert!(ended.stdout.contains("Check of psync for throughput: "), "{}", ended.stdout);
 }
 
+#[test]
+fn the_path_in_use_may_stand_in_a_file() {
+    let folder = Folder::new();
+    study(&folder);
+    std::fs::write(folder.join("current.toml"), "path = \"psync\"\ngoal = \"throughput\"\nmin_gain_percent = 100\n")
+        .unwrap();
+    let checked = |more: &[&str]| {
+        let command = ["advise", "--check", "current.toml", "--json", "check.json"];
+        let ended = iolane(&folder, command.iter().chain(more).copied());
+        let text = std::fs::read_to_string(folder.join("check.json")).unwrap();
+        let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(ended.code, Some(i32::from(document["check"]["passed"] == false)), "{ended:#?}");
+        (document["check"]["path"].clone(), document["check"]["goal"].clone(), document["check"]["least_gain"].clone())
+    };
+    assert_eq!(checked(&[]), ("psync".into(), "throughput".into(), 2.0.into()));
+    // Options go before what the file says.
+    assert_eq!(
+        checked(&["--goal", "processor", "--min-gain", "50%"]),
+        ("psync".into(), "processor".into(), 1.5.into())
+    );
+}
+
 /// On a busy machine runs are repeated until the time is up, and advice lacks repeats: it says so then.
 fn lacks_repeats(ended: &Ended) -> bool {
     let lacks = ended.code == Some(1);
@@ -172,6 +194,8 @@ fn what_cannot_be_advised_is_refused_in_one_line() {
     for (arguments, says) in [
         (&["advise", "nowhere"][..], "nowhere"),
         (&["advise", "--goal", "latency,throughput", "--check", "psync"], "one goal at a time"),
+        (&["advise", "--check", "psync"], "name one with --goal"),
+        (&["advise", "--check", "missing.toml"], "--check missing.toml: no such file"),
         (&["advise", "--goal", "throughput", "--check", "io_uring"], "it has libaio, psync"),
         (&["advise", "--goal", "commits", "--check", "psync"], "the load does not decide this goal"),
     ] {

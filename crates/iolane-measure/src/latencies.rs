@@ -52,7 +52,7 @@ impl LatencyCounts {
 
     #[inline(always)]
     pub(crate) fn record(&self, latency_ns: u64) {
-        let count = &self.0[Self::bucket(latency_ns).min(Self::BUCKETS - 1)];
+        let count = self.0.get(Self::bucket(latency_ns)).unwrap_or(&self.0[Self::BUCKETS - 1]);
         count.store(count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 

@@ -34,24 +34,29 @@ pub(crate) struct Arm {
     reference_iops: f64,
 }
 
+const FIXED: &str = "io_uring,fixedbufs,fixedfiles";
+const FIXED_FIO: &str = "--ioengine=io_uring --fixedbufs --registerfiles";
 const POLLED: &str = "io_uring+iopoll,fixedbufs,fixedfiles";
 const POLLED_FIO: &str = "--ioengine=io_uring --hipri --fixedbufs --registerfiles";
 
-pub(crate) const ARMS: [Arm; 7] = [
+pub(crate) const ARMS: [Arm; 9] = [
     Arm { path: "psync", depth: 1, fio: "--ioengine=psync", goal_iops: 220e3, reference_iops: 207.9e3 },
     Arm { path: "libaio", depth: 1, fio: "--ioengine=libaio", goal_iops: 148e3, reference_iops: 147.8e3 },
     Arm { path: "libaio", depth: 16, fio: "--ioengine=libaio", goal_iops: 180e3, reference_iops: 174.9e3 },
     Arm { path: "io_uring", depth: 1, fio: "--ioengine=io_uring", goal_iops: 168e3, reference_iops: 165.7e3 },
     Arm { path: "io_uring", depth: 16, fio: "--ioengine=io_uring", goal_iops: 205e3, reference_iops: 198.5e3 },
+    Arm { path: FIXED, depth: 16, fio: FIXED_FIO, goal_iops: 248.9e3, reference_iops: 248.9e3 },
     Arm { path: POLLED, depth: 1, fio: POLLED_FIO, goal_iops: 222e3, reference_iops: 219.5e3 },
     Arm { path: POLLED, depth: 16, fio: POLLED_FIO, goal_iops: 300e3, reference_iops: 292.6e3 },
+    // Twice as many as the device has tags.
+    Arm { path: POLLED, depth: 128, fio: POLLED_FIO, goal_iops: 270e3, reference_iops: 57e3 },
 ];
 
 /// A run that is slowed on purpose, by costly offsets: a gate that takes it for the real one measures nothing.
 const CONTROL: (&Arm, &[&str]) = (&ARMS[3], &["--offsets", "zipf:1.2"]);
 
 /// Arms that run without telemetry too: what reading it costs must not be seen in what is measured.
-const UNWATCHED: [&Arm; 2] = [&ARMS[3], &ARMS[6]];
+const UNWATCHED: [&Arm; 2] = [&ARMS[3], &ARMS[7]];
 /// What telemetry may cost, as a share.
 const TELEMETRY_MAX: f64 = 0.01;
 

@@ -7,7 +7,7 @@ use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser as _;
 use clap::{Args, ValueHint};
 use iolane::{Error, Result};
-use iolane_study::advise::ObservedLoad;
+use iolane_study::advise::{InUse, ObservedLoad};
 use iolane_study::results::Goal;
 
 use super::study::StudyArguments;
@@ -29,12 +29,13 @@ pub(crate) struct AdviseArguments {
     /// Only for these goals: latency, commits, throughput, energy, processor
     #[arg(long, value_delimiter = ',', value_name = "LIST", value_parser = goal_parser(), hide_possible_values = true)]
     pub(crate) goal: Vec<Goal>,
-    /// Exit with 1 if the results show that another path is better than this one for the goal
-    #[arg(long, value_name = "PATH", requires = "goal")]
-    pub(crate) check: Option<String>,
+    /// Exit with 1 if the results show that another path is better than this one for the goal; FILE.toml has path, goal and
+    /// min_gain_percent
+    #[arg(long, value_name = "PATH|FILE.toml")]
+    check: Option<String>,
     /// With --check, how much better it has to be, such as 5%: the whole interval is beyond it
-    #[arg(long, value_name = "PERCENT", value_parser = parse_percent, requires = "check", default_value = "0%", hide_default_value = true)]
-    pub(crate) min_gain: f64,
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent, requires = "check")]
+    min_gain: Option<f64>,
     /// Write the advice as JSON; `-` for standard output
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) json: Option<Destination>,
@@ -82,11 +83,29 @@ impl AdviseArguments {
                 Error::usage("--rate-until", cause).remedy("iolane study --rate-until names the best path itself")
             );
         }
-        if check.is_some() && goal.len() != 1 {
+        let is_file = check.as_deref().is_some_and(is_file);
+        if check.is_some() && goal.len() != 1 && !(is_file && goal.is_empty()) {
             let cause = "a path is checked for one goal at a time";
             return Err(Error::usage("--check", cause).remedy("name one with --goal"));
         }
         Ok(())
+    }
+
+    /// The path to check, for its goal and the gain that counts; options go before what a file says.
+    ///
+    /// # Errors
+    /// As [`InUse::read`].
+    pub(crate) fn in_use(&self) -> Result<Option<InUse>> {
+        let Some(check) = &self.check else { return Ok(None) };
+        let goal = self.goal.first().copied();
+        let of_file = is_file(check).then(|| InUse::read(Path::new(check))).transpose()?;
+        let in_use = match (of_file, goal) {
+            (Some(of_file), goal) => InUse { goal: goal.unwrap_or(of_file.goal), ..of_file },
+            (None, Some(goal)) => InUse { path: check.clone(), goal, min_gain_percent: 0.0 },
+            (None, None) => return Ok(None),
+        };
+        let min_gain_percent = self.min_gain.map_or(in_use.min_gain_percent, |share| 100.0 * share);
+        Ok(Some(InUse { min_gain_percent, ..in_use }))
     }
 
     fn measures(&self) -> bool {
@@ -104,6 +123,11 @@ impl AdviseArguments {
     pub(crate) fn folder(&self) -> &Path {
         self.folder.as_deref().unwrap_or(Path::new(SURVEY))
     }
+}
+
+/// Whether what is to be checked is a file that names a path.
+fn is_file(check: &str) -> bool {
+    check.ends_with(".toml")
 }
 
 fn goal_parser() -> impl clap::builder::TypedValueParser<Value = Goal> {

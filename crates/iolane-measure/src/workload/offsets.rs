@@ -81,6 +81,16 @@ impl OffsetGenerator {
         if block_bytes != self.fit.block_bytes {
             self.fit = self.grid.fit(block_bytes);
         }
+        if let Order::Uniform = self.order {
+            let place = scale(self.random.next_u64(), self.fit.positions);
+            return self.grid.first + place * self.grid.align_bytes.get();
+        }
+        self.next_in_order()
+    }
+
+    /// The same for the other orders. It is apart, for most loads are uniform, and a jump through a table costs them more.
+    #[inline(never)]
+    fn next_in_order(&mut self) -> u64 {
         let last = self.fit.positions - 1;
         let place = match &mut self.order {
             Order::Uniform => scale(self.random.next_u64(), self.fit.positions),

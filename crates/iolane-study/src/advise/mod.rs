@@ -3,6 +3,7 @@
 
 mod check;
 mod host_settings;
+mod in_use;
 mod limit;
 mod observed;
 mod settings;
@@ -17,6 +18,7 @@ use crate::run_record::TargetRecord;
 
 pub use check::{Beside, Check, CheckedLoad};
 pub use host_settings::{Cost, HostSetting};
+pub use in_use::InUse;
 pub use limit::{Limit, LimitedBy};
 pub use observed::{OBSERVED_SCHEMA, ObservedDocument, ObservedLoad};
 pub use settings::{Place, Setting, settings};

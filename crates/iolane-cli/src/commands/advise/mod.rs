@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use iolane::Error;
-use iolane_study::advise::{Advice, Advised, Check, Cost, HostSetting, Limit, Setting};
+use iolane_study::advise::{Advice, Advised, Check, Cost, HostSetting, InUse, Limit, Setting};
 use iolane_study::format::{self, number};
 use iolane_study::results::{self, Answer, Choice, Loaded, REPEATS_FOR_ADVICE, RunnerUp, Skipped};
 
@@ -23,12 +23,13 @@ const GOES_ON: &str = "the same command continues it";
 
 pub(crate) fn advise(arguments: AdviseArguments) -> anyhow::Result<Outcome> {
     arguments.check()?;
+    let in_use = arguments.in_use()?;
     // What the measurement will replace or read is no place for the document; results name more of it.
     let outputs = Outputs::checked(arguments.json.clone(), Chosen::of(&arguments.targets.target).names())?;
     let Some(pid) = arguments.pid else {
         let measured = arguments.study(None).map(|study| super::study::measure_for(study, GOES_ON)).transpose()?;
         let folder = measured.unwrap_or_else(|| arguments.folder().to_owned());
-        return from_results(&arguments, &folder, None);
+        return from_results(&arguments, in_use.as_ref(), &folder, None);
     };
     let watched = Watched::watch(pid, arguments.watch)?;
     outputs.text(&printable(&watched.text()))?;
@@ -45,21 +46,27 @@ pub(crate) fn advise(arguments: AdviseArguments) -> anyhow::Result<Outcome> {
     load?;
     let before = watched.moved();
     let folder = super::study::measure_for(study, GOES_ON)?;
-    from_results(&arguments, &folder, Some((&watched, watched.moved().saturating_sub(before))))
+    from_results(&arguments, in_use.as_ref(), &folder, Some((&watched, watched.moved().saturating_sub(before))))
 }
 
 /// Advises from results: of the load of a process, which moved these bytes while it was measured.
-fn from_results(arguments: &AdviseArguments, folder: &Path, of: Option<(&Watched, u64)>) -> anyhow::Result<Outcome> {
+fn from_results(
+    arguments: &AdviseArguments,
+    in_use: Option<&InUse>,
+    folder: &Path,
+    of: Option<(&Watched, u64)>,
+) -> anyhow::Result<Outcome> {
     let loaded = load(folder)?;
     let never_replaced: Vec<OsString> = kept(&loaded);
     let outputs = Outputs::checked(arguments.json.clone(), &never_replaced)?;
-    let mut advised = Advised::new(&loaded, &arguments.goal);
+    let goals = in_use.map_or_else(|| arguments.goal.clone(), |in_use| vec![in_use.goal]);
+    let mut advised = Advised::new(&loaded, &goals);
     if let Some((watched, moved)) = of {
         advised.process = Some(watched.document());
         advised.warnings.extend(watched.went_on(moved));
     }
-    if let (Some(path), [goal]) = (&arguments.check, &arguments.goal[..]) {
-        advised.check = Some(Check::new(&loaded, path, *goal, 1.0 + arguments.min_gain)?);
+    if let Some(InUse { path, goal, min_gain_percent }) = in_use {
+        advised.check = Some(Check::new(&loaded, path, *goal, 1.0 + min_gain_percent / 100.0)?);
     }
     outputs.text(&printable(&text(&advised)))?;
     outputs.document(&advised)?;
