@@ -56,6 +56,20 @@ const OF_ADVICE: &str = "15s";
 const IDLE_CORES_MAX: f64 = 0.01;
 const OF_IDLE: [&str; 4] = ["--rate", "10", "--runtime", "2s"];
 
+/// What `auto` aims at besides the rate, and how well a record shows it is reached; more is better.
+const OTHER_GOALS: [(&str, Figure); 2] = [
+    ("auto,goal=latency", |record| Some(1.0 / record["result"]["latency_ns"]["mean"].as_f64()?)),
+    ("auto,goal=efficiency", |record| {
+        let seconds = |key: &str| record["result"]["cpu"][key].as_f64();
+        let cpu_s = seconds("user_s")? + seconds("system_s")? + seconds("kernel_threads_s").unwrap_or(0.0);
+        Some(record["result"]["ios"].as_f64()? / cpu_s)
+    }),
+];
+type Figure = fn(&Value) -> Option<f64>;
+
+/// The depths at which the other goals are measured; `--check` takes the first two.
+const DEPTHS_OF_GOALS: [u32; 3] = [1, 16, 128];
+
 /// One size and depth on one kernel.
 #[derive(Debug, Clone, PartialEq)]
 struct Cell {
@@ -66,6 +80,8 @@ struct Cell {
     taken: String,
     /// Each fixed path's rate.
     fixed: Vec<(&'static str, f64)>,
+    /// For each of the other goals that was measured, how near `auto` comes to the best fixed path by it.
+    other_goals: Vec<(&'static str, f64)>,
     /// What `iolane advise` recommends; `None` if it was not asked.
     advised: Option<Advised>,
 }
@@ -157,7 +173,7 @@ pub(crate) fn run(iolane: &Path, target_folder: &Path, check: bool) -> Result<bo
     }
     let idle_cores = idle_cores(iolane, KERNELS[0], &cache)?;
     println!("auto keeps {idle_cores:.4} cores busy at ten requests per second, this program's own work included");
-    let is_reached = grids.iter().all(|grid| grid.of_auto().is_reached());
+    let is_reached = grids.iter().all(Grid::is_reached);
     let is_followed = changes.iter().all(Followed::is_reached);
     let is_advised_well = grids.iter().all(Grid::is_advised_well);
     if !check {
@@ -201,7 +217,10 @@ impl Grid {
         let lab = guest::exact_lab(iolane, &kernel, cache);
         let mut cells = Vec::new();
         for size in sizes {
-            let of_depth = |depth: u32| paths(version, depth).into_iter().map(move |path| (path, depth));
+            let of_depth = |depth: u32| {
+                let goals = other_goals(depth, !advice).iter().map(|(path, _)| *path);
+                goals.chain(paths(version, depth)).map(move |path| (path, depth)).collect::<Vec<_>>()
+            };
             let arms: Vec<(&str, u32)> = DEPTHS.into_iter().flat_map(of_depth).collect();
             let outputs = guest::outputs_of_available(
                 &lab,
@@ -246,6 +265,17 @@ impl Grid {
         Summary::of(self.cells.iter().map(Cell::share).collect())
     }
 
+    /// That of `auto` with one of the other goals, by that goal.
+    fn of_goal(&self, path: &str) -> Summary {
+        let of_cell = |cell: &Cell| cell.other_goals.iter().find(|(one, _)| *one == path).map(|(_, share)| *share);
+        Summary::of(self.cells.iter().filter_map(of_cell).collect())
+    }
+
+    /// Whether `auto` comes near enough to the best with every goal.
+    fn is_reached(&self) -> bool {
+        self.of_auto().is_reached() && OTHER_GOALS.iter().all(|(path, _)| self.of_goal(path).is_reached())
+    }
+
     /// A fixed path's; in a cell where it is unavailable its share is 0.
     fn of_fixed(&self, path: &str) -> Summary {
         Summary::of(self.cells.iter().map(|cell| cell.rate_of(path) / cell.best().1).collect())
@@ -284,7 +314,12 @@ impl Grid {
         };
         let closest = closest
             .map_or_else(String::new, |path| line(&format!("`{path}`, the closest fixed path"), self.of_fixed(path)));
-        line("`auto`", self.of_auto()) + &closest + &self.of_advice()
+        let measured = |path: &str| self.cells.iter().any(|cell| cell.other_goals.iter().any(|(one, _)| *one == path));
+        let of_goals = OTHER_GOALS
+            .iter()
+            .filter(|(path, _)| measured(path))
+            .map(|(path, _)| line(&format!("`{path}`, by its goal"), self.of_goal(path)));
+        line("`auto`", self.of_auto()) + &closest + &of_goals.collect::<String>() + &self.of_advice()
     }
 }
 
@@ -294,23 +329,48 @@ impl Cell {
         depth: u32,
         rates: &mut impl Iterator<Item = (&'a (&'static str, u32), String)>,
     ) -> Result<Self> {
-        let mut cell = Self { size, depth, auto: 0.0, taken: String::new(), fixed: Vec::new(), advised: None };
+        let mut cell = Self {
+            size,
+            depth,
+            auto: 0.0,
+            taken: String::new(),
+            fixed: Vec::new(),
+            other_goals: Vec::new(),
+            advised: None,
+        };
+        let (mut with_goals, mut fixed) = (Vec::new(), Vec::new());
         loop {
-            let ((path, of), record) = rates.next().context("a run printed nothing")?;
-            let iops = || iolane_iops(&record).with_context(|| format!("{path} at {size}, depth {of}"));
-            if *path != "auto" {
-                // An unavailable path printed nothing.
-                if !record.is_empty() {
-                    cell.fixed.push((path, iops()?));
-                }
+            let ((path, of), output) = rates.next().context("a run printed nothing")?;
+            // An unavailable path printed nothing.
+            if output.is_empty() {
                 continue;
             }
-            cell.auto = iops()?;
-            let record: Value = serde_json::from_str(&record).context("reading iolane's record")?;
-            cell.taken = record["paths_taken"][0]["path"].as_str().context("auto names no path")?.to_owned();
-            return Ok(cell);
+            let what = || format!("{path} at {size}, depth {of}");
+            let iops = iolane_iops(&output).with_context(what)?;
+            let record: Value = serde_json::from_str(&output).context("reading iolane's record")?;
+            if let Some((_, figure)) = OTHER_GOALS.iter().find(|(one, _)| one == path) {
+                with_goals.push((*path, *figure, figure(&record).with_context(what)?));
+            } else if *path != "auto" {
+                cell.fixed.push((path, iops));
+                fixed.push(record);
+            } else {
+                cell.auto = iops;
+                cell.taken = record["paths_taken"][0]["path"].as_str().context("auto names no path")?.to_owned();
+                let share = |(path, figure, auto): &(&'static str, Figure, f64)| {
+                    let best = fixed.iter().filter_map(figure).fold(f64::MIN_POSITIVE, f64::max);
+                    (*path, auto / best)
+                };
+                cell.other_goals = with_goals.iter().map(share).collect();
+                return Ok(cell);
+            }
         }
     }
+}
+
+/// The other goals that are measured at a depth.
+fn other_goals(depth: u32, check: bool) -> &'static [(&'static str, Figure)] {
+    let depths = if check { &DEPTHS_OF_GOALS[..2] } else { &DEPTHS_OF_GOALS[..] };
+    if depths.contains(&depth) { &OTHER_GOALS } else { &[] }
 }
 
 /// The paths of a kernel at a depth; `auto` is the last.
@@ -321,7 +381,7 @@ fn paths(version: &str, depth: u32) -> Vec<&'static str> {
 }
 
 fn command(path: &str, depth: u32, size: &str) -> GuestCommand {
-    let (warmup, runtime) = if path == "auto" { OF_AUTO } else { OF_FIXED };
+    let (warmup, runtime) = if path.starts_with("auto") { OF_AUTO } else { OF_FIXED };
     iolane_command_after(warmup, DEVICE, path, depth, &["--bs", size, "--runtime", runtime])
 }
 
@@ -340,7 +400,15 @@ mod tests {
     use super::*;
 
     fn cell(auto: f64, fixed: &[(&'static str, f64)]) -> Cell {
-        Cell { size: "4k", depth: 1, auto, taken: "psync".into(), fixed: fixed.to_vec(), advised: None }
+        Cell {
+            size: "4k",
+            depth: 1,
+            auto,
+            taken: "psync".into(),
+            fixed: fixed.to_vec(),
+            other_goals: Vec::new(),
+            advised: None,
+        }
     }
 
     #[test]
@@ -392,5 +460,30 @@ mod tests {
         let arms = [("psync", 1), ("io_uring+iopoll", 1), ("auto", 1)];
         let read = Cell::read("4k", 1, &mut arms.iter().zip([fixed, unavailable, auto])).unwrap();
         assert_eq!(read, cell(99.0, &[("psync", 100.0)]));
+    }
+
+    #[test]
+    fn each_goal_is_compared_with_the_fixed_path_that_is_the_best_by_it() {
+        let record = |iops: f64, mean_ns: f64, user_s: f64| {
+            let cpu = format!(r#""cpu":{{"user_s":{user_s},"system_s":0.0,"kernel_threads_s":0.0}}"#);
+            format!(
+                r#"{{"paths_taken":[{{"path":"psync"}}],"result":{{"iops":{iops},"ios":1000,"latency_ns":{{"mean":{mean_ns}}},{cpu}}}}}"#
+            )
+        };
+        let arms = [("auto,goal=latency", 1), ("auto,goal=efficiency", 1), ("psync", 1), ("libaio", 1), ("auto", 1)];
+        let records = [
+            record(1.0, 10_000.0, 9.0),
+            record(1.0, 90_000.0, 0.5),
+            record(100.0, 8_000.0, 2.0),
+            record(120.0, 20_000.0, 0.4),
+            record(119.0, 20_000.0, 0.4),
+        ];
+        let read = Cell::read("4k", 1, &mut arms.iter().zip(records)).unwrap();
+        assert_eq!(read.best(), ("libaio", 120.0));
+        let [(_, latency), (_, efficiency)] = read.other_goals[..] else { panic!("{read:?}") };
+        assert!((latency - 0.8).abs() < 1e-9 && (efficiency - 0.8).abs() < 1e-9, "{read:?}");
+        let grid = Grid { kernel: String::new(), cells: vec![Cell { auto: 120.0, ..read }] };
+        assert!(grid.of_auto().is_reached() && !grid.is_reached());
+        assert!(grid.summary().contains("`auto,goal=latency`, by its goal: 0.800"), "{}", grid.summary());
     }
 }
