@@ -9,6 +9,7 @@ use iolane::units::Bytes;
 use iolane::{Error, IoPath, Target, TargetKind, TargetOptions};
 use iolane_measure::scratch::Scratch;
 use iolane_study::format;
+use iolane_study::run_record::TargetRecord;
 
 use crate::arguments::TargetArguments;
 use crate::interrupt::STOP;
@@ -172,12 +173,11 @@ pub(crate) fn free_controllers() -> impl Iterator<Item = String> {
 
 /// A target in a line: `scratch file in . (1 GiB file, O_DIRECT)`.
 pub(crate) fn describe(target: &Target) -> String {
-    let access = match (target.kind(), target.direct()) {
-        (kind, _) if kind.is_simulated() => "simulated",
-        (TargetKind::Own(_), _) => "no kernel driver",
-        (_, true) => "O_DIRECT",
-        (_, false) => "page cache",
-    };
-    let name = printable(Path::new(target.name()));
-    format!("{name} ({} {}, {access})", format::bytes(target.bytes()), target.kind().name())
+    in_words(&TargetRecord::new(target))
+}
+
+/// The same of a target in results.
+pub(crate) fn in_words(record: &TargetRecord) -> String {
+    let TargetRecord { name, bytes, kind, .. } = record;
+    format!("{} ({} {kind}, {})", printable(Path::new(name)), format::bytes(*bytes), record.access())
 }

@@ -195,6 +195,8 @@ fn what_cannot_be_advised_is_refused_in_one_line() {
         (&["advise", "nowhere"][..], "nowhere"),
         (&["advise", "--goal", "latency,throughput", "--check", "psync"], "one goal at a time"),
         (&["advise", "--check", "psync"], "name one with --goal"),
+        (&["advise", "--time", "5s"], "nothing is measured"),
+        (&["advise", "--measured", "elsewhere"], "nothing is measured"),
         (&["advise", "--check", "missing.toml"], "--check missing.toml: no such file"),
         (&["advise", "--goal", "throughput", "--check", "io_uring"], "it has libaio, psync"),
         (&["advise", "--goal", "commits", "--check", "psync"], "the load does not decide this goal"),

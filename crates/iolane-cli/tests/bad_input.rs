@@ -180,6 +180,8 @@ fn targets_that_cannot_be_had_are_named_with_what_to_do() {
         (&["run", "--target", "null", "--path", "psync"], 3, &["psync", "null"]),
         (&["probe", "missing"], 3, &["missing", "check the name"]),
         (&["probe", "folder"], 3, &["folder", "directory"]),
+        (&["study", "--path", "psync,iouring,libaio"], 2, &["iouring", "did you mean io_uring"]),
+        (&["study", "--path", "io_uring,fixedbuf,psync"], 2, &["`fixedbuf` is not an option", "fixedbufs"]),
         (&["study", "--target", "missing"], 3, &["missing", "check the name"]),
     ]);
 }
@@ -434,4 +436,18 @@ fn results_are_not_written_over_the_target_that_the_environment_names() {
     let _uring = io_uring_stays();
     let record = finish(command(&folder, run).env("IOLANE_TARGET", "good").spawn().unwrap()).done().json();
     assert_eq!(record["target"]["name"], "good");
+}
+
+#[test]
+fn a_run_of_which_many_transfers_are_short_fails_and_names_the_likely_cause() {
+    let folder = Folder::new();
+    let words = ["--path", "sim", "--target", "sim:16m,short=0.5", "--bs", "8k"];
+    let run = iolane(&folder, ["run", "--runtime", "50ms"].iter().chain(&words).copied());
+    assert_eq!(run.code, Some(1), "{run:#?}");
+    assert!(run.stdout.contains("the target has become shorter"), "{run:#?}");
+    let study = ["study", "--runtime", "50ms", "--repeat", "1", "--depth", "1", "--out", "out"];
+    let study = iolane(&folder, study.iter().chain(&words).copied());
+    assert_eq!(study.code, Some(1), "{study:#?}");
+    let said = format!("{}{}", study.stdout, study.stderr);
+    assert!(said.contains("requests were short: the target became shorter"), "{study:#?}");
 }

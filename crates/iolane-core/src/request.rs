@@ -28,7 +28,7 @@ pub enum Operation {
         /// Length of the range in bytes.
         bytes: u64,
     },
-    /// The range reads as zeroes afterwards.
+    /// The range reads as zeroes afterwards. A file does not become longer by it (FALLOC_FL_KEEP_SIZE, fallocate(2)).
     WriteZeroes {
         /// Length of the range in bytes.
         bytes: u64,
@@ -192,7 +192,7 @@ impl Request {
         Self::new(tag, offset, Operation::Discard { bytes })
     }
 
-    /// Zeroes a range of `bytes` at `offset`.
+    /// Zeroes a range of `bytes` at `offset`, without a transfer of zeroes. It does not make a file longer, as a write does.
     pub fn write_zeroes(tag: u64, offset: u64, bytes: u64) -> Self {
         Self::new(tag, offset, Operation::WriteZeroes { bytes })
     }

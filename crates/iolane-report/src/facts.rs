@@ -48,10 +48,9 @@ pub(crate) fn facts(loaded: &Loaded) -> Vec<Fact> {
 }
 
 fn target(target: &TargetRecord) -> String {
-    match target.bytes {
-        0 => target.name.clone(),
-        bytes => format!("{} ({})", target.name, size(bytes)),
-    }
+    let TargetRecord { name, bytes, .. } = target;
+    let size = if *bytes == 0 { String::new() } else { format!("{}, ", size(*bytes)) };
+    format!("{name} ({size}{})", target.access())
 }
 
 fn size(bytes: u64) -> String {

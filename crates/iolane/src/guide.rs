@@ -41,21 +41,23 @@ pub mod choosing {}
 /// (RWF_HIPRI), up to Linux 5.18; later kernels ignore the flag, and the path is unavailable. Vectored, durable and atomic writes.
 ///
 /// ## `posix_aio`
-/// aio_read(3) and aio_write(3) of glibc, which carries requests out in threads of its own. Kept for comparison; it cannot count its system calls.
+/// aio_read(3) and aio_write(3) of glibc, which carries requests out in threads of its own. Kept for comparison: its queues do not know how
+/// many system calls those threads make, and it has no vectored, durable or atomic writes.
 ///
 /// ## `libaio`
 /// io_submit(2), with completions read from the ring that the kernel maps; io_getevents(2) only to wait. `getevents` fetches them by calls, as libaio's
-/// own functions do. Asynchronous with O_DIRECT only: through the page cache io_submit itself waits.
+/// own functions do. Asynchronous with O_DIRECT only: through the page cache io_submit itself waits. Vectored, durable and atomic
+/// writes.
 ///
 /// ## `io_uring`
 /// io_uring(7). `+iopoll` polls the drive (it needs poll queues, O_DIRECT, and has no syncs); `+hybrid` sleeps for a part of the time
 /// first (Linux 6.13); `+sqpoll` has a kernel thread submit. `fixedbufs` registers the pools of the
 /// [`QueueConfig`](crate::QueueConfig), `fixedfiles` the targets; `defer` and `coop` choose when completions run; `plain` sets none of the flags that
 /// newer kernels have. A polled ring keeps no more requests in the kernel than the drive has tags, and the rest in the queue
-/// ([`QueueStats::held`](crate::QueueStats::held)).
+/// ([`QueueStats::held`](crate::QueueStats::held)). Vectored, durable and atomic writes; polled, those that are one command.
 ///
 /// ## `io_uring_cmd`
-/// NVMe commands through `/dev/ngXnY` (Linux 5.19), with `+iopoll` from 6.1. Whole blocks, and no request larger than one command: the kernel
+/// NVMe commands through `/dev/ngXnY` (Linux 5.19), with `+iopoll` from 6.8, since earlier kernels may crash. Whole blocks, and no request larger than one command: the kernel
 /// splits none. Vectored, durable and atomic writes.
 ///
 /// ## `nvme`
@@ -100,7 +102,7 @@ pub mod paths {}
 /// | `NotSupported` | this path or target has no such operation | ask [`probe`](crate::probe) before |
 /// | `NotRegistered` | the buffer is of a pool that the queue was not opened with | name the pool in the configuration |
 /// | `NotAttached` | the request names a target that is not attached | attach it; numbers are never used twice |
-/// | `Cancelled` | cancelled by the program, by the failure of a request before it in a chain, or by a reset of the drive | submit it again if it is still wanted |
+/// | `Cancelled` | cancelled by the program, by the failure of a request before it in a chain, by a reset of the drive, or because the thread that submitted it on a movable queue has ended | submit it again if it is still wanted |
 /// | `NotPermitted` | the target is open for reading only, or is sealed | open it for writing |
 /// | `DeviceGone` | the drive was removed | stop using the target |
 /// | `TimedOut` | the drive did not answer in time | treat what the request would have written as unknown |
@@ -108,7 +110,7 @@ pub mod paths {}
 ///
 /// Fewer bytes than asked for are a result and not an error. A write that failed may have been carried out in part. A sync that failed
 /// says that writes before it may be lost; later syncs do not report them again (fsync(2)), so a program that relies on
-/// them must stop, or write them again.
+/// them must stop, and recover from its log.
 pub mod errors {}
 
 #[cfg(test)]

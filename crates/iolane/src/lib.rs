@@ -154,7 +154,16 @@ pub fn interface_of(path: &IoPath) -> Result<&'static dyn Interface> {
 /// # Errors
 /// `Usage` for a path that is malformed or of no known interface. Whether an interface takes the options shows when it is opened.
 pub fn paths_of(list: &str) -> Result<Vec<IoPath>> {
-    let begins_a_path = |part: &str| part.parse::<IoPath>().is_ok_and(|path| interface_of(&path).is_ok());
+    // A misspelt interface too, unless the part is an option of the path before it.
+    let is_nearly_one = |part: &str| {
+        let name = part.split('+').next().unwrap_or_default();
+        !did_you_mean(name, interfaces().map(Interface::name)).is_empty()
+    };
+    let is_option = |part: &str| format!("null,{part}").parse::<IoPath>().is_ok();
+    let begins_a_path = |part: &str| {
+        let is_one = part.parse::<IoPath>().is_ok_and(|path| interface_of(&path).is_ok());
+        is_one || !is_option(part) && is_nearly_one(part)
+    };
     let mut texts: Vec<String> = Vec::new();
     for part in list.split(',').map(str::trim) {
         match texts.last_mut() {

@@ -18,6 +18,9 @@ use crate::output::Destination;
 
 /// The shortest time that a process is watched.
 const WATCH_MIN: Duration = Duration::from_millis(100);
+/// How long is measured, and the folder of the results, if nothing else is named.
+const MEASURED_FOR: Duration = Duration::from_secs(60);
+const MEASURED: &str = "results/advice";
 /// The folder whose results are read if nothing else is named.
 const SURVEY: &str = "results/survey";
 
@@ -49,12 +52,12 @@ pub(crate) struct AdviseArguments {
     /// Measure first: each path with the load below, on the targets, or on a scratch file without --target, which implies this
     #[arg(long, help_heading = "Measuring")]
     measure: bool,
-    /// Time for all runs
-    #[arg(long, value_parser = parse_runtime, value_name = "DURATION", default_value = "1m", help_heading = "Measuring")]
-    time: Duration,
-    /// Folder for the results
-    #[arg(long, value_name = "DIR", default_value = "results/advice", value_hint = ValueHint::DirPath, help_heading = "Measuring")]
-    measured: PathBuf,
+    /// Time for all runs [default: 1m]
+    #[arg(long, value_parser = parse_runtime, value_name = "DURATION", help_heading = "Measuring")]
+    time: Option<Duration>,
+    /// Folder for the results [default: results/advice]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Measuring")]
+    measured: Option<PathBuf>,
     #[command(flatten)]
     survey: SurveyArguments,
     #[command(flatten)]
@@ -69,8 +72,9 @@ impl AdviseArguments {
         let Self { survey, targets, check, goal, pid, watch, .. } = self;
         let of_measurement = survey.is_given() || targets.size.is_some() || !targets.allow_writes.is_empty();
         let of_results = !goal.is_empty() || check.is_some();
+        let of_measurement = of_measurement || self.time.is_some() || self.measured.is_some();
         if !self.measures() && (of_measurement || pid.is_some() && of_results) {
-            let cause = "a load, a size or a goal was given, and nothing is measured";
+            let cause = "a load, a size, a time, a folder or a goal was given, and nothing is measured";
             return Err(Error::usage("advise", cause).remedy("add --target or --measure"));
         }
         if *watch < WATCH_MIN {
@@ -115,7 +119,9 @@ impl AdviseArguments {
     /// The study that measures what advice needs; `None` if nothing is measured. Options go before the load of a process.
     pub(crate) fn study(&self, of_process: Option<&ObservedLoad>) -> Option<StudyArguments> {
         let survey = of_process.map_or_else(|| self.survey.clone(), |load| self.survey.or_load(load));
-        let study = || StudyArguments::of_survey(survey, self.targets.clone(), self.time, self.measured.clone());
+        let time = self.time.unwrap_or(MEASURED_FOR);
+        let folder = self.measured.clone().unwrap_or_else(|| MEASURED.into());
+        let study = || StudyArguments::of_survey(survey, self.targets.clone(), time, folder);
         self.measures().then(study)
     }
 

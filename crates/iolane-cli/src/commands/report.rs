@@ -8,7 +8,6 @@ use iolane::Error;
 use iolane_report::charts::Charts;
 use iolane_report::{PAGE_FILE, drawing};
 use iolane_study::files::{self, MadeFolders};
-use iolane_study::format;
 use iolane_study::results::{self, Loaded};
 use iolane_study::run_record::TargetRecord;
 
@@ -17,6 +16,7 @@ use super::study;
 use crate::arguments::ReportArguments;
 use crate::outcome::Outcome;
 use crate::output::{self, Destination, complain, printable};
+use crate::targets;
 
 pub(crate) fn report(arguments: ReportArguments) -> anyhow::Result<Outcome> {
     let job = Job::of_arguments(arguments)?;
@@ -74,9 +74,7 @@ impl Job {
 
 /// A target as the study was given it.
 fn target(record: &TargetRecord) -> String {
-    let TargetRecord { kind, name, bytes, direct, .. } = record;
-    let access = if *direct { "" } else { ", page cache" };
-    format!("{} ({} {kind}{access})", printable(Path::new(name)), format::bytes(*bytes))
+    targets::in_words(record)
 }
 
 fn images(loaded: &Loaded, job: &Job, made: &mut Made) -> anyhow::Result<()> {

@@ -149,6 +149,10 @@ impl fmt::Display for Mismatch {
         let Self { found, offset, unit_bytes, .. } = self;
         let Origin { seed, run } = found.origin;
         write!(f, "target offset {offset}: ")?;
+        if let (Field::Magic, Cause::NeverWritten | Cause::Foreign) = (self.field, self.cause) {
+            // What stands there is no header: its fields say nothing.
+            return write!(f, "likely {}: magic {MAGIC:#018x} expected, {:#018x} found", self.cause, found.magic);
+        }
         match self.field {
             Field::Magic => write!(f, "magic differs: expected {MAGIC:#018x}, found {:#018x}", found.magic),
             Field::UnitBytes => write!(f, "unit length differs: expected {unit_bytes}, found {}", found.unit_bytes),

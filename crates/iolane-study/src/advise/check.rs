@@ -6,6 +6,7 @@ use iolane::error::{Error, Result};
 use serde::Serialize;
 
 use crate::format::number;
+use crate::plan::Arm;
 use crate::results::{Goal, Loaded, best_of_each_path, by_rate, candidates, goals_of, loads};
 use crate::rows::{ArmResults, Results};
 use crate::stats::Estimate;
@@ -118,7 +119,12 @@ fn path_in(results: &Results, text: &str, loaded: &Loaded) -> Result<IoPath> {
         let mut names: Vec<&str> = own().map(|arm| arm.name.as_str()).collect();
         names.sort_unstable();
         names.dedup();
-        let cause = format!("{} has no path of this name", loaded.folder.display());
+        let is_it = |arm: &Arm| arm.name == text || text.parse().is_ok_and(|path: IoPath| path == arm.path);
+        let left_out = results.left_out.iter().find(|left_out| is_it(&left_out.arm));
+        let cause = match left_out {
+            Some(left_out) => format!("{} did not measure it: {}", loaded.folder.display(), left_out.reason),
+            None => format!("{} has no path of this name", loaded.folder.display()),
+        };
         Error::usage(format!("--check {text}"), cause).remedy(format!("it has {}", names.join(", ")))
     })
 }

@@ -13,7 +13,7 @@ use crate::run_record::TargetRecord;
 pub struct Difference {
     /// The name of the fact.
     pub what: &'static str,
-    /// Its value in each folder; `not told` where the kernel or that version of iolane did not report it.
+    /// Its value in each folder; `unknown` where the kernel or that version of iolane did not report it.
     pub values: Vec<String>,
 }
 
@@ -23,7 +23,7 @@ pub(super) fn differences(folders: &[Loaded]) -> Vec<Difference> {
     let Some(first) = of_each.first() else { return Vec::new() };
     let difference = |(index, (what, _)): (usize, &Fact)| Difference {
         what,
-        values: of_each.iter().map(|facts| facts[index].1.clone().unwrap_or_else(|| "not told".into())).collect(),
+        values: of_each.iter().map(|facts| facts[index].1.clone().unwrap_or_else(|| "unknown".into())).collect(),
     };
     let all = first.iter().enumerate().map(difference);
     all.filter(|difference| difference.values.iter().any(|value| *value != difference.values[0])).collect()
@@ -49,8 +49,8 @@ fn settings(report: &StudyReport) -> Vec<Fact> {
         ("repeats", plain(Some(report.repeats))),
         ("runtime", seconds(report.runtime_s)),
         ("warm-up", seconds(report.warmup_s)),
-        ("pinned to CPUs", report.cpus.clone()),
-        ("submission threads", report.sqpoll_cpus.clone()),
+        ("pinned to CPUs", Some(report.cpus.clone().unwrap_or_else(|| "no".into()))),
+        ("submission threads", Some(report.sqpoll_cpus.clone().unwrap_or_else(|| "none".into()))),
     ]
     .into_iter()
     .chain(loads(report))
@@ -209,7 +209,7 @@ mod tests {
     use crate::run_record::HostRecord;
 
     fn value(facts: &[Fact], what: &str) -> String {
-        facts.iter().find(|(name, _)| *name == what).unwrap().1.clone().unwrap_or_else(|| "not told".into())
+        facts.iter().find(|(name, _)| *name == what).unwrap().1.clone().unwrap_or_else(|| "unknown".into())
     }
 
     #[test]
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!((value(&facts, "SMT"), value(&facts, "memory")), ("no".into(), "1.9 GiB".into()));
         assert_eq!(value(&facts, "locked memory"), "unlimited");
         assert_eq!(value(&facts, "mitigations"), "3 mitigated, 2 vulnerable, mitigations=off");
-        assert_eq!(value(&facts, "governor"), "not told");
+        assert_eq!(value(&facts, "governor"), "unknown");
     }
 
     #[test]

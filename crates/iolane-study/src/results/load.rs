@@ -75,6 +75,8 @@ fn read_report(folder: &Path) -> Result<Value> {
         } else if folder.is_dir() {
             Error::usage(shown, format!("there is no {REPORT_FILE} in it"))
                 .remedy("name a folder that `iolane study --out` made")
+        } else if folder.exists() {
+            Error::usage(shown, "it is a file").remedy("name a folder that `iolane study --out` made")
         } else {
             Error::usage(shown, "there is no such folder").remedy("name a folder that `iolane study --out` made")
         });

@@ -14,4 +14,4 @@ mod warning;
 pub use gathered::{ArmResults, LeftOut, Preconditioned, RETRIES, Results, gives_up};
 pub use row::Row;
 pub(crate) use warning::POLLED_INTERRUPTS_MAX;
-pub use warning::{FLOORS_MIN, Warning, WarningKind};
+pub use warning::{FLOORS_MIN, Warning, WarningKind, is_cut_short};

@@ -58,6 +58,24 @@ const SYSCALL_DIFFERENCE_MAX: f64 = 0.01;
 /// repeats it.
 pub(crate) const POLLED_INTERRUPTS_MAX: f64 = 0.1;
 
+/// Of all requests, this share may transfer less than was asked for in a run that counts.
+const SHORT_MAX: f64 = 0.01;
+
+/// Whether so many requests were short that the figures are not those of the load: of a file that was truncated meanwhile.
+pub fn is_cut_short(short: u64, ios: u64) -> bool {
+    short as f64 > SHORT_MAX * ios as f64
+}
+
+fn in_words_if_short(short: u64, ios: u64) -> String {
+    let cause = match is_cut_short(short, ios) {
+        true => {
+            ": the target has become shorter, or its drive cuts transfers short; the figures are not those of the load"
+        }
+        false => "",
+    };
+    format!("{short} of {ios} requests transferred less than was asked for{cause}")
+}
+
 /// The warnings of one run.
 pub(super) fn warnings(plan: &RunPlan, outcome: &RunOutcome) -> Vec<Warning> {
     let mut warnings: Vec<Warning> = outcome.capabilities.note.iter().map(Warning::note).collect();
@@ -67,8 +85,7 @@ pub(super) fn warnings(plan: &RunPlan, outcome: &RunOutcome) -> Vec<Warning> {
         warn(WarningKind::FailedRequests, format!("{} requests failed; the first: {first}", tally.errors));
     }
     if tally.short > 0 {
-        let text = format!("{} requests transferred less than was asked for", tally.short);
-        warn(WarningKind::ShortTransfers, text);
+        warn(WarningKind::ShortTransfers, in_words_if_short(tally.short, tally.ios));
     }
     // At the end, up to a queue's depth of requests are due and not started.
     let late_max = plan.workload.depth as f64 + tally.ios as f64 / 100.0;
@@ -139,6 +156,11 @@ fn floor_warning(outcome: &RunOutcome) -> Option<Warning> {
     let floor_ns = outcome.telemetry.figures.number(RunFigure::FloorP99Ns)?;
     let latency = Some(&outcome.tally.latency).filter(|latency| !latency.is_empty())?;
     let p99_ns = latency.value_at_quantile(0.99) as f64;
+    if p99_ns <= floor_ns {
+        let text = "the same schedule on null, which has no device, was no faster: the rate is more than this program and machine \
+                    keep up with, and latencies show nothing of the target (lower --rate, or use more --threads)";
+        return Some(Warning::new(WarningKind::NearFloor, text));
+    }
     (p99_ns < FLOORS_MIN * floor_ns).then(|| {
         let text = format!(
             "p99 is {}, and {} for the same schedule on null: much of it is the time threads take to wake up on this \

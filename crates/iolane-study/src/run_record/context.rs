@@ -40,4 +40,14 @@ impl TargetRecord {
             direct: target.direct(),
         }
     }
+
+    /// How it was reached: `O_DIRECT`, `page cache`, `no kernel driver` or `simulated`.
+    pub fn access(&self) -> &'static str {
+        match (self.kind.as_str(), self.direct) {
+            ("null" | "sim", _) => "simulated",
+            ("nvme", _) => "no kernel driver",
+            (_, true) => "O_DIRECT",
+            (_, false) => "page cache",
+        }
+    }
 }

@@ -5,7 +5,7 @@ use iolane::IoPath;
 use iolane_measure::figures::{RunFigure, RunFigures};
 use iolane_measure::run::{RunOutcome, RunPlan};
 
-use crate::rows::{POLLED_INTERRUPTS_MAX, Row};
+use crate::rows::{POLLED_INTERRUPTS_MAX, Row, is_cut_short};
 
 /// Whether a run is valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +30,10 @@ pub(super) fn validity(plan: &RunPlan, outcome: &RunOutcome, row: &Row) -> Valid
     if tally.errors > 0 {
         let first = tally.first_error.as_deref().unwrap_or("unknown");
         return Validity::Rejected(format!("{} requests failed; the first: {first}", tally.errors));
+    }
+    if is_cut_short(tally.short, tally.ios) {
+        let cause = "the target became shorter, or its drive cuts transfers short";
+        return Validity::Rejected(format!("{} of {} requests were short: {cause}", tally.short, tally.ios));
     }
     if tally.ios == 0 {
         return Validity::Rejected("no request ended within the run".into());

@@ -141,6 +141,11 @@ const SIGNATURES: &[(&str, Place, &[u8])] = &[
     ("a VHD disk image", End(512, 512), b"conectix"),
     ("an SQLite database", Start(&[0]), b"SQLite format 3\0"),
     ("a redb database", Start(&[0]), b"redb\x1a\x0a\xa9\x0d\x0a"),
+    ("an LMDB database", Start(&[16]), b"\xde\xc0\xef\xbe"),
+    // The last eight bytes of the footer (table/block_based in RocksDB, table/format.h in LevelDB).
+    ("a RocksDB table", End(8, 1), b"\xf7\xcf\xf4\x85\xb7\x41\xe2\x88"),
+    ("a LevelDB table", End(8, 1), b"\x57\xfb\x80\x8b\x24\x75\x47\xdb"),
+    ("a WiredTiger file", Start(&[0]), b"\x41\xd8\x01\x00\x01\x00"),
     ("a GPT partition table", Start(&[512, 4096]), b"EFI PART"),
     ("a GPT partition table (backup)", End(512, 512), b"EFI PART"),
     ("a GPT partition table (backup)", End(4096, 4096), b"EFI PART"),

@@ -8,7 +8,7 @@ use std::path::Path;
 use iolane::Error;
 use iolane_study::advise::{Advice, Advised, Check, Cost, HostSetting, InUse, Limit, Setting};
 use iolane_study::format::{self, number};
-use iolane_study::results::{self, Answer, Choice, Loaded, REPEATS_FOR_ADVICE, RunnerUp, Skipped};
+use iolane_study::results::{self, Answer, Choice, Goal, Loaded, REPEATS_FOR_ADVICE, RunnerUp, Skipped};
 
 use self::watched::Watched;
 use super::report_page::kept;
@@ -68,7 +68,7 @@ fn from_results(
     if let Some(InUse { path, goal, min_gain_percent }) = in_use {
         advised.check = Some(Check::new(&loaded, path, *goal, 1.0 + min_gain_percent / 100.0)?);
     }
-    outputs.text(&printable(&text(&advised)))?;
+    outputs.text(&printable(&text(&advised, &goals)))?;
     outputs.document(&advised)?;
     if advised.advice.is_empty() {
         let what = advised.folder.clone();
@@ -89,7 +89,7 @@ fn how_to_have_advice(advised: &Advised) -> String {
             "it has {repeats} of each arm, and advice takes {REPEATS_FOR_ADVICE}: give more --time, fewer paths or fewer loads"
         );
     }
-    "ask for a goal that the load decides: leave out --goal".into()
+    "leave out --goal to have advice on every goal that the results decide".into()
 }
 
 /// Reads results from which advice follows.
@@ -109,7 +109,7 @@ fn printable(text: &str) -> String {
     text.replace(|c: char| c.is_control() && c != '\n', "?")
 }
 
-fn text(advised: &Advised) -> String {
+fn text(advised: &Advised, goals: &[Goal]) -> String {
     let Advised { folder, study, repeats, runtime_s, kernel, process, .. } = advised;
     let in_use = process.as_ref().map(|process| process.path.as_str());
     let targets: Vec<&str> = advised.targets.iter().map(|target| target.name.as_str()).collect();
@@ -121,7 +121,7 @@ fn text(advised: &Advised) -> String {
     );
     let mut text = format!("{}{}\n", if process.is_some() { "\n" } else { "" }, wrap(&of, 2));
     if advised.advice.is_empty() {
-        text.push_str(&format!("\n{}\n", wrap(&no_advice(), 2)));
+        text.push_str(&format!("\n{}\n", wrap(&no_advice(goals), 2)));
     } else {
         let legend = "lead: how many times better the recommended path is, paired by repeat, with its 95 % interval; ~: no \
                       significant difference. Settings are those of the path, to be used with your load.";
@@ -173,11 +173,21 @@ fn host_setting(setting: &HostSetting) -> String {
 }
 
 /// What advice takes, where there is none.
-fn no_advice() -> String {
-    format!(
-        "No advice. Each goal takes {REPEATS_FOR_ADVICE} repeats of an arm; latency 100 requests in each run; commits a load with \
-         syncs; throughput a load without a rate; energy a power meter, without which processor takes its place."
-    )
+/// What advice on these goals, or on any if there are none, needs and the results lack.
+fn no_advice(goals: &[Goal]) -> String {
+    let needs = |goal: &Goal| {
+        let what = match goal {
+            Goal::Latency => "100 requests in each run",
+            Goal::Commits => "a load with syncs (--fsync, --fdatasync or --durable)",
+            Goal::Throughput => "a load without a rate",
+            Goal::Energy => "a power meter (docs/energy.md); without one, ask for processor",
+            Goal::Processor => "results without a power meter; with one, ask for energy",
+        };
+        format!("{} needs {what}", goal.name())
+    };
+    let goals = if goals.is_empty() { &Goal::ALL[..] } else { goals };
+    let needs: Vec<String> = goals.iter().map(needs).collect();
+    format!("No advice. Each goal takes {REPEATS_FOR_ADVICE} repeats of an arm; {}.", needs.join("; "))
 }
 
 fn arms_in_words(skipped: &Skipped) -> String {

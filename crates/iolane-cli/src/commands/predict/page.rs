@@ -10,7 +10,7 @@ use crate::output::{self, CellAlignment, wrap};
 pub(super) fn text(predicted: &Predicted, machine: &str) -> String {
     let sentences = sentences(predicted, machine);
     let mut text: String = sentences.iter().map(|sentence| format!("{}\n", wrap(sentence, 2))).collect();
-    let legend = "Below each value: the interval that contains 95 % of the draws of what is not known of the machine. ~: no difference \
+    let legend = "p99: without the tail of a drive, which is not fitted. Below each value: the interval that contains 95 % of the draws of what is not known of the machine. ~: no difference \
                   shown (the interval of the ratio includes 1).";
     text.push_str(&format!("{}\n", wrap(legend, 0)));
     for load in &predicted.loads {

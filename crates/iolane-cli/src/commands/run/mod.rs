@@ -5,6 +5,8 @@ mod page;
 mod progress;
 
 use iolane::Error;
+use iolane_study::rows::is_cut_short;
+use iolane_study::run_record::RunRecord;
 use iolane_study::runs::{Ran, RunsDocument};
 
 use self::job::Job;
@@ -33,7 +35,9 @@ pub(crate) fn run(arguments: RunArguments) -> anyhow::Result<Outcome> {
         }
         None => {}
     }
-    let failed = is_stopped() || records.iter().any(|record| record.result.errors > 0);
+    let has_failed =
+        |record: &RunRecord| record.result.errors > 0 || is_cut_short(record.result.short, record.result.ios);
+    let failed = is_stopped() || records.iter().any(has_failed);
     if failed {
         job.outputs.warnings(records.iter().flat_map(|record| &record.warnings));
     }

@@ -95,6 +95,12 @@ fn arms(arms: &[ArmReport]) -> String {
     if has_syncs {
         legend.push_str("; commit: from the start of a write to the end of the sync that makes it durable");
     }
+    if arms.iter().any(|arm| !arm.best && arm.of_best.as_ref().is_some_and(|ratio| ratio.value > 1.0)) {
+        legend.push_str("; of best: the median of the ratios of each repeat, which may be above 1");
+    }
+    if arms.iter().any(|arm| arm.arm.peer.is_some()) {
+        legend.push_str("; other tools are shown, not ranked");
+    }
     if arms.iter().any(|arm| arm.keeps_rate.is_some()) {
         legend.push_str("; with a rate, paths are ranked by p99: 0.5x is twice the best p99");
     }
@@ -136,7 +142,11 @@ fn row(arm: &ArmReport, has_syncs: bool) -> Vec<String> {
     let mut cells = vec![
         arm.arm.label(),
         count(arm.iops.value),
-        format::short_count_range(arm.iops.low, arm.iops.high),
+        // One repeat has no interval.
+        match arm.iops_repeats.len() {
+            1 => "-".into(),
+            _ => format::short_count_range(arm.iops.low, arm.iops.high),
+        },
         at(arm.p50_ns),
         at(arm.p99_ns),
     ];
