@@ -121,7 +121,8 @@ pub struct Capabilities {
     pub depth_max: u32,
     /// The operations that requests may ask for.
     pub operations: Operations,
-    /// Largest read or write in bytes, where no layer splits a request that is larger than one command of the device.
+    /// Largest read or write in bytes, where no layer splits a request that is larger than one command of the device. A vectored one may
+    /// have to be smaller: of as many pages as a command has segments.
     pub request_bytes_max: Option<u64>,
     /// The lengths of atomic writes, where `operations` has them.
     pub atomic_writes: Option<AtomicWrites>,

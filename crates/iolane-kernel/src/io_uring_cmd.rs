@@ -6,8 +6,8 @@ use ::io_uring::{cqueue, opcode, squeue};
 use iolane_core::nvme::opcode::{FLUSH, READ, WRITE, WRITE_ZEROES};
 use iolane_core::nvme::{FORCE_UNIT_ACCESS, error_of_status};
 use iolane_core::{
-    AtomicWrites, Capabilities, CompletionMode, Error, Interface, IoError, IoPath, Operation, Operations, Queue,
-    QueueConfig, Request, Result, Target, TargetKind,
+    AtomicWrites, Buffer, Capabilities, CompletionMode, Error, Interface, IoError, IoPath, Operation, Operations,
+    Queue, QueueConfig, Request, Result, Target, TargetKind,
 };
 
 use crate::checks;
@@ -68,6 +68,8 @@ struct Commands {
     /// The most bytes of one command; passthrough commands are not split, and the kernel refuses a larger one.
     bytes_max: Option<u64>,
     registered_bytes_max: usize,
+    /// Most pages of a vectored command, where the kernel copies none of its memory.
+    pages_max: Option<usize>,
     /// The kernel knows nothing of atomic writes here: the drive's own word counts.
     atomic_writes: Option<AtomicWrites>,
 }
@@ -91,6 +93,21 @@ fn registered_bytes_max(target: &Target) -> usize {
         Some(segments) if !Release::current().at_least(6, 12) => segments as usize * rustix::param::page_size(),
         _ => ring::REGISTERED_BYTES_MAX,
     }
+}
+
+/// Most pages of a vectored command. Each may be a segment of its own. Where the drive takes segments that begin or end within a page
+/// (Linux 6.17, with SGLs), the kernel hands them on as they are, and refuses more than a command has (block/blk-map.c); before, it
+/// copies such memory into whole pages.
+fn pages_max(target: &Target) -> Option<usize> {
+    let is_handed_on = target.device_attribute("queue/virt_boundary_mask") == Some(0);
+    let segments = target.device_attribute("queue/max_segments").filter(|_| is_handed_on)?;
+    usize::try_from(segments).ok()
+}
+
+/// The pages that a buffer lies in.
+fn pages_of(buffer: &Buffer) -> usize {
+    let page = rustix::param::page_size();
+    (buffer.address().addr() % page + buffer.len()).div_ceil(page)
 }
 
 impl Commands {
@@ -137,6 +154,7 @@ impl Encode for Commands {
             atomic_writes: nvme_ioctl::atomic_write_blocks(fd)
                 .and_then(|blocks| namespace.atomic_writes(blocks, bytes_max.unwrap_or(u64::MAX))),
             registered_bytes_max: registered_bytes_max(target),
+            pages_max: pages_max(target),
         })
     }
 
@@ -215,6 +233,9 @@ impl Encode for Commands {
                 if buffers.iter().any(|buffer| buffer.len() & mask != 0) {
                     return Err(IoError::INVALID);
                 }
+                if self.pages_max.is_some_and(|most| buffers.iter().map(pages_of).sum::<usize>() > most) {
+                    return Err(IoError::TOO_LARGE);
+                }
                 command.address = buffers.iovecs().as_ptr().expose_provenance() as u64;
                 command.data_bytes = buffers.len() as u32;
                 NVME_URING_CMD_IO_VEC
@@ -249,13 +270,21 @@ impl Encode for Commands {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iolane_core::{Pages, Pool};
+    use iolane_core::{Buffers, Pages, Pool};
     use proptest::prelude::*;
 
     fn commands(block_shift: u32) -> Commands {
         let registered_bytes_max = ring::REGISTERED_BYTES_MAX;
         let writable = false;
-        Commands { namespace: 1, writable, block_shift, bytes_max: None, registered_bytes_max, atomic_writes: None }
+        Commands {
+            namespace: 1,
+            writable,
+            block_shift,
+            bytes_max: None,
+            registered_bytes_max,
+            pages_max: None,
+            atomic_writes: None,
+        }
     }
 
     proptest! {
@@ -281,6 +310,28 @@ mod tests {
             let refused = commands.encode(&request, RingFile::descriptor(0), None);
             assert_eq!(refused.err(), Some(IoError::READ_ONLY));
         }
+    }
+
+    #[test]
+    fn a_vectored_request_of_more_pages_than_a_command_has_segments_is_too_large() {
+        let pool = Pool::new(4, 8192, Pages::Base).unwrap();
+        let read = |lengths: &[usize]| {
+            let part = |bytes: &usize| {
+                let mut buffer = pool.take().unwrap();
+                buffer.set_len(*bytes).unwrap();
+                buffer
+            };
+            Request::read_vectored(0, 0, Buffers::new(lengths.iter().map(part).collect()).unwrap())
+        };
+        let limited = Commands { pages_max: Some(3), ..commands(9) };
+        let encode = |commands: &Commands, lengths: &[usize]| {
+            commands.encode(&read(lengths), RingFile::descriptor(0), None).map(drop)
+        };
+        assert_eq!(encode(&limited, &[512, 4096, 512]), Ok(()));
+        assert_eq!(encode(&limited, &[512, 8192]), Ok(()));
+        assert_eq!(encode(&limited, &[512, 8192, 512]), Err(IoError::TOO_LARGE));
+        assert_eq!(encode(&commands(9), &[512, 8192, 512, 4096]), Ok(()));
+        assert_eq!(encode(&commands(12), &[4096, 512]), Err(IoError::INVALID));
     }
 
     #[test]

@@ -281,6 +281,10 @@ fn a_vectored_request_may_have_1024_buffers() {
         let lengths = vec![bytes; COUNT];
         let write = Request::write_vectored(1, 8192, filled(parts(&pool, &lengths)?, 8192, 71)?);
         let ended = drive::one(&mut *queue, write)?;
+        // One command may have fewer segments.
+        if ended.result == Err(IoError::TOO_LARGE) && pair.capabilities.request_bytes_max.is_some() {
+            return returned(ended, &lengths).map(drop);
+        }
         ensure!(ended.result == Ok((COUNT * bytes) as u32), "the write: {:?}", ended.result);
         drop(returned(ended, &lengths)?);
         let read = Request::read_vectored(2, 8192, Buffers::new(parts(&pool, &lengths)?)?);
