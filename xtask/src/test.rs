@@ -28,12 +28,16 @@ const SLOW: [(&str, &str); 6] = [
 
 /// Packages whose tests only compute: they run beside the others, which mostly wait for requests. Nothing in either measures time.
 const COMPUTE: [&str; 3] = ["iolane-model", "iolane-policy", "iolane-drive"];
-/// The same of other packages, by the names of their programs.
-const COMPUTE_PROGRAMS: [&str; 4] = [
+/// The same of other packages, by the names of their programs. Those of the lab translate the instructions of guests, and judge
+/// what comes out and not how fast.
+const COMPUTE_PROGRAMS: [&str; 7] = [
     "iolane-study unit tests",
     "iolane-study tests/claims/main.rs",
     "iolane-study tests/by_model.rs",
     "iolane-nvme tests/faults.rs",
+    "iolane-cli tests/predict.rs",
+    "iolane-cli tests/lab.rs",
+    "iolane-cli tests/lab_fio.rs",
 ];
 
 /// Random cases per property with `--quick`.
