@@ -219,7 +219,13 @@ impl Pool {
     /// Whether `buffer` was taken from this pool.
     #[inline]
     pub fn owns(&self, buffer: &Buffer) -> bool {
-        std::ptr::eq(Arc::as_ptr(&self.0), buffer.slip().memory)
+        buffer.is_of(self.id())
+    }
+
+    /// What tells its buffers from those of other pools, as long as it exists.
+    #[inline]
+    pub fn id(&self) -> PoolId {
+        PoolId(Arc::as_ptr(&self.0).addr())
     }
 }
 
@@ -265,6 +271,10 @@ fn slips_bytes(frames: usize) -> usize {
     frames.saturating_mul(size_of::<Slip>())
 }
 
+/// Which pool a buffer is of ([`Pool::id`]). A later pool may have the number of one that is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PoolId(usize);
+
 /// Exclusive access to one or more frames of a [`Pool`]; they return to it when this is dropped.
 ///
 /// It dereferences to the `len` bytes that a request moves, from the start of the frame.
@@ -287,6 +297,12 @@ impl Buffer {
     fn memory(&self) -> &Memory {
         // SAFETY: the buffer owns a counted reference to it.
         unsafe { &*self.slip().memory }
+    }
+
+    /// Whether it was taken from this pool.
+    #[inline]
+    pub fn is_of(&self, pool: PoolId) -> bool {
+        self.slip().memory.addr() == pool.0
     }
 
     /// Most bytes a request with this buffer can move.

@@ -208,6 +208,18 @@ impl Request {
             operation => rare_completion(tag, operation, result),
         }
     }
+
+    /// The same, appended to others. Each arm appends for itself: one completion that is made in two ways would be built in memory first.
+    #[inline(always)]
+    pub fn complete_into(self, result: Result<u32, IoError>, completions: &mut Vec<Completion>) {
+        let tag = self.tag;
+        match self.operation {
+            Operation::Read(buffer) | Operation::Write(buffer) | Operation::DurableWrite(buffer) => {
+                completions.push(Completion { tag, result, buffer: Some(buffer), buffers: None });
+            }
+            operation => completions.push(rare_completion(tag, operation, result)),
+        }
+    }
 }
 
 /// That of a request whose operation is not among those that every load has.

@@ -62,6 +62,12 @@ impl<T> Targets<T> {
         if id == TargetId::FIRST { self.first.as_ref() } else { self.other(id) }
     }
 
+    /// The target that it was made with, if it is attached.
+    #[inline(always)]
+    pub fn first(&self) -> Option<&T> {
+        self.first.as_ref()
+    }
+
     fn other(&self, id: TargetId) -> Option<&T> {
         let place = self.others.get(id.place().checked_sub(1)?)?;
         if place.id == id { place.target.as_ref() } else { None }

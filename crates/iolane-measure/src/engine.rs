@@ -185,7 +185,7 @@ impl<C: Clock> Engine<C> {
         let mut schedule = self.open_loop.as_mut().map(|open_loop| open_loop.pace.begin(begin_ns));
         let is_time = |now_ns: u64| now_ns < end_ns && !stop.load(Ordering::Relaxed);
         let mut goes_on = is_time(now_ns);
-        let unconditional = self.unconditional;
+        let (unconditional, has_batches) = (self.unconditional, self.batches.is_some());
         loop {
             // A thread thinks between its writes, not before their sync.
             if goes_on && !self.free.is_empty() && (now_ns >= resume_ns || self.sync_is_due()) {
@@ -220,7 +220,7 @@ impl<C: Clock> Engine<C> {
             let has_nothing_else_to_do = wait_ns > 0 || self.requests.is_empty();
             loop {
                 match wait_ns {
-                    _ if self.batches.is_some() => self.turn_in_batches(min, wait_ns)?,
+                    _ if has_batches => self.turn_in_batches(min, wait_ns)?,
                     0 => self.queue.turn(&mut self.requests, min, &mut self.completions)?,
                     _ => self.turn_within(wait_ns)?,
                 };
@@ -458,7 +458,8 @@ impl<C: Clock> Engine<C> {
             }
             if again {
                 let planned = self.generator.next_request();
-                *begun = InFlight { start_ns: now_ns, handed_ns: now_ns, request: planned };
+                // Without a rate nothing asks when it was handed over.
+                (begun.start_ns, begun.request) = (now_ns, planned);
                 add(&mut self.requests, &mut self.block_data, tag, sized(buffer, planned), planned);
             } else {
                 if let Some(syncs) = self.syncs.as_mut().filter(|_| result.is_ok() && !begun.request.is_read) {

@@ -26,7 +26,7 @@ use super::calls::{Linux, RingCalls};
 use super::cancelled::Cancelled;
 use super::encode::Encode;
 use super::flags::{depth_max, offers_event_fd};
-use super::registered_buffers::{self, RegisteredPool};
+use super::registered_buffers::{self, Frames, RegisteredPool};
 use super::registered_ring::{register_ring, unregister_ring};
 use super::ring_target::{RingTarget, register_file, register_files, unregister_file};
 use super::setup::set_up;
@@ -74,6 +74,8 @@ pub(crate) struct RingQueue<E: Encode, R: Residence, K: RingCalls = Linux> {
     refused_in_ring: Vec<u64>,
     cancelled: Cancelled,
     registered: Vec<RegisteredPool>,
+    /// The frames of the first pool, if they are registered.
+    frames: Option<Frames>,
     /// The ring's index in the thread's table of registered rings.
     registered_ring: Option<u32>,
     /// What io_uring_enter(2) gets: that index with a flag, or the ring's descriptor.
@@ -123,6 +125,7 @@ impl<E: Encode, R: Residence> RingQueue<E, R> {
         if path.options.fixed_buffers {
             queue.registered =
                 registered_buffers::register::<E>(&queue.ring, path, &config.pools, registered_bytes_max)?;
+            queue.frames = queue.registered.first().and_then(RegisteredPool::frames);
         }
         if !path.options.plain && !path.polls_submissions() && !R::MOVES {
             queue.registered_ring = register_ring(&queue.ring);
@@ -157,6 +160,7 @@ impl<E: Encode, R: Residence, K: RingCalls> RingQueue<E, R, K> {
             refused_in_ring: Vec::new(),
             cancelled: Cancelled::default(),
             registered: Vec::new(),
+            frames: None,
             registered_ring: None,
             enter_number: ring.as_raw_fd(),
             enter_flags: IoringEnterFlags::empty(),
@@ -227,29 +231,21 @@ impl<E: Encode, R: Residence, K: RingCalls> RingQueue<E, R, K> {
 
     #[inline(always)]
     fn take_completions(&mut self, completions: &mut Vec<Completion>) -> usize {
-        let mut count = 0;
+        let before = completions.len();
         for entry in self.ring.completion() {
             let user_data = E::user_data(&entry);
-            let completion = match self.slots.take(user_data) {
-                Some(request) => {
-                    let result = E::result(&entry, &request);
-                    if result.is_err() && E::is_cancelled(&entry) {
-                        match self.cancelled.take(user_data as u32, request) {
-                            Ok(()) => continue,
-                            Err((request, error)) => request.complete(Err(error)),
-                        }
-                    } else {
-                        request.complete(result)
-                    }
-                }
-                None => match take_refused(&mut self.slots, &mut self.refused_in_ring, user_data) {
-                    Some(completion) => completion,
-                    None => continue,
-                },
+            if E::is_cancelled(&entry) {
+                completions.extend(self.cancelled.take(&mut self.slots, user_data));
+                continue;
+            }
+            let Some(request) = self.slots.take(user_data) else {
+                completions.extend(take_refused(&mut self.slots, &mut self.refused_in_ring, user_data));
+                continue;
             };
-            completions.push(completion);
-            count += 1;
+            let result = E::result(&entry, &request);
+            request.complete_into(result, completions);
         }
+        let mut count = completions.len() - before;
         if !self.held.is_empty() || !self.cancelled.is_empty() {
             count += self.submit_rest(completions);
         }
@@ -308,10 +304,12 @@ impl<E: Encode, R: Residence, K: RingCalls> RingQueue<E, R, K> {
     /// Puts held requests into the ring while there is room.
     #[cold]
     fn submit_held(&mut self) {
-        while self.slots.in_flight() < self.limit
-            && let Some(request) = self.held.pop_front()
-        {
-            self.submit_all(std::iter::once(request));
+        // Those that are refused leave room for others.
+        while !self.held.is_empty() && self.slots.in_flight() < self.limit {
+            let count = (self.limit - self.slots.in_flight()).min(self.held.len());
+            let mut held = std::mem::take(&mut self.held);
+            self.submit_all(held.drain(..count));
+            self.held = held;
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use ::io_uring::IoUring;
 
+use iolane_core::buffer::PoolId;
 use iolane_core::{Buffer, Error, IoError, IoPath, Pool, Result};
 
 use super::encode::{Encode, REGISTERED_BYTES_MAX};
@@ -25,6 +26,23 @@ pub(super) struct RegisteredPool {
     first_frame: Option<u16>,
 }
 
+/// The frames of a pool, each of which is registered: what a loop over requests needs of the pool.
+#[derive(Clone, Copy)]
+pub(super) struct Frames {
+    pool: PoolId,
+    first: u16,
+    frame_bytes: usize,
+}
+
+impl Frames {
+    /// The frame that covers all of `buffer`, if it is one of these.
+    #[inline(always)]
+    pub(super) fn index_of(self, buffer: &Buffer) -> Option<u16> {
+        let covered = buffer.is_of(self.pool) && buffer.len() <= self.frame_bytes;
+        covered.then(|| self.first + buffer.frame() as u16)
+    }
+}
+
 impl RegisteredPool {
     /// The index of the registered buffer that holds `buffer`, if any are registered. A buffer across two registered ones has
     /// none, and is used as unregistered memory.
@@ -36,13 +54,14 @@ impl RegisteredPool {
         }
     }
 
-    /// The frame that covers all of `buffer`, if it is from this pool and the frames are registered individually.
-    #[inline(always)]
-    pub(super) fn frame_of(&self, buffer: &Buffer) -> Option<u16> {
+    /// Its frames, if they are registered individually.
+    pub(super) fn frames(&self) -> Option<Frames> {
         let first = self.first_frame?;
-        let covered = self.pool.owns(buffer) && buffer.len() <= self.pool.frame_bytes();
-        debug_assert!(buffer.frame() < self.pool.frames() || !covered, "each frame of the pool has an index");
-        covered.then(|| first + buffer.frame() as u16)
+        Some(Frames { pool: self.pool.id(), first, frame_bytes: self.pool.frame_bytes() })
+    }
+
+    fn frame_of(&self, buffer: &Buffer) -> Option<u16> {
+        self.frames()?.index_of(buffer)
     }
 
     fn piece_of(&self, buffer: &Buffer) -> Option<u16> {

@@ -3,7 +3,7 @@
 
 use ::io_uring::{opcode, squeue};
 
-use iolane_core::{Buffer, Completion, IoError, Operation, Request, Slots};
+use iolane_core::{Buffer, Completion, IoError, Operation, Request, Slots, TargetId};
 
 use super::user_data::to_user_data;
 use super::{Residence, RingQueue};
@@ -16,10 +16,12 @@ impl<E: Encode, R: Residence, K: RingCalls> RingQueue<E, R, K> {
     /// Puts requests into the ring; the caller has checked that there is room for them.
     #[inline(always)]
     pub(super) fn submit_all(&mut self, requests: impl Iterator<Item = Request>) {
-        if self.registered.is_empty() {
-            self.submit_each(requests, |_, _| Some(None));
-        } else {
-            self.submit_each(requests, |pools, buffer| pools.first()?.frame_of(buffer).map(Some));
+        match self.frames {
+            Some(frames) => self.submit_each(requests, |buffer| frames.index_of(buffer).map(Some)),
+            None => {
+                let needs_no_search = self.registered.is_empty();
+                self.submit_each(requests, |_| needs_no_search.then_some(None));
+            }
         }
     }
 
@@ -28,25 +30,30 @@ impl<E: Encode, R: Residence, K: RingCalls> RingQueue<E, R, K> {
     #[inline(always)]
     fn submit_each(
         &mut self,
-        requests: impl Iterator<Item = Request>,
-        find: impl Fn(&[RegisteredPool], &Buffer) -> Option<Option<u16>>,
+        mut requests: impl Iterator<Item = Request>,
+        find: impl Fn(&Buffer) -> Option<Option<u16>>,
     ) {
-        let mut submission = self.ring.submission();
-        for request in requests {
-            if let Operation::Read(buffer) | Operation::Write(buffer) = &request.operation
-                && let Some(index) = find(&self.registered, buffer)
-                && let Some(target) = self.targets.get(request.target)
-                && let Ok(entry) = target.encode.encode(&request, target.file, index)
-            {
-                match push::<E>(&mut submission, &mut self.slots, entry, request, None) {
-                    Ok(()) => self.unsubmitted += 1,
-                    Err(refused) => self.refused.push(refused),
+        loop {
+            let first = self.targets.first();
+            let mut submission = self.ring.submission();
+            let rare = loop {
+                let Some(request) = requests.next() else { return };
+                let target = if request.target == TargetId::FIRST { first } else { self.targets.get(request.target) };
+                if let Operation::Read(buffer) | Operation::Write(buffer) = &request.operation
+                    && let Some(index) = find(buffer)
+                    && let Some(target) = target
+                    && let Ok(entry) = target.encode.encode(&request, target.file, index)
+                {
+                    match push::<E>(&mut submission, &mut self.slots, entry, request, None) {
+                        Ok(()) => self.unsubmitted += 1,
+                        Err(refused) => self.refused.push(refused),
+                    }
+                } else {
+                    break request;
                 }
-            } else {
-                drop(submission);
-                self.submit_rare(request);
-                submission = self.ring.submission();
-            }
+            };
+            drop(submission);
+            self.submit_rare(rare);
         }
     }
 
