@@ -28,12 +28,9 @@ impl Cancelled {
         self.is_any = true;
     }
 
-    /// Takes the request of an entry that ended with ECANCELED. Its completion, or `None` if it is to be submitted again, or there is no
-    /// such request.
+    /// Takes a request that ended with ECANCELED, and was in this slot. Its completion; `None` if it is to be submitted again.
     #[cold]
-    pub(super) fn take(&mut self, slots: &mut Slots, user_data: u64) -> Option<Completion> {
-        let request = slots.take(user_data)?;
-        let slot = user_data as u32;
+    pub(super) fn take(&mut self, slot: u32, request: Request) -> Option<Completion> {
         if self.asked.contains(&slot) {
             return Some(request.complete(Err(IoError::CANCELLED)));
         }

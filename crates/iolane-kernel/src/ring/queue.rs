@@ -234,8 +234,10 @@ impl<E: Encode, R: Residence, K: RingCalls> RingQueue<E, R, K> {
         let before = completions.len();
         for entry in self.ring.completion() {
             let user_data = E::user_data(&entry);
-            if E::is_cancelled(&entry) {
-                completions.extend(self.cancelled.take(&mut self.slots, user_data));
+            if E::is_cancelled(&entry)
+                && let Some(request) = self.slots.take(user_data)
+            {
+                completions.extend(self.cancelled.take(user_data as u32, request));
                 continue;
             }
             let Some(request) = self.slots.take(user_data) else {
