@@ -11,29 +11,18 @@ use iolane::{IoPath, Pages, Pool, Queue, QueueConfig, Request, Target, open_queu
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// One load.
-#[derive(Clone, Copy)]
-struct Load {
-    block_bytes: u64,
-    /// How many blocks are read at once.
-    depth: usize,
-    /// Whether a thread for each processor spins beside it.
-    others: bool,
-}
-
-const fn load(kib: u64, depth: usize, others: bool) -> Load {
-    Load { block_bytes: kib << 10, depth, others }
-}
+/// A load: bytes of a block, how many are read at once, and whether a thread for each processor spins beside it.
+type Load = (u64, usize, bool);
 
 const LOADS: [Load; 8] = [
-    load(4, 1, false),
-    load(4, 64, false),
-    load(4, 64, true),
-    load(128, 64, false),
-    load(128, 1, false),
-    load(4, 1, true),
-    load(4, 64, false),
-    load(4, 1, false),
+    (4096, 1, false),
+    (4096, 64, false),
+    (4096, 64, true),
+    (128 << 10, 64, false),
+    (128 << 10, 1, false),
+    (4096, 1, true),
+    (4096, 64, false),
+    (4096, 1, false),
 ];
 const BYTES_MAX: u64 = 128 << 10;
 const DEPTH_MAX: u32 = 64;
@@ -59,8 +48,12 @@ impl Reader {
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let processors = std::thread::available_parallelism().map_or(1, usize::from);
-            for _ in 0..if load.others { processors } else { 0 } {
-                scope.spawn(|| while !is_over.load(Ordering::Relaxed) {});
+            for _ in 0..if load.2 { processors } else { 0 } {
+                scope.spawn(|| {
+                    while !is_over.load(Ordering::Relaxed) {
+                        std::hint::spin_loop()
+                    }
+                });
             }
             let rate = self.read_beside(queue, load, time);
             is_over.store(true, Ordering::Relaxed);
@@ -69,7 +62,7 @@ impl Reader {
     }
 
     fn read_beside(&mut self, queue: &mut dyn Queue, load: Load, time: Duration) -> Result<f64, Box<dyn Error>> {
-        let Load { block_bytes: bytes, depth, .. } = load;
+        let (bytes, depth, _) = load;
         let blocks = self.target.bytes() / bytes;
         let (mut requests, mut completions, mut reads) = (Vec::new(), Vec::new(), 0_u64);
         let begin = Instant::now();
@@ -104,7 +97,7 @@ impl Reader {
         let mut best: Option<(IoPath, f64)> = None;
         for path in FIXED {
             let path: IoPath = path.parse()?;
-            let Ok(mut queue) = self.open(&path, load.depth as u32) else { continue };
+            let Ok(mut queue) = self.open(&path, load.1 as u32) else { continue };
             let warm = self.read(&mut *queue, load, MEASURE_FIXED / 5);
             let Ok(rate) = warm.and_then(|_| self.read(&mut *queue, load, MEASURE_FIXED)) else { continue };
             if best.as_ref().is_none_or(|(_, most)| rate > *most) {
@@ -131,8 +124,8 @@ fn run() -> Result<(), Box<dyn Error>> {
         reader.read(&mut *queue, load, FOLLOW)?;
         let rate = reader.read(&mut *queue, load, MEASURE)?;
         let now = queue.choices().map_or_else(String::new, |choices| choices.now.to_string());
-        let Load { block_bytes, depth, others } = load;
-        let (kib, others) = (block_bytes >> 10, if others { "spin" } else { "-" });
+        let (bytes, depth, others) = load;
+        let (kib, others) = (bytes >> 10, if others { "spin" } else { "-" });
         println!("{kib:>3}k {depth:>5} {others:>6} {rate:>9.0} {best:>7.0} {:>12.3}  {now} {path}", rate / best);
     }
     Ok(())

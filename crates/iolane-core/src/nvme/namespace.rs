@@ -29,7 +29,7 @@ pub struct Namespace {
 pub struct AtomicBlocks {
     /// The most blocks (NAWUPF), where it has a number of its own.
     pub most: Option<u32>,
-    /// The boundaries that such a write does not cross: every so many blocks (NABSPF), where there are any.
+    /// The boundaries that such a write does not cross: every N blocks (NABSPF), where there are any.
     pub boundary: Option<u32>,
     /// The first boundary (NABO).
     pub first_boundary: u16,

@@ -61,7 +61,7 @@ pub(crate) const POLLED_INTERRUPTS_MAX: f64 = 0.1;
 /// Of all requests, this share may transfer less than was asked for in a run that counts.
 const SHORT_MAX: f64 = 0.01;
 
-/// Whether so many requests were short that the figures are not those of the load: of a file that was truncated meanwhile.
+/// Whether more requests than this were short, so that the figures are not those of the load: of a file that was truncated meanwhile.
 pub fn is_cut_short(short: u64, ios: u64) -> bool {
     short as f64 > SHORT_MAX * ios as f64
 }
