@@ -23,6 +23,7 @@ use crate::child::{cargo, cargo_metadata, root, succeeds};
 use crate::packages;
 use crate::table::{Style, grouped};
 use arms::{ARMS, Arm, NULL_DEPTH};
+use auto::Part;
 use cached_file::CachedFile;
 use programs::{Iolane, Job, Run};
 use report::{ArmResult, Report};
@@ -50,8 +51,9 @@ enum Other {
     Exact,
     /// The user-space driver.
     Nvme,
-    /// The path that chooses among the others.
+    /// The path that chooses among the others, and that with loads that change alone.
     Auto,
+    Changes,
     /// Settings of a block device.
     Settings,
 }
@@ -77,7 +79,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     match options.other {
         Some(Other::Exact) => return exact::run(&binary, check, accept),
         Some(Other::Nvme) => return nvme::run(&binary, &target_folder, check, accept),
-        Some(Other::Auto) => return auto::run(&binary, &target_folder, check),
+        Some(Other::Auto) if check => return auto::run(&binary, &target_folder, Part::Check),
+        Some(Other::Auto) => return auto::run(&binary, &target_folder, Part::Whole),
+        Some(Other::Changes) => return auto::run(&binary, &target_folder, Part::Changes),
         Some(Other::Settings) => return settings::run(&binary),
         None => {}
     }
@@ -111,12 +115,13 @@ impl Options {
                 "--exact" => options.other = Some(Other::Exact),
                 "--nvme" => options.other = Some(Other::Nvme),
                 "--auto" => options.other = Some(Other::Auto),
+                "--changes" => options.other = Some(Other::Changes),
                 "--settings" => options.other = Some(Other::Settings),
                 "--check" => options.figures.check = true,
                 "--accept" => options.figures.accept = true,
                 other => bail!(
                     "`bench` has no option `{other}`; it takes --pairs N, --markdown, --gate, --iolane FILE, --exact, \
-                     --nvme, --auto, --settings, --check, --accept"
+                     --nvme, --auto, --changes, --settings, --check, --accept"
                 ),
             }
         }

@@ -151,22 +151,38 @@ struct Grid {
     cells: Vec<Cell>,
 }
 
-/// Measures, prints, and compares with the goals. Without `check` the tables are written too.
-pub(crate) fn run(iolane: &Path, target_folder: &Path, check: bool) -> Result<bool> {
+/// How much is measured.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Part {
+    /// All, for docs/auto.md.
+    Whole,
+    /// What CI checks; nothing is written.
+    Check,
+    /// Loads that change, for docs/auto.md.
+    Changes,
+}
+
+/// Measures, prints, and compares with the goals. What is not only checked is written to the page too.
+pub(super) fn run(iolane: &Path, target_folder: &Path, part: Part) -> Result<bool> {
     if let [package, ..] = packages::install(&[packages::QEMU])?[..] {
         bail!("{} is missing; as root: apt-get install {}", package.program, package.name);
     }
     let cache = Cache::of_user()?;
     let whole = KERNELS.map(|kernel| (kernel, &SIZES[..]));
     let mut grids = Vec::new();
-    for (kernel, sizes) in if check { CHECKED } else { whole } {
-        let grid = Grid::measure(iolane, kernel, sizes, !check, &cache)?;
+    let measured = match part {
+        Part::Whole => &whole[..],
+        Part::Check => &CHECKED[..],
+        Part::Changes => &[],
+    };
+    for (kernel, sizes) in measured {
+        let grid = Grid::measure(iolane, kernel, sizes, part == Part::Whole, &cache)?;
         println!("{}\n\n{}\n{}", grid.kernel, grid.table(Style::Text), grid.summary());
         grids.push(grid);
     }
     let example = changing_load::build(target_folder)?;
     let mut changes = Vec::new();
-    for kernel in if check { &KERNELS[..1] } else { &KERNELS } {
+    for kernel in if part == Part::Check { &KERNELS[..1] } else { &KERNELS } {
         let followed = Followed::measure(iolane, &example, kernel, &cache)?;
         println!("{}", followed.text(Style::Text));
         changes.push(followed);
@@ -176,12 +192,15 @@ pub(crate) fn run(iolane: &Path, target_folder: &Path, check: bool) -> Result<bo
     let is_reached = grids.iter().all(Grid::is_reached);
     let is_followed = changes.iter().all(Followed::is_reached);
     let is_advised_well = grids.iter().all(Grid::is_advised_well);
-    if !check {
+    if part != Part::Check {
         let page = root().join("docs/auto.md");
         let text = std::fs::read_to_string(&page).context("reading docs/auto.md")?;
         let of_grid = |grid: &Grid| format!("{}\n\n{}\n{}", grid.kernel, grid.table(Style::Markdown), grid.summary());
         let tables: Vec<String> = grids.iter().map(of_grid).collect();
-        let renewed = guest::renewed(&text, "auto figures", &tables.join("\n"))?;
+        let renewed = match part {
+            Part::Whole => guest::renewed(&text, "auto figures", &tables.join("\n"))?,
+            _ => text,
+        };
         let changes: Vec<String> = changes.iter().map(|followed| followed.text(Style::Markdown)).collect();
         let renewed = guest::renewed(&renewed, "change figures", &changes.join("\n"))?;
         std::fs::write(&page, renewed).context("writing docs/auto.md")?;
