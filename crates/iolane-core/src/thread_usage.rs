@@ -9,6 +9,8 @@ pub struct ThreadUsage {
     pub cpu_ns: u64,
     /// Times that the scheduler gave its core to another thread while it had work (involuntary context switches).
     pub preemptions: u64,
+    /// Times that it slept (voluntary context switches).
+    pub sleeps: u64,
 }
 
 impl ThreadUsage {
@@ -21,7 +23,11 @@ impl ThreadUsage {
             usage.assume_init()
         };
         let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
-        Self { cpu_ns: ns(usage.ru_utime) + ns(usage.ru_stime), preemptions: usage.ru_nivcsw as u64 }
+        Self {
+            cpu_ns: ns(usage.ru_utime) + ns(usage.ru_stime),
+            preemptions: usage.ru_nivcsw as u64,
+            sleeps: usage.ru_nvcsw as u64,
+        }
     }
 }
 

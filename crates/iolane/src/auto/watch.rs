@@ -17,9 +17,11 @@ const PROLONGED_MAX: u64 = 8;
 /// A call of the sample that took this long had its core taken, or waited for a slow drive.
 const GAP_NS: u64 = 500_000;
 
-/// How long a window waits at most for the next such call where another thread shares the core. Threads take turns of some milliseconds: a
-/// window that ends with one of them, like the one before, has whole turns, and not one more or less by chance.
-const GAP_AWAITED_NS: u64 = 32_000_000;
+/// How long a window waits at most for such calls where another thread shares the core, and for how many. Threads take turns of some
+/// milliseconds: a window that ends with one of them, like the one before, has whole turns, and not one more or less by chance. One turn
+/// alone may be shorter than the others.
+const GAPS_AWAITED_NS: u64 = 48_000_000;
+const GAPS_MIN: u32 = 3;
 
 /// Calls in the sample of a window, if there are as many, and how many are left out between two of them at most: more would save nothing, and
 /// be slower to see that a window is over.
@@ -45,9 +47,13 @@ pub(super) struct Watch {
     /// A quarter of the window, when a look at it may show that it is hopeless; then its end.
     look_at: u64,
     looked: bool,
-    /// Whether the last call of the sample was such a gap, and until when one is awaited; 0 if none is.
+    /// Such gaps so far, whether the last call of the sample was one, and until when some are awaited; 0 if none are.
+    gaps: u32,
     is_after_gap: bool,
     gap: u64,
+    /// The time in such gaps with requests in flight, and without.
+    gap_time: u64,
+    idle_gap_time: u64,
     gap_awaited_until: u64,
     /// The moment up to which time in flight is counted.
     counted: u64,
@@ -123,8 +129,11 @@ impl Watch {
             window_ns,
             look_at: 0,
             looked: false,
+            gaps: 0,
             is_after_gap: false,
             gap: 0,
+            gap_time: 0,
+            idle_gap_time: 0,
             gap_awaited_until: 0,
             counted: 0,
             sampling: Sampling::Every,
@@ -160,7 +169,8 @@ impl Watch {
         (self.calls, self.sampled_ios, self.busy, self.in_flight_time) = (0, 0, 0, 0);
         (self.is_stale, self.was_idle, self.ios) = (false, false, 0);
         (self.sampled_bytes, self.samples, self.looked) = (0, 0, false);
-        self.gap_awaited_until = 0;
+        (self.gaps, self.gap_awaited_until) = (0, 0);
+        (self.gap_time, self.idle_gap_time) = (0, 0);
         self.usage_at_begin = self.usage();
         self.thread = thread::current().id();
         self.begin = begin;
@@ -194,7 +204,10 @@ impl Watch {
         self.sampled_bytes += bytes as u64;
         self.samples += 1;
         if was_idle {
-            self.counted = self.clock.ticks();
+            let now = self.clock.ticks();
+            let passed = now.saturating_sub(self.counted);
+            self.idle_gap_time += if passed > self.gap { passed } else { 0 };
+            self.counted = now;
             (self.was_idle, self.is_stale) = (true, false);
         }
     }
@@ -208,6 +221,7 @@ impl Watch {
         let passed = now.saturating_sub(self.counted);
         self.counted = now;
         self.is_after_gap = passed > self.gap;
+        self.gaps += u32::from(self.is_after_gap);
         self.calls += 1;
         self.ios += ios as u64;
         if self.is_stale {
@@ -216,6 +230,7 @@ impl Watch {
         }
         self.sampled_ios += ios as u64;
         if in_flight > 0 {
+            self.gap_time += if self.is_after_gap { passed } else { 0 };
             self.busy += passed;
             self.in_flight_time += passed * in_flight as u64;
         }
@@ -232,8 +247,9 @@ impl Watch {
     /// prolonged.
     #[cold]
     pub(super) fn ended(&mut self, is_hopeless: impl Fn(&Window) -> bool) -> Option<Window> {
+        let has_whole_turns = self.is_after_gap && self.gaps >= GAPS_MIN;
         if self.counted < self.gap_awaited_until {
-            return self.is_after_gap.then(|| self.measured());
+            return has_whole_turns.then(|| self.measured());
         }
         let length = self.clock.ticks_in(self.window_ns);
         let is_disturbed = self.is_disturbed();
@@ -245,8 +261,8 @@ impl Watch {
                 return (!is_disturbed && is_hopeless(&window)).then_some(window);
             }
         }
-        if is_disturbed && self.gap_awaited_until == 0 && !self.is_after_gap {
-            self.gap_awaited_until = self.counted + self.clock.ticks_in(GAP_AWAITED_NS);
+        if is_disturbed && self.gap_awaited_until == 0 && !has_whole_turns {
+            self.gap_awaited_until = self.counted + self.clock.ticks_in(GAPS_AWAITED_NS);
             return None;
         }
         let is_long = self.counted - self.begin >= length * PROLONGED_MAX;
@@ -260,7 +276,7 @@ impl Watch {
     fn measured(&mut self) -> Window {
         // Without a break, all the time was busy; otherwise it was for each completion as long as in the sample.
         let busy = match self.was_idle || self.stride == 0 {
-            true => scaled(self.busy, self.ios, self.sampled_ios),
+            true => scaled(self.busy_with_its_share_of_gaps(), self.ios, self.sampled_ios),
             false => self.counted - self.begin,
         };
         let busy_ns = self.clock.ns_of(busy);
@@ -275,6 +291,19 @@ impl Watch {
             in_flight_ns: self.clock.ns_of(scaled(self.in_flight_time, busy, self.busy)),
             cpu_ns,
             request_bytes: self.sampled_bytes / self.samples.max(1),
+        }
+    }
+
+    /// Time with requests in flight. Where another thread had the core at times, and this one never slept, chance decided whether a request
+    /// was in flight then: of that time it gets the share that it has of the rest.
+    fn busy_with_its_share_of_gaps(&mut self) -> u64 {
+        let busy = self.busy.saturating_sub(self.gap_time);
+        let gaps = self.gap_time + self.idle_gap_time;
+        let rest = self.counted.saturating_sub(self.begin).saturating_sub(gaps);
+        let has_slept = self.usage().sleeps > self.usage_at_begin.sleeps;
+        match self.stride == 0 && busy > 0 && gaps > 0 && !has_slept && self.is_disturbed() {
+            true => busy + scaled(busy, gaps, rest),
+            false => self.busy,
         }
     }
 
