@@ -151,7 +151,11 @@ impl fmt::Display for Mismatch {
         write!(f, "target offset {offset}: ")?;
         if let (Field::Magic, Cause::NeverWritten | Cause::Foreign) = (self.field, self.cause) {
             // What stands there is no header: its fields say nothing.
-            return write!(f, "likely {}: magic {MAGIC:#018x} expected, {:#018x} found", self.cause, found.magic);
+            return write!(
+                f,
+                "likely {}; magic differs: expected {MAGIC:#018x}, found {:#018x}",
+                self.cause, found.magic
+            );
         }
         match self.field {
             Field::Magic => write!(f, "magic differs: expected {MAGIC:#018x}, found {:#018x}", found.magic),
