@@ -64,6 +64,11 @@ impl Scheme {
         Self { name, kind: name, simulated: false, keeps_data: true, virtual_time: false, open }
     }
 
+    /// The scheme whose targets are of a kind with this name.
+    pub fn of_kind(kind: &str) -> Option<&'static Self> {
+        SCHEMES.iter().find(|known| known.kind == kind)
+    }
+
     /// The scheme that a target's name begins with, and what follows it.
     pub fn of(name: &OsStr) -> Option<(&'static Self, &str)> {
         let name = name.to_str()?;

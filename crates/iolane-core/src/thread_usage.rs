@@ -14,6 +14,16 @@ pub struct ThreadUsage {
 }
 
 impl ThreadUsage {
+    /// What was used since an earlier look of the same thread.
+    #[must_use]
+    pub fn since(self, then: Self) -> Self {
+        Self {
+            cpu_ns: self.cpu_ns.saturating_sub(then.cpu_ns),
+            preemptions: self.preemptions.saturating_sub(then.preemptions),
+            sleeps: self.sleeps.saturating_sub(then.sleeps),
+        }
+    }
+
     /// The counters now (getrusage(2), RUSAGE_THREAD); zeroes on a kernel that refuses to tell.
     pub fn now() -> Self {
         let mut usage = MaybeUninit::<libc::rusage>::zeroed();

@@ -159,7 +159,7 @@ pub fn paths_of(list: &str) -> Result<Vec<IoPath>> {
         let name = part.split('+').next().unwrap_or_default();
         !did_you_mean(name, interfaces().map(Interface::name)).is_empty()
     };
-    let is_option = |part: &str| format!("null,{part}").parse::<IoPath>().is_ok();
+    let is_option = |part: &str| format!("io_uring,{part}").parse::<IoPath>().is_ok();
     let begins_a_path = |part: &str| {
         let is_one = part.parse::<IoPath>().is_ok_and(|path| interface_of(&path).is_ok());
         is_one || !is_option(part) && is_nearly_one(part)

@@ -31,6 +31,7 @@ pub(super) struct RegisteredPool {
 pub(super) struct Frames {
     pool: PoolId,
     first: u16,
+    count: usize,
     frame_bytes: usize,
 }
 
@@ -39,6 +40,7 @@ impl Frames {
     #[inline(always)]
     pub(super) fn index_of(self, buffer: &Buffer) -> Option<u16> {
         let covered = buffer.is_of(self.pool) && buffer.len() <= self.frame_bytes;
+        debug_assert!(buffer.frame() < self.count || !covered, "each frame of the pool has an index");
         covered.then(|| self.first + buffer.frame() as u16)
     }
 }
@@ -57,7 +59,8 @@ impl RegisteredPool {
     /// Its frames, if they are registered individually.
     pub(super) fn frames(&self) -> Option<Frames> {
         let first = self.first_frame?;
-        Some(Frames { pool: self.pool.id(), first, frame_bytes: self.pool.frame_bytes() })
+        let (count, frame_bytes) = (self.pool.frames(), self.pool.frame_bytes());
+        Some(Frames { pool: self.pool.id(), first, count, frame_bytes })
     }
 
     fn frame_of(&self, buffer: &Buffer) -> Option<u16> {

@@ -1,5 +1,6 @@
 //! The machine and the targets in the record of a run.
 
+use iolane::scheme::Scheme;
 use iolane_measure::host::{DeviceHost, Host};
 use serde::{Deserialize, Serialize};
 
@@ -43,11 +44,11 @@ impl TargetRecord {
 
     /// How it was reached: `O_DIRECT`, `page cache`, `no kernel driver` or `simulated`.
     pub fn access(&self) -> &'static str {
-        match (self.kind.as_str(), self.direct) {
-            ("null" | "sim", _) => "simulated",
-            ("nvme", _) => "no kernel driver",
-            (_, true) => "O_DIRECT",
-            (_, false) => "page cache",
+        match (Scheme::of_kind(&self.kind), self.direct) {
+            (Some(scheme), _) if scheme.simulated => "simulated",
+            (Some(_), _) => "no kernel driver",
+            (None, true) => "O_DIRECT",
+            (None, false) => "page cache",
         }
     }
 }

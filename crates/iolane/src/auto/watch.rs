@@ -1,6 +1,6 @@
 //! What `auto` measures on the path in use: completions, the time they took, and processor time, window by window. It counts every
 //! completion, reads the time stamp counter once or twice in each call of the queue that belongs to the sample, and makes a system
-//! call at both ends of a window.
+//! call at both ends of a window and at a look at it in between.
 
 use std::sync::OnceLock;
 use std::thread::{self, ThreadId};
@@ -252,12 +252,13 @@ impl Watch {
             return has_whole_turns.then(|| self.measured());
         }
         let length = self.clock.ticks_in(self.window_ns);
-        let is_disturbed = self.is_disturbed();
+        let used = self.used();
+        let is_disturbed = self.is_disturbed(used);
         if !self.looked {
             self.looked = true;
             self.look_at = self.begin + length;
             if self.counted < self.look_at {
-                let window = self.measured();
+                let window = self.window(used);
                 return (!is_disturbed && is_hopeless(&window)).then_some(window);
             }
         }
@@ -267,24 +268,27 @@ impl Watch {
         }
         let is_long = self.counted - self.begin >= length * PROLONGED_MAX;
         if self.ios >= self.ios_min || self.ios > 0 && is_long {
-            return Some(self.measured());
+            return Some(self.window(used));
         }
         self.look_at = self.counted + length;
         None
     }
 
     fn measured(&mut self) -> Window {
+        let used = self.used();
+        self.window(used)
+    }
+
+    /// The window, in which the thread has used this much; `None` if it began on another thread.
+    fn window(&self, used: Option<ThreadUsage>) -> Window {
         // Without a break, all the time was busy; otherwise it was for each completion as long as in the sample.
         let busy = match self.was_idle || self.stride == 0 {
-            true => scaled(self.busy_with_its_share_of_gaps(), self.ios, self.sampled_ios),
+            true => scaled(self.busy_with_its_share_of_gaps(used), self.ios, self.sampled_ios),
             false => self.counted - self.begin,
         };
         let busy_ns = self.clock.ns_of(busy);
         // That of another thread says nothing. A queue that moves is taken to keep a processor busy, whatever the path.
-        let cpu_ns = match thread::current().id() == self.thread {
-            true => self.usage().cpu_ns.saturating_sub(self.usage_at_begin.cpu_ns),
-            false => busy_ns,
-        };
+        let cpu_ns = used.map_or(busy_ns, |used| used.cpu_ns);
         Window {
             ios: self.ios,
             busy_ns,
@@ -296,12 +300,12 @@ impl Watch {
 
     /// Time with requests in flight. Where another thread had the core at times, and this one never slept, chance decided whether a request
     /// was in flight then: of that time it gets the share that it has of the rest.
-    fn busy_with_its_share_of_gaps(&mut self) -> u64 {
+    fn busy_with_its_share_of_gaps(&self, used: Option<ThreadUsage>) -> u64 {
         let busy = self.busy.saturating_sub(self.gap_time);
         let gaps = self.gap_time + self.idle_gap_time;
         let rest = self.counted.saturating_sub(self.begin).saturating_sub(gaps);
-        let has_slept = self.usage().sleeps > self.usage_at_begin.sleeps;
-        match self.stride == 0 && busy > 0 && gaps > 0 && !has_slept && self.is_disturbed() {
+        let never_slept = used.is_some_and(|used| used.sleeps == 0);
+        match self.stride == 0 && busy > 0 && gaps > 0 && never_slept && self.is_disturbed(used) {
             true => busy + scaled(busy, gaps, rest),
             false => self.busy,
         }
@@ -318,11 +322,16 @@ impl Watch {
     }
 
     /// Whether the scheduler gave the core of the thread to another in this window, for a tenth of it or more.
-    fn is_disturbed(&mut self) -> bool {
-        let (now, then) = (self.usage(), self.usage_at_begin);
+    fn is_disturbed(&self, used: Option<ThreadUsage>) -> bool {
         let passed_ns = self.clock.ns_of(self.counted.saturating_sub(self.begin));
-        let off_core_ns = passed_ns.saturating_sub(now.cpu_ns.saturating_sub(then.cpu_ns));
-        thread::current().id() == self.thread && now.preemptions > then.preemptions && off_core_ns > passed_ns / 10
+        let is_off_core = |used: ThreadUsage| passed_ns.saturating_sub(used.cpu_ns) > passed_ns / 10;
+        used.is_some_and(|used| used.preemptions > 0 && is_off_core(used))
+    }
+
+    /// What the thread has used since the window began; `None` if that was another thread.
+    fn used(&mut self) -> Option<ThreadUsage> {
+        let is_same = thread::current().id() == self.thread;
+        is_same.then(|| self.usage().since(self.usage_at_begin))
     }
 
     fn usage(&mut self) -> ThreadUsage {

@@ -250,11 +250,9 @@ pub(crate) const BUGS: &[Bug] = &[
         place: "buffered",
         seen_by: "syncing::a_durable_write_is_not_left_in_the_cache",
         fault: |_| {
-            OnTake::fault(|_, request| {
-                Taken::Passed(match request.operation {
-                    Operation::DurableWrite(buffer) => Request { operation: Operation::Write(buffer), ..request },
-                    operation => Request { operation, ..request },
-                })
+            passed_as(|operation| match operation {
+                Operation::DurableWrite(buffer) => Operation::Write(buffer),
+                operation => operation,
             })
         },
     },
@@ -264,13 +262,9 @@ pub(crate) const BUGS: &[Bug] = &[
         place: "buffered",
         seen_by: "syncing::a_durable_write_is_not_left_in_the_cache",
         fault: |_| {
-            OnTake::fault(|_, request| {
-                Taken::Passed(match request.operation {
-                    Operation::DurableWriteVectored(buffers) => {
-                        Request { operation: Operation::WriteVectored(buffers), ..request }
-                    }
-                    operation => Request { operation, ..request },
-                })
+            passed_as(|operation| match operation {
+                Operation::DurableWriteVectored(buffers) => Operation::WriteVectored(buffers),
+                operation => operation,
             })
         },
     },
@@ -310,3 +304,8 @@ pub(crate) const BUGS: &[Bug] = &[
         fault: |target| Box::new(Mapped::of(target)),
     },
 ];
+
+/// Passes every operation on as another one.
+fn passed_as(change: fn(Operation) -> Operation) -> Box<dyn Fault> {
+    OnTake::fault(move |_, request| Taken::Passed(Request { operation: change(request.operation), ..request }))
+}
