@@ -24,7 +24,17 @@ pub mod identify {
 /// AWUPF, which is one less (NVMe Base Specification 2.0, figure 275). A namespace may have more:
 /// [`Namespace::atomic_writes`].
 pub fn atomic_write_blocks(controller: &[u8; IDENTIFY_BYTES]) -> u32 {
-    u32::from(u16::from_le_bytes([controller[528], controller[529]])) + 1
+    u32::from(u16_at(controller, 528)) + 1
+}
+
+/// A number of 16 bits in Identify data.
+pub fn u16_at(data: &[u8; IDENTIFY_BYTES], offset: usize) -> u16 {
+    u16::from_le_bytes([data[offset], data[offset + 1]])
+}
+
+/// A number of 32 bits in Identify data.
+pub fn u32_at(data: &[u8; IDENTIFY_BYTES], offset: usize) -> u32 {
+    u32::from(u16_at(data, offset)) | u32::from(u16_at(data, offset + 2)) << 16
 }
 
 /// Opcodes (NVM Command Set Specification 1.0, figure 25 "Opcodes for NVM Commands").

@@ -81,6 +81,12 @@ impl Operation {
         self.buffer().into_iter().chain(self.buffers().into_iter().flatten())
     }
 
+    /// Whether it may change what the target holds: all but reads and syncs.
+    #[inline]
+    pub fn changes_data(&self) -> bool {
+        !matches!(self, Self::Read(_) | Self::ReadVectored(_) | Self::Fsync | Self::Fdatasync)
+    }
+
     /// The buffer, where it is.
     #[inline]
     pub fn buffer(&self) -> Option<&Buffer> {

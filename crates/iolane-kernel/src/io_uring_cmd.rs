@@ -190,9 +190,9 @@ impl Encode for Commands {
         file: RingFile,
         buffer_index: Option<u16>,
     ) -> Result<squeue::Entry128, IoError> {
-        use Operation::{DurableWrite, DurableWriteVectored, Fdatasync, Fsync, Read, ReadVectored};
+        use Operation::{DurableWrite, DurableWriteVectored};
         let is_durable = matches!(request.operation, DurableWrite(_) | DurableWriteVectored(_));
-        if !self.writable && !matches!(request.operation, Read(_) | ReadVectored(_) | Fsync | Fdatasync) {
+        if !self.writable && request.operation.changes_data() {
             return Err(IoError::READ_ONLY);
         }
         let mut command = NvmeCommand { namespace: self.namespace, ..NvmeCommand::default() };

@@ -160,7 +160,7 @@ fn rare_call(
 }
 
 fn moves_data(operation: &Operation) -> bool {
-    operation.buffer().is_some() || operation.buffers().is_some()
+    operation.memory().next().is_some()
 }
 
 /// preadv2(2) or pwritev2(2), by number: the C library may lack them, and rustix takes slices of another type.

@@ -1,8 +1,8 @@
 //! The Identify data of a controller (NVMe Base Specification 2.0, section 5.17, figure 275), parsed once by `controller`; that of
 //! a namespace is parsed in `iolane-core`, for passthrough too. The data may be wrong, so nothing here trusts it.
 
-use iolane_core::nvme::atomic_write_blocks;
 pub use iolane_core::nvme::{IDENTIFY_BYTES, Namespace};
+use iolane_core::nvme::{atomic_write_blocks, u16_at, u32_at};
 
 /// The Identify data of a controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,12 +54,4 @@ impl ControllerIdentity {
             atomic_write_blocks: atomic_write_blocks(data),
         }
     }
-}
-
-fn u16_at(data: &[u8], offset: usize) -> u16 {
-    u16::from_le_bytes([data[offset], data[offset + 1]])
-}
-
-fn u32_at(data: &[u8], offset: usize) -> u32 {
-    u32::from(u16_at(data, offset)) | u32::from(u16_at(data, offset + 2)) << 16
 }

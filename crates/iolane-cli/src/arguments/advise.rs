@@ -71,8 +71,8 @@ impl AdviseArguments {
     pub(crate) fn check(&self) -> Result<()> {
         let Self { survey, targets, check, goal, pid, watch, .. } = self;
         let of_measurement = survey.is_given() || targets.size.is_some() || !targets.allow_writes.is_empty();
-        let of_results = !goal.is_empty() || check.is_some();
         let of_measurement = of_measurement || self.time.is_some() || self.measured.is_some();
+        let of_results = !goal.is_empty() || check.is_some();
         if !self.measures() && (of_measurement || pid.is_some() && of_results) {
             let cause = "a load, a size, a time, a folder or a goal was given, and nothing is measured";
             return Err(Error::usage("advise", cause).remedy("add --target or --measure"));

@@ -1,6 +1,7 @@
 //! The Identify data of a namespace (NVM Command Set Specification 1.0, figure 97): which formats the paths that send NVMe commands
 //! themselves support. The data may be wrong, so nothing here trusts it. Called by passthrough and by the user-space driver.
 
+use super::{u16_at, u32_at};
 use crate::atomic_writes::AtomicWrites;
 use crate::error::{Error, Result};
 
@@ -103,14 +104,6 @@ impl Namespace {
         let writes = AtomicWrites { bytes_min: block_bytes, bytes_max: longest * block_bytes };
         (self.atomic.first_boundary == 0).then_some(writes)
     }
-}
-
-fn u16_at(data: &[u8], offset: usize) -> u16 {
-    u16::from_le_bytes([data[offset], data[offset + 1]])
-}
-
-fn u32_at(data: &[u8], offset: usize) -> u32 {
-    u32::from_le_bytes(data[offset..offset + 4].try_into().expect("four bytes"))
 }
 
 #[cfg(test)]

@@ -38,8 +38,7 @@ pub(super) fn transfer(
         }
         Ok(offset.min(end) as usize..offset.saturating_add(bytes).min(end) as usize)
     };
-    use Operation::{Fdatasync, Fsync, Read, ReadVectored};
-    if !writable && !matches!(request.operation, Read(_) | ReadVectored(_) | Fsync | Fdatasync) {
+    if !writable && request.operation.changes_data() {
         return Err(IoError::READ_ONLY);
     }
     match &mut request.operation {
