@@ -1,8 +1,10 @@
 //! The part of NVMe that several crates use: passthrough sends its commands through the kernel, the user-space driver to the
 //! controller.
 
+mod fields;
 mod namespace;
 
+pub use fields::{u16_at, u32_at};
 pub use namespace::{AtomicBlocks, IDENTIFY_BYTES, Namespace};
 
 use crate::request::IoError;
@@ -25,16 +27,6 @@ pub mod identify {
 /// [`Namespace::atomic_writes`].
 pub fn atomic_write_blocks(controller: &[u8; IDENTIFY_BYTES]) -> u32 {
     u32::from(u16_at(controller, 528)) + 1
-}
-
-/// A number of 16 bits in Identify data.
-pub fn u16_at(data: &[u8; IDENTIFY_BYTES], offset: usize) -> u16 {
-    u16::from_le_bytes([data[offset], data[offset + 1]])
-}
-
-/// A number of 32 bits in Identify data.
-pub fn u32_at(data: &[u8; IDENTIFY_BYTES], offset: usize) -> u32 {
-    u32::from(u16_at(data, offset)) | u32::from(u16_at(data, offset + 2)) << 16
 }
 
 /// Opcodes (NVM Command Set Specification 1.0, figure 25 "Opcodes for NVM Commands").

@@ -1,7 +1,7 @@
 //! The Identify data of a namespace (NVM Command Set Specification 1.0, figure 97): which formats the paths that send NVMe commands
 //! themselves support. The data may be wrong, so nothing here trusts it. Called by passthrough and by the user-space driver.
 
-use super::{u16_at, u32_at};
+use super::fields::{u16_at, u32_at};
 use crate::atomic_writes::AtomicWrites;
 use crate::error::{Error, Result};
 
