@@ -1,7 +1,7 @@
 //! What queues that choose among paths have learnt, kept for later queues and later runs of a program. `auto` reads and fills it.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
@@ -94,7 +94,7 @@ impl PathMemory {
         name.push(format!(".{}", std::process::id()));
         beside.set_file_name(name);
         let written = File::create(&beside).and_then(|mut new| {
-            new.write_all(self.to_text().as_bytes())?;
+            new.write_all(self.to_string().as_bytes())?;
             new.sync_all()
         });
         let replaced = written.and_then(|()| std::fs::rename(&beside, file));
@@ -129,19 +129,22 @@ impl PathMemory {
         // No caller panics while it changes the map.
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    fn to_text(&self) -> String {
-        let mut text = format!("{HEADING}\n");
+/// The text of a file, which [`FromStr`](std::str::FromStr) reads.
+impl fmt::Display for PathMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{HEADING}")?;
         for (place, loads) in self.places().iter() {
-            let _ = writeln!(text, "place {}", place.replace('\n', " "));
+            writeln!(f, "place {}", place.replace(char::is_control, " "))?;
             for KnownLoad { request_bytes, in_flight, costs } in loads.values() {
-                let _ = writeln!(text, "load {request_bytes:.0} {in_flight:.2}");
+                writeln!(f, "load {request_bytes:.0} {in_flight:.2}")?;
                 for (path, [first, second, cores]) in costs {
-                    let _ = writeln!(text, "path {path} {first:.1} {second:.1} {cores:.3}");
+                    writeln!(f, "path {path} {first:.1} {second:.1} {cores:.3}")?;
                 }
             }
         }
-        text
+        Ok(())
     }
 }
 
@@ -247,7 +250,7 @@ mod tests {
             let loads = (0..100).map(|power| load(f64::from(power).exp2(), 1.0, "psync"));
             memory.note(&place.to_string(), loads.collect());
         }
-        let text = memory.to_text();
+        let text = memory.to_string();
         assert!((text.len() as u64) < FILE_BYTES_MAX, "{}", text.len());
         assert_eq!(text.lines().filter(|line| line.starts_with("place")).count(), PLACES_MAX);
         assert_eq!(memory.at("999").len(), LOADS_MAX);

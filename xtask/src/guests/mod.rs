@@ -40,6 +40,8 @@ use steps::Step;
 const KERNELS: [&str; 4] = ["5.10", "6.1", "6.12", "7.2"];
 /// A guest takes two or three minutes on a quiet machine; one that takes this long hangs.
 const TIMEOUT: Duration = Duration::from_secs(1200);
+/// A guest that soaks its paths, as many as this at most, takes as long as they do, and that in addition.
+const PATHS_MAX: u32 = 40;
 
 /// What is run in a guest.
 #[derive(Debug, Clone, Copy)]
@@ -48,6 +50,19 @@ enum Suite {
     /// In a guest of its own, because more drives change the names of others: the kernel numbers a drive that can be removed after
     /// all that cannot.
     Cuts(Cuts),
+    /// A process that lives long, so many seconds on each path.
+    Soak(u32),
+}
+
+/// Runs a process that lives long in guests of all kernels, so many seconds on each path; `Ok(false)` if it does not hold what it held at
+/// its start.
+pub(crate) fn run_soak(seconds: u32) -> Result<bool> {
+    let accepted = Accepted::read()?;
+    let (mut tally, mut times) = (Tally::default(), Times::default());
+    let kernels = find_kernels(&[], &mut tally, &mut times)?;
+    let guests = kernels.into_iter().map(|kernel| (kernel, Suite::Soak(seconds))).collect();
+    run_guests(guests, &mut tally, &mut times, true)?;
+    Ok(verdict::conclude(&tally, &times, &accepted, false, verdict::is_ci()))
 }
 
 /// Cuts the power of examples and of a study in guests of all kernels, and prints how often; `Ok(false)` if something is lost.
@@ -244,6 +259,7 @@ impl Runner {
         let outcome = match suite {
             Suite::Conformance => self.test_conformance(kernel, folder.path()),
             Suite::Cuts(cuts) => self.cut_power(kernel, cuts, folder.path())?,
+            Suite::Soak(seconds) => self.soak(kernel, seconds),
         };
         Ok(Outcome { took: began.elapsed(), ..outcome })
     }
@@ -258,7 +274,7 @@ impl Runner {
             steps: steps::steps(&kernel, &records),
             returns: records.to_vec(),
         };
-        let (mut tally, has_ended) = self.boot(kernel, made);
+        let (mut tally, has_ended) = self.boot(kernel, made, TIMEOUT);
         if !has_ended {
             return Outcome { name: release, tally, ..Outcome::default() };
         }
@@ -271,6 +287,20 @@ impl Runner {
         }
         let found = Found { release: release.clone(), record: Record { rows } };
         Outcome { name: release, tally, found: Some(found), ..Outcome::default() }
+    }
+
+    /// A process for the kernel's driver and one for the user-space driver.
+    fn soak(&self, kernel: Kernel, seconds: u32) -> Outcome {
+        let name = format!("{}, soak", kernel.release);
+        let made = Made {
+            drives: steps::drives(),
+            programs: self.programs.tests.to_vec(),
+            modules: &[],
+            steps: steps::soaking(&kernel, seconds),
+            returns: Vec::new(),
+        };
+        let (tally, _) = self.boot(kernel, made, TIMEOUT + Duration::from_secs(seconds.into()) * PATHS_MAX);
+        Outcome { name, tally, ..Outcome::default() }
     }
 
     /// Records what programs write in a guest, and cuts the power here.
@@ -286,13 +316,13 @@ impl Runner {
             steps: recording.steps(&kernel),
             returns: Vec::new(),
         };
-        let (mut tally, has_ended) = self.boot(kernel, made);
+        let (mut tally, has_ended) = self.boot(kernel, made, TIMEOUT);
         let counts = if has_ended { Some(recording.check(programs, &release, &mut tally, self.show)?) } else { None };
         Ok(Outcome { name: format!("{release}, power cuts"), tally, cuts: counts, ..Outcome::default() })
     }
 
     /// Runs the steps in a guest: what they print, added up, and whether the guest came to its end.
-    fn boot(&self, kernel: Kernel, made: Made) -> (Tally, bool) {
+    fn boot(&self, kernel: Kernel, made: Made, timeout: Duration) -> (Tally, bool) {
         let release = kernel.release.clone();
         let (names, commands): (Vec<_>, Vec<_>) =
             made.steps.into_iter().map(|Step { name, command }| (name, command.tells_kernel_warnings())).unzip();
@@ -305,7 +335,7 @@ impl Runner {
             programs: made.programs,
             modules: made.modules,
             accelerator: None,
-            timeout: TIMEOUT,
+            timeout,
             cache: &self.cache,
         };
         let job = Job { commands, folder: "/".into(), returns: made.returns };

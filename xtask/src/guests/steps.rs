@@ -29,28 +29,44 @@ pub(super) struct Step {
     pub(super) command: GuestCommand,
 }
 
+/// The second without what the first has: SGLs and shadow doorbells.
+const CONTROLLERS: &str = "pci:0000:00:04.0 pci:0000:00:05.0,sgl=off,shadow=off";
+
+/// The devices of the kernel's drivers. Generic devices came with 5.13, passthrough by io_uring with 5.19; without them a column would be
+/// empty.
+fn devices(kernel: &Kernel) -> String {
+    let generic = if kernel.is_at_least(5, 13) { " /dev/ng0n1 /dev/ng1n1" } else { "" };
+    format!("/dev/nvme0n1 /dev/nvme1n1 /dev/nullb0{generic}")
+}
+
+/// The conformance suite on devices, or the tests of it that contain these words.
+fn conformance(targets: &str, tests: &[&str]) -> GuestCommand {
+    GuestCommand::new([&["/bin/conformance", "--show-output"], tests].concat())
+        .with("IOLANE_CONFORMANCE_TARGETS", targets)
+        .with("IOLANE_CONFORMANCE_ONLY_NAMED", "1")
+        .with("IOLANE_CONFORMANCE_BRIEF", "1")
+}
+
+/// The check of a process that lives long, with so many seconds on each path.
+pub(super) fn soaking(kernel: &Kernel, seconds: u32) -> Vec<Step> {
+    let soak = |name, targets: &str| {
+        let command = conformance(targets, &["soaking"]).with("IOLANE_CONFORMANCE_SOAK", seconds.to_string());
+        Step { name, command }
+    };
+    vec![soak("soak with the kernel's drivers", &devices(kernel)), soak("soak with the user-space driver", CONTROLLERS)]
+}
+
 /// First with the drives in the kernel's hands, then with two that change hands, then without a kernel driver.
 pub(super) fn steps(kernel: &Kernel, records: &[PathBuf; 2]) -> Vec<Step> {
-    // Generic devices came with 5.13, passthrough by io_uring with 5.19; without them a column would be empty.
-    let generic = if kernel.is_at_least(5, 13) { " /dev/ng0n1 /dev/ng1n1" } else { "" };
-    let conformance = |targets: String, record: &Path| {
-        GuestCommand::new(["/bin/conformance", "--show-output"])
-            .with("IOLANE_CONFORMANCE_TARGETS", targets)
-            .with("IOLANE_CONFORMANCE_ONLY_NAMED", "1")
-            .with("IOLANE_CONFORMANCE_BRIEF", "1")
-            .with("IOLANE_CONFORMANCE_RECORD", record.display().to_string())
+    let recorded = |targets: &str, record: &Path| {
+        conformance(targets, &[]).with("IOLANE_CONFORMANCE_RECORD", record.display().to_string())
     };
     let faults = || {
         GuestCommand::new(["/bin/faults", "--show-output", "--test-threads=1"])
             .with("IOLANE_FAULTS_UNPLUG_BY", EVENTS_FILE)
     };
-    // The second without what the first has: SGLs and shadow doorbells.
-    let controllers = "pci:0000:00:04.0 pci:0000:00:05.0,sgl=off,shadow=off";
     vec![
-        Step {
-            name: "conformance with the kernel's drivers",
-            command: conformance(format!("/dev/nvme0n1 /dev/nvme1n1 /dev/nullb0{generic}"), &records[0]),
-        },
+        Step { name: "conformance with the kernel's drivers", command: recorded(&devices(kernel), &records[0]) },
         Step {
             name: "faults with the kernel's driver",
             command: faults()
@@ -63,7 +79,7 @@ pub(super) fn steps(kernel: &Kernel, records: &[PathBuf; 2]) -> Vec<Step> {
             command: GuestCommand::new(["/bin/nvme", "--show-output", "--test-threads=1"])
                 .with("IOLANE_NVME_DRIVES", "0000:00:04.0 0000:00:05.0"),
         },
-        Step { name: "conformance with the user-space driver", command: conformance(controllers.into(), &records[1]) },
+        Step { name: "conformance with the user-space driver", command: recorded(CONTROLLERS, &records[1]) },
         Step {
             name: "faults with the user-space driver",
             command: faults()

@@ -105,10 +105,113 @@ fn as_load(argument: clap::Arg) -> clap::Arg {
 
 #[cfg(test)]
 mod tests {
+    use clap::FromArgMatches;
+    use proptest::prelude::*;
+    use proptest::sample::{Index, select};
+
     use super::*;
 
     #[test]
     fn the_command_line_is_consistent() {
         command().debug_assert();
+    }
+
+    /// What people write after options, and what nobody should.
+    const VALUES: &[&str] = &[
+        "",
+        "-",
+        "--",
+        "0",
+        "1",
+        "-1",
+        "4k",
+        "4k,16k",
+        "1,2,4",
+        "1..20",
+        "4k/70:64k/30",
+        "18446744073709551616",
+        "1e308",
+        "NaN",
+        "1m",
+        "0s",
+        "99999d",
+        "2.5k",
+        "70/30",
+        "randread",
+        "randrw",
+        "zipf:1.2",
+        "all",
+        "auto",
+        "auto,cores=1",
+        "io_uring+sqpoll,fixedbufs",
+        "psync",
+        "null:",
+        "sim:",
+        "/x",
+        "throughput",
+        "6.1",
+        "kernel=",
+        "a=b",
+        "%",
+        ",",
+        ":",
+        "/",
+        "\u{202e}\u{7}",
+        "compress:50+dedupe:40/5",
+        "ü",
+    ];
+
+    /// A word of a command line, chosen among the options of the command that it is for.
+    #[derive(Debug, Clone)]
+    enum Word {
+        Option(Index),
+        OptionWithValue(Index, String),
+        Value(String),
+    }
+
+    fn words() -> impl Strategy<Value = Vec<Word>> {
+        let value = || prop_oneof![8 => select(VALUES).prop_map(str::to_owned), 2 => any::<String>()];
+        let word = prop_oneof![
+            any::<Index>().prop_map(Word::Option),
+            (any::<Index>(), value()).prop_map(|(option, value)| Word::OptionWithValue(option, value)),
+            value().prop_map(Word::Value),
+        ];
+        prop::collection::vec(word, 0..8)
+    }
+
+    /// Each command and each command of a command, by its words.
+    fn commands() -> Vec<(Vec<String>, clap::Command)> {
+        let mut found = Vec::new();
+        let mut open = vec![(vec!["iolane".to_owned()], command())];
+        while let Some((words, command)) = open.pop() {
+            let inner = command.get_subcommands().map(|inner| {
+                let words = words.iter().cloned().chain([inner.get_name().to_owned()]).collect();
+                (words, inner.clone())
+            });
+            open.extend(inner);
+            found.push((words, command));
+        }
+        found
+    }
+
+    proptest! {
+        #[test]
+        fn no_command_line_makes_the_parser_panic_and_an_error_says_something(which: Index, words in words()) {
+            let commands = commands();
+            let (mut line, command) = which.get(&commands).clone();
+            let options: Vec<&str> = command.get_arguments().filter_map(clap::Arg::get_long).collect();
+            let option = |index: Index| options.get(index.index(options.len().max(1))).map_or("--help".into(), |name| format!("--{name}"));
+            for word in words {
+                match word {
+                    Word::Option(index) => line.push(option(index)),
+                    Word::OptionWithValue(index, value) => line.push(format!("{}={value}", option(index))),
+                    Word::Value(value) => line.push(value),
+                }
+            }
+            let parsed = super::command().try_get_matches_from(&line).and_then(|matches| Cli::from_arg_matches(&matches));
+            if let Err(error) = parsed {
+                prop_assert!([0, 2].contains(&error.exit_code()) && !error.to_string().trim().is_empty(), "{line:?}: {error}");
+            }
+        }
     }
 }

@@ -95,32 +95,52 @@ fn range(arm: &ArmReport) -> f64 {
 /// Each warning once, with the arms that have it; of several of one kind, the first is shown. Those of these kinds are left
 /// out.
 pub(super) fn merge_warnings(results: &Results, without: &[WarningKind]) -> Vec<String> {
-    let mut merged: Vec<(&Warning, Vec<String>)> = Vec::new();
+    let mut merged: Vec<(&Warning, Vec<&Arm>)> = Vec::new();
     for arm in &results.arms {
         let warnings = arm.rows.iter().flat_map(|row| &row.warnings);
         for warning in warnings.filter(|warning| !without.contains(&warning.kind)) {
-            let name = arm.arm.to_string();
             match merged.iter_mut().find(|(known, _)| known.is_like(warning)) {
-                Some((_, arms)) if arms.last() == Some(&name) => {}
-                Some((_, arms)) => arms.push(name),
-                None => merged.push((warning, vec![name])),
+                Some((_, arms)) if arms.last() == Some(&&arm.arm) => {}
+                Some((_, arms)) => arms.push(&arm.arm),
+                None => merged.push((warning, vec![&arm.arm])),
             }
         }
     }
-    let count = results.arms.len();
-    let sentence = |(Warning { text, .. }, arms): (&Warning, Vec<String>)| match &arms[..] {
-        all if all.len() == count && count > 1 => format!("every arm: {text}"),
-        [first, second, rest @ ..] if rest.len() > 1 => {
-            format!("{first}; {second} and {} more arms: {text}", rest.len())
+    let all: Vec<&Arm> = results.arms.iter().map(|arm| &arm.arm).collect();
+    merged.into_iter().map(|(warning, arms)| format!("{}: {}", named(&arms, &all), warning.text)).collect()
+}
+
+/// Some of a study's arms in a few words: a path once, where all its arms are among them, and at most three names.
+fn named(arms: &[&Arm], all: &[&Arm]) -> String {
+    if arms.len() == all.len() && all.len() > 1 {
+        return "every arm".to_owned();
+    }
+    let of_label = |among: &[&Arm], label: &str| among.iter().filter(|arm| arm.label() == label).count();
+    let mut names: Vec<(String, usize)> = Vec::new();
+    for arm in arms {
+        let label = arm.label();
+        let count = of_label(arms, &label);
+        let (name, count) = match count > 1 && count == of_label(all, &label) {
+            true => (format!("every arm of {label}"), count),
+            false => (arm.to_string(), 1),
+        };
+        if !names.iter().any(|(known, _)| *known == name) {
+            names.push((name, count));
         }
-        few => format!("{}: {text}", few.join("; ")),
-    };
-    merged.into_iter().map(sentence).collect()
+    }
+    match &names[..] {
+        [(first, _), (second, _), rest @ ..] if rest.len() > 1 => {
+            let others: usize = rest.iter().map(|(_, count)| count).sum();
+            format!("{first}; {second} and {others} more arms")
+        }
+        few => few.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join("; "),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use iolane_application::Application;
+    use iolane_measure::workload::Workload;
 
     use super::super::arms::arm_reports;
     use super::*;
@@ -156,5 +176,25 @@ mod tests {
             note.contains("1 of 1 arms have runs of fewer than 1000 requests") && note.contains("has 100"),
             "{note}"
         );
+    }
+
+    #[test]
+    fn a_warning_names_a_path_once_when_all_its_arms_have_it() {
+        let arms: Vec<Arm> = ["a", "b"]
+            .into_iter()
+            .flat_map(|name| {
+                [1, 16, 31]
+                    .map(|depth| Arm { workload: Workload { depth, ..Workload::default() }, ..Arm::of_null(name) })
+            })
+            .collect();
+        let of = |picked: &[usize]| {
+            let picked: Vec<&Arm> = picked.iter().map(|&index| &arms[index]).collect();
+            named(&picked, &arms.iter().collect::<Vec<_>>())
+        };
+        assert_eq!(of(&[0, 1, 2, 3, 4, 5]), "every arm");
+        assert_eq!(of(&[0, 1, 2]), "every arm of a");
+        assert_eq!(of(&[0, 1, 2, 4]), "every arm of a; b randread 4k depth 16");
+        assert_eq!(of(&[0, 1]), "a randread 4k depth 1; a randread 4k depth 16");
+        assert_eq!(of(&[0, 1, 3, 4]), "a randread 4k depth 1; a randread 4k depth 16 and 2 more arms");
     }
 }

@@ -25,14 +25,14 @@ const MAPPINGS_SPARE: usize = 64;
 
 /// What the process holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Held {
+pub(crate) struct Held {
     descriptors: usize,
     mappings: usize,
     threads: usize,
 }
 
 impl Held {
-    fn now() -> Result<Self> {
+    pub(crate) fn now() -> Result<Self> {
         Ok(Self {
             descriptors: std::fs::read_dir("/proc/self/fd")?.count(),
             mappings: std::fs::read_to_string("/proc/self/maps")?.lines().count(),
@@ -40,10 +40,17 @@ impl Held {
         })
     }
 
-    fn exceeds(self, before: Self) -> bool {
+    pub(crate) fn exceeds(self, before: Self) -> bool {
         self.descriptors > before.descriptors
             || self.mappings > before.mappings + MAPPINGS_SPARE
             || self.threads > before.threads
+    }
+}
+
+impl std::fmt::Display for Held {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { descriptors, mappings, threads } = self;
+        write!(f, "{descriptors} descriptors, {mappings} mappings, {threads} threads")
     }
 }
 
@@ -75,7 +82,7 @@ fn thousands_of_queues_leave_no_descriptor_mapping_or_thread() {
 }
 
 /// What is held once the threads of earlier queues, which end on their own, are gone: it is the same twice in a row.
-fn settled() -> Result<Held> {
+pub(crate) fn settled() -> Result<Held> {
     let mut last = Held::now()?;
     wait_until("the process settles", || {
         std::thread::sleep(std::time::Duration::from_millis(20));

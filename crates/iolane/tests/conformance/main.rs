@@ -9,6 +9,7 @@
 //! | `PLACES="file tmpfs"` | of the places that the suite makes itself only these |
 //! | `ONLY_NAMED=1` | only those devices: no files, tmpfs, loop devices or simulated devices |
 //! | `BRIEF=1` | fewer repetitions, for an emulated machine |
+//! | `SOAK=60` | seconds that `soaking` gives each path |
 //! | `RECORD=FILE` | at the end writes the table as JSON: `kernel`, `rows` and `failures` |
 //! | `SEED=7` | draws other offsets and sizes |
 //! | `BUG=lost-write` | makes the interface `broken` one with this bug (`broken/bugs.rs`) |
@@ -49,6 +50,7 @@ mod proofs;
 mod regions;
 mod self_test;
 mod signals;
+mod soaking;
 mod syncing;
 mod syscall_counter;
 mod threads;
