@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use iolane_core::nvme::{self, IDENTIFY, IDENTIFY_BYTES, Namespace};
-use iolane_core::{Error, Result};
+use iolane_core::{Error, Pages, Pool, Result};
 
 /// `NVME_IOCTL_ID`: `_IO('N', 0x40)`, which answers with the namespace identifier.
 const NVME_IOCTL_ID: libc::Ioctl = 0x4e40;
@@ -71,15 +71,29 @@ pub(crate) fn atomic_write_blocks(fd: BorrowedFd<'_>) -> Option<u32> {
 /// CAP_SYS_ADMIN before Linux 6.2, none beyond those of the file since (drivers/nvme/host/ioctl.c, nvme_cmd_allowed).
 fn identify(fd: BorrowedFd<'_>, structure: u32, namespace: u32) -> (Box<[u8; IDENTIFY_BYTES]>, io::Result<u16>) {
     let mut data = Box::new([0; IDENTIFY_BYTES]);
-    let address = data.as_mut_ptr().expose_provenance() as u64;
+    let status = identify_into(&mut data, fd, structure, namespace);
+    (data, status)
+}
+
+/// The controller writes to a pool's memory, not to the caller's: a fork(2) of another thread meanwhile could leave the data to the child
+/// alone ([`Pool::new`]).
+fn identify_into(
+    data: &mut [u8; IDENTIFY_BYTES],
+    fd: BorrowedFd<'_>,
+    structure: u32,
+    namespace: u32,
+) -> io::Result<u16> {
+    let mut buffer = Pool::new(1, IDENTIFY_BYTES, Pages::Base)?.take().ok_or(io::ErrorKind::OutOfMemory)?;
+    let address = buffer.as_mut_ptr().expose_provenance() as u64;
     let data_bytes = IDENTIFY_BYTES as u32;
     let dwords = [structure, 0, 0, 0, 0, 0];
     let command = NvmeCommand { opcode: IDENTIFY, namespace, address, data_bytes, dwords };
     let mut bytes = command.to_bytes();
-    // SAFETY: the request reads 72 of the 80 bytes and writes the result there; the command fills the data, which is as long as it
+    // SAFETY: the request reads 72 of the 80 bytes and writes the result there; the command fills the buffer, which is as long as it
     // says, before the call returns.
     let status = unsafe { libc::ioctl(fd.as_raw_fd(), NVME_IOCTL_ADMIN_CMD, bytes.as_mut_ptr()) };
-    (data, u16::try_from(status).map_err(|_| io::Error::last_os_error()))
+    data.copy_from_slice(&buffer);
+    u16::try_from(status).map_err(|_| io::Error::last_os_error())
 }
 
 /// Refuses a namespace that was not identified: its format is unknown, and may have metadata.

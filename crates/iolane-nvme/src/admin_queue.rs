@@ -9,7 +9,7 @@ use crate::command::{Command, Status};
 use crate::memory::DmaPages;
 use crate::queue_pair::QueuePair;
 use crate::registers::{CSTS, GONE, Registers};
-use crate::transport::Transport;
+use crate::transport::{Patience, Transport};
 
 /// The rings of the admin queue, and a page for the data of its commands.
 pub(crate) struct AdminQueue {
@@ -59,7 +59,7 @@ impl AdminQueue {
         debug_assert!(!self.pair.is_pushed(), "the last command was handed over");
         self.pair.push(Command { identifier, ..command });
         self.pair.ring();
-        let began = transport.now();
+        let mut patience = Patience::new(transport, patience);
         loop {
             while let Some(entry) = self.pair.pop() {
                 self.pair.release();
@@ -74,7 +74,7 @@ impl AdminQueue {
             if registers.read(CSTS) == GONE {
                 return Err(Failure::Gone);
             }
-            if transport.now().saturating_sub(began) > patience {
+            if patience.is_over(transport) {
                 return Err(Failure::TimedOut);
             }
             transport.relax(1);

@@ -10,14 +10,15 @@ use iolane_core::{Error, ErrorKind, Pool, Result};
 
 use crate::admin_queue::{AdminQueue, Failure};
 use crate::command::{Command, admin, feature, identify, log_page};
+use crate::doorbell::Shadow;
 use crate::identity::{ControllerIdentity, IDENTIFY_BYTES, Namespace};
 use crate::memory::{DmaPages, DmaPool, PAGE_BYTES};
-use crate::queue_pair::{Doorbells, QueuePair, Shadow};
+use crate::queue_pair::{Doorbells, QueuePair};
 use crate::registers::{
     ACQ, AQA, ASQ, CAP, CC, CC_ENABLE, CC_ENTRY_SIZES, CC_SHUTDOWN_MASK, CC_SHUTDOWN_NORMAL, CSTS, CSTS_FATAL,
     CSTS_READY, CSTS_SHUTDOWN_COMPLETE, CSTS_SHUTDOWN_MASK, ControllerCapabilities, DOORBELLS, GONE, Registers, VS,
 };
-use crate::transport::Transport;
+use crate::transport::{Patience, Transport};
 
 /// Settings of a controller, shared by all of its queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +68,21 @@ pub struct Controller {
 struct ShadowDoorbells {
     values: DmaPages,
     event_indices: DmaPages,
+}
+
+impl ShadowDoorbells {
+    /// The words of the doorbell at `offset` from the first one.
+    ///
+    /// # Safety
+    /// The pages live as long as the words are used, and are accessed only by atomics.
+    ///
+    /// # Panics
+    /// If the offset lies outside a page.
+    unsafe fn at(&self, offset: usize) -> Shadow {
+        assert!(offset.is_multiple_of(4) && offset + 4 <= self.values.bytes().min(self.event_indices.bytes()));
+        // SAFETY: the words lie within the pages by the assertion; the caller promises the rest.
+        unsafe { Shadow::new(self.values.base().add(offset).cast(), self.event_indices.base().add(offset).cast()) }
+    }
 }
 
 /// The state that one thread at a time uses.
@@ -236,7 +252,7 @@ impl Controller {
         let unavailable = |cause: &str| Error::unavailable(self.name(), cause);
         // The controller's timeout may be 0, and clocks are coarse.
         let patience = Duration::from_millis(self.capabilities.ready_timeout_ms().max(500) + 500);
-        let began = self.transport.now();
+        let mut waiting = Patience::new(&*self.transport, patience);
         loop {
             let status = self.registers.read(CSTS);
             if status == GONE {
@@ -245,7 +261,7 @@ impl Controller {
             if reached(status) {
                 return Ok(());
             }
-            if self.transport.now().saturating_sub(began) > patience {
+            if waiting.is_over(&*self.transport) {
                 let fatal = if status & CSTS_FATAL != 0 { " (fatal status)" } else { "" };
                 return Err(unavailable(&format!("{otherwise} within {} s{fatal}", patience.as_secs()))
                     .remedy("power-cycle the drive; it may be defective"));
@@ -403,9 +419,8 @@ impl Controller {
         let doorbells =
             Doorbells { registers: self.registers, stride_bytes: self.capabilities.doorbell_stride_bytes() };
         let shadow = |completion| {
-            let shadow = self.shadow.as_ref()?;
             // SAFETY: the users of a pair hold the controller, which keeps the pages, and both sides access them by atomics.
-            Some(unsafe { Shadow::at(&shadow.values, &shadow.event_indices, doorbells.offset(identifier, completion)) })
+            self.shadow.as_ref().map(|shadow| unsafe { shadow.at(doorbells.offset(identifier, completion)) })
         };
         let entries_max = self.capabilities.queue_entries_max();
         let pair = QueuePair::new(&self.transport, &doorbells, identifier, depth, entries_max, shadow)?;

@@ -5,7 +5,7 @@
 //! - [`transport`]: access to a controller's registers and memory; [`vfio`] with `iova` and `memlock` is the real one, [`model`]
 //!   a simulated one;
 //! - [`memory`]: memory that the controller can access;
-//! - `queue_pair`, `admin_queue`, [`controller`] with [`identity`], [`queue`] with `data_pointer`: from one pair of rings to a
+//! - `doorbell`, `queue_pair`, `admin_queue`, [`controller`] with [`identity`], [`queue`] with `data_pointer`: from one pair of rings to a
 //!   [`Queue`](iolane_core::Queue);
 //! - `interface`: the paths `nvme` and `nvme+int`, and the targets `pci:...`, whose names [`name`] parses;
 //! - [`pci`], [`binding`]: which controllers exist, and how one is taken from the kernel and returned.
@@ -18,6 +18,7 @@ pub mod binding;
 pub mod command;
 pub mod controller;
 mod data_pointer;
+mod doorbell;
 pub mod identity;
 mod interface;
 mod iova;
@@ -31,6 +32,11 @@ mod queue_pair;
 pub mod registers;
 pub mod transport;
 pub mod vfio;
+
+/// The atomics of modules that tests check with others in their place.
+mod atomic {
+    pub(crate) use std::sync::atomic::{AtomicU32, Ordering, fence};
+}
 
 #[cfg(test)]
 mod fake_machine;

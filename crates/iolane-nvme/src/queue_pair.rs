@@ -1,97 +1,16 @@
 //! A submission ring, a completion ring and their doorbells. The entries are not interpreted here. One thread owns each pair (a
 //! lock guards the admin pair); threads share nothing.
 
-use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use iolane_core::Result;
 
 use crate::command::{Command, CompletionEntry};
+use crate::doorbell::{Doorbell, Shadow};
 use crate::memory::DmaPages;
 use crate::registers::Registers;
 use crate::transport::Transport;
-
-/// A doorbell register, and its shadow in memory where the controller has taken one (NVMe Base Specification 2.0, annex B.5).
-pub(crate) struct Doorbell {
-    register: NonNull<AtomicU32>,
-    shadow: Option<Shadow>,
-    /// The index that the controller was last given.
-    rung: u32,
-    writes: u64,
-}
-
-// SAFETY: its pointers point to atomics, which any thread may access.
-unsafe impl Send for Doorbell {}
-
-/// The controller polls `value`, and needs the register written when `value` passes `event_index`.
-#[derive(Clone, Copy)]
-pub(crate) struct Shadow {
-    value: NonNull<AtomicU32>,
-    event_index: NonNull<AtomicU32>,
-}
-
-impl Shadow {
-    /// The words of the doorbell at `offset` from the first one, in the two pages.
-    ///
-    /// # Safety
-    /// The pages live as long as it is used, and are accessed only by atomics.
-    ///
-    /// # Panics
-    /// If the offset lies outside a page.
-    pub(crate) unsafe fn at(values: &DmaPages, event_indices: &DmaPages, offset: usize) -> Self {
-        assert!(offset.is_multiple_of(4) && offset + 4 <= values.bytes().min(event_indices.bytes()));
-        // SAFETY: the words lie within the pages by the assertion.
-        unsafe {
-            Self { value: values.base().add(offset).cast(), event_index: event_indices.base().add(offset).cast() }
-        }
-    }
-}
-
-impl Doorbell {
-    fn new(register: &AtomicU32, shadow: Option<Shadow>) -> Self {
-        let mut doorbell = Self { register: NonNull::from(register), shadow, rung: 0, writes: 0 };
-        doorbell.restart();
-        doorbell
-    }
-
-    /// Resets it for an empty ring. A value that the last ring of this identifier left in the shadow would count as commands.
-    fn restart(&mut self) {
-        self.rung = 0;
-        if let Some(shadow) = self.shadow {
-            // SAFETY: the caller of `Shadow::at` promised that the words live.
-            let words = unsafe { [shadow.value.as_ref(), shadow.event_index.as_ref()] };
-            words.iter().for_each(|word| word.store(0, Ordering::Release));
-        }
-    }
-
-    /// Gives the controller the new index of the ring. It sees everything written to memory before.
-    #[inline]
-    fn ring(&mut self, index: u32) {
-        let before = std::mem::replace(&mut self.rung, index);
-        if let Some(shadow) = self.shadow {
-            // SAFETY: the caller of `Shadow::at` promised that the words live.
-            let (value, event_index) = unsafe { (shadow.value.as_ref(), shadow.event_index.as_ref()) };
-            value.store(index, Ordering::Release);
-            // The controller writes its event index and then reads the value again; we write the value and then read its event
-            // index. With a full fence on both sides, at least one of the two sees the other's write.
-            fence(Ordering::SeqCst);
-            if !is_passed(event_index.load(Ordering::Relaxed), index, before) {
-                return;
-            }
-        }
-        self.writes += 1;
-        // SAFETY: the transport that the pair holds keeps the registers mapped.
-        unsafe { self.register.as_ref() }.store(index, Ordering::Release);
-    }
-}
-
-/// Whether a ring that went from `before` to `now` passed the entry that the controller waits for. Indices wrap at the ring's
-/// end; differences are taken modulo 2^16, as in Linux (nvme_dbbuf_need_event).
-fn is_passed(event_index: u32, now: u32, before: u32) -> bool {
-    let (event_index, now, before) = (event_index as u16, now as u16, before as u16);
-    now.wrapping_sub(event_index).wrapping_sub(1) < now.wrapping_sub(before)
-}
 
 /// A completion ring takes at least a page.
 const COMPLETIONS_PER_PAGE: u32 = 256;
@@ -159,6 +78,9 @@ impl QueuePair {
         let completion_entries = (4 * entries).max(COMPLETIONS_PER_PAGE).min(entries_max).max(entries);
         let completions_offset = (entries as usize * size_of::<Command>()).next_multiple_of(crate::memory::PAGE_BYTES);
         let rings = DmaPages::new(transport, completions_offset + completion_entries as usize * 16)?;
+        // SAFETY: the pair holds the transport, which keeps the registers mapped.
+        let doorbell =
+            |completion| unsafe { Doorbell::new(doorbells.register(identifier, completion), shadow(completion)) };
         Ok(Self {
             identifier,
             entries,
@@ -170,8 +92,8 @@ impl QueuePair {
             submission_tail: 0,
             completion_head: 0,
             phase: true,
-            submission_doorbell: Doorbell::new(doorbells.register(identifier, false), shadow(false)),
-            completion_doorbell: Doorbell::new(doorbells.register(identifier, true), shadow(true)),
+            submission_doorbell: doorbell(false),
+            completion_doorbell: doorbell(true),
             _transport: transport.clone(),
         })
     }
@@ -200,7 +122,7 @@ impl QueuePair {
 
     /// The number of doorbell register writes so far.
     pub(crate) fn register_writes(&self) -> u64 {
-        self.submission_doorbell.writes + self.completion_doorbell.writes
+        self.submission_doorbell.writes() + self.completion_doorbell.writes()
     }
 
     /// Empties the rings, after the controller has dropped them.
@@ -219,7 +141,7 @@ impl QueuePair {
     pub(crate) fn push(&mut self, command: Command) {
         debug_assert!(self.submission_tail < self.entries, "the tail is an index of the ring");
         debug_assert!(
-            after(self.submission_tail, self.entries) != self.submission_doorbell.rung || !self.is_pushed(),
+            after(self.submission_tail, self.entries) != self.submission_doorbell.rung() || !self.is_pushed(),
             "commands that wait for the doorbell do not fill the ring"
         );
         // SAFETY: the tail is less than `entries`, for which there is room; the controller reads the place only after the
@@ -231,7 +153,7 @@ impl QueuePair {
     /// Whether commands wait for the doorbell.
     #[inline]
     pub(crate) fn is_pushed(&self) -> bool {
-        self.submission_tail != self.submission_doorbell.rung
+        self.submission_tail != self.submission_doorbell.rung()
     }
 
     /// Rings the doorbell if commands were pushed.
@@ -263,7 +185,7 @@ impl QueuePair {
     /// Releases the places of popped completions to the controller once half of the spare ones are used.
     #[inline]
     pub(crate) fn release(&mut self) {
-        let (head, given_back) = (self.completion_head, self.completion_doorbell.rung);
+        let (head, given_back) = (self.completion_head, self.completion_doorbell.rung());
         let unreleased =
             if head >= given_back { head - given_back } else { head + self.completion_entries - given_back };
         debug_assert!(unreleased <= self.completion_entries, "no more is read than there are entries");
@@ -279,25 +201,5 @@ impl QueuePair {
         // SAFETY: the ring has room for `completion_entries` of 16 bytes from its offset on, `entry` is less, and the pages are
         // aligned; both sides access them only by atomics.
         unsafe { self.rings.base().add(offset).cast::<AtomicU32>().as_ref() }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_register_is_written_when_the_ring_passes_the_event_index() {
-        for (event_index, now, before, passed) in [
-            (0, 1, 0, true),
-            (0, 2, 1, false),
-            (5, 5, 4, false),
-            (5, 6, 5, true),
-            (5, 9, 3, true),
-            (30, 1, 30, true),
-            (5, 1, 30, false),
-        ] {
-            assert_eq!(is_passed(event_index, now, before), passed, "{event_index} from {before} to {now}");
-        }
     }
 }

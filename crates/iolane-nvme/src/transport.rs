@@ -109,3 +109,28 @@ pub unsafe trait Transport: Send + Sync {
     /// When it is enabled, the controller has no command that names memory which has gone back to its owner.
     unsafe fn set_bus_master(&self, on: bool) -> Result<()>;
 }
+
+/// The time that a controller is given to do something. Between two looks no more than a part of it counts: a machine that stood still
+/// meanwhile, such as a paused guest, gave the controller no time either.
+pub(crate) struct Patience {
+    most: Duration,
+    waited: Duration,
+    last: Duration,
+}
+
+/// The looks, at least, before a controller is given up.
+const LOOKS_MIN: u32 = 5;
+
+impl Patience {
+    pub(crate) fn new(transport: &dyn Transport, most: Duration) -> Self {
+        Self { most, waited: Duration::ZERO, last: transport.now() }
+    }
+
+    /// Whether it is over, to be asked after each look.
+    pub(crate) fn is_over(&mut self, transport: &dyn Transport) -> bool {
+        let now = transport.now();
+        self.waited += now.saturating_sub(self.last).min(self.most / (LOOKS_MIN - 1));
+        self.last = now;
+        self.waited > self.most
+    }
+}

@@ -929,6 +929,21 @@ fn with_interrupts_and_a_controller_at_work_beside_it_all_is_answered() {
     assert!(answered.get() > 100 * seeds.get(), "{} reads with {} seeds", answered.get(), seeds.get());
 }
 
+/// An hour passes between any two looks at the controller, as on a machine that is suspended or paused again and again.
+#[test]
+fn a_machine_that_stood_still_is_not_taken_for_a_controller_that_does_not_answer() {
+    let late = Faults { admin: true, late_completion: 1 << 16, late_steps_max: 3, ..Faults::default() };
+    let hour = Duration::from_secs(3600);
+    for seed in 0..20 {
+        let faults = Faults { seed, ..late.clone() };
+        let model = Model::new(ModelConfig { faults, step_ns: hour.as_nanos() as u64, ..ModelConfig::default() });
+        let options = ControllerOptions { timeout: Duration::from_secs(1), ..ControllerOptions::default() };
+        let controller = Controller::start(model.port(), options).unwrap();
+        controller.namespace(1).unwrap();
+        assert_eq!(controller.resets(), 0, "seed {seed}");
+    }
+}
+
 /// A queue with interrupts, and its memory.
 struct Reader {
     queue: NvmeQueue,
