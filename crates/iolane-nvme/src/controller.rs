@@ -10,7 +10,6 @@ use iolane_core::{Error, ErrorKind, Pool, Result};
 
 use crate::admin_queue::{AdminQueue, Failure};
 use crate::command::{Command, admin, feature, identify, log_page};
-use crate::doorbell::Shadow;
 use crate::identity::{ControllerIdentity, IDENTIFY_BYTES, Namespace};
 use crate::memory::{DmaPages, DmaPool, PAGE_BYTES};
 use crate::queue_pair::{Doorbells, QueuePair};
@@ -18,6 +17,7 @@ use crate::registers::{
     ACQ, AQA, ASQ, CAP, CC, CC_ENABLE, CC_ENTRY_SIZES, CC_SHUTDOWN_MASK, CC_SHUTDOWN_NORMAL, CSTS, CSTS_FATAL,
     CSTS_READY, CSTS_SHUTDOWN_COMPLETE, CSTS_SHUTDOWN_MASK, ControllerCapabilities, DOORBELLS, GONE, Registers, VS,
 };
+use crate::shadow_doorbells::ShadowDoorbells;
 use crate::transport::{Patience, Transport};
 
 /// Settings of a controller, shared by all of its queues.
@@ -62,27 +62,6 @@ pub struct Controller {
     admin: Mutex<Admin>,
     pools: Mutex<Vec<Weak<DmaPool>>>,
     interrupts: OnceLock<Vec<OwnedFd>>,
-}
-
-/// The two pages of Doorbell Buffer Config.
-struct ShadowDoorbells {
-    values: DmaPages,
-    event_indices: DmaPages,
-}
-
-impl ShadowDoorbells {
-    /// The words of the doorbell at `offset` from the first one.
-    ///
-    /// # Safety
-    /// The pages live as long as the words are used, and are accessed only by atomics.
-    ///
-    /// # Panics
-    /// If the offset lies outside a page.
-    unsafe fn at(&self, offset: usize) -> Shadow {
-        assert!(offset.is_multiple_of(4) && offset + 4 <= self.values.bytes().min(self.event_indices.bytes()));
-        // SAFETY: the words lie within the pages by the assertion; the caller promises the rest.
-        unsafe { Shadow::new(self.values.base().add(offset).cast(), self.event_indices.base().add(offset).cast()) }
-    }
 }
 
 /// The state that one thread at a time uses.
@@ -170,10 +149,7 @@ impl Controller {
         // The shadows of the admin queue and of one I/O queue have to fit their page.
         let fits = 4 * self.capabilities.doorbell_stride_bytes() <= PAGE_BYTES;
         let shadow = match self.options.shadow_doorbells && identity.doorbell_buffers && fits {
-            true => Some(ShadowDoorbells {
-                values: DmaPages::new(&self.transport, PAGE_BYTES)?,
-                event_indices: DmaPages::new(&self.transport, PAGE_BYTES)?,
-            }),
+            true => Some(ShadowDoorbells::new(&self.transport)?),
             false => None,
         };
         drop(admin);
@@ -279,7 +255,7 @@ impl Controller {
             .map_err(|failure| failure.error(self.name(), "setting the number of queues"))?;
         // At least one each: `start` and `set_up` refuse less.
         let by_registers = (self.registers.bytes() - DOORBELLS) / self.capabilities.doorbell_stride_bytes() / 2 - 1;
-        let pages = self.shadow.as_ref().map_or(usize::MAX, |shadow| shadow.values.bytes());
+        let pages = self.shadow.as_ref().map_or(usize::MAX, |shadow| shadow.bytes());
         let by_shadow = pages / self.capabilities.doorbell_stride_bytes() / 2 - 1;
         let granted = (granted & 0xffff).min(granted >> 16) as usize + 1;
         admin.queues_granted = granted.min(by_registers).min(by_shadow).min(QUEUES_MAX.into());
@@ -295,10 +271,8 @@ impl Controller {
     }
 
     fn shadow_doorbells(&self, admin: &mut Admin, shadow: &ShadowDoorbells) -> Result<(), Failure> {
-        for page in [&shadow.values, &shadow.event_indices] {
-            page.clear();
-        }
-        let data = [shadow.values.address(), shadow.event_indices.address()];
+        shadow.clear();
+        let data = shadow.addresses();
         self.execute(admin, Command { opcode: admin::DOORBELL_BUFFER_CONFIG, data, ..Command::default() }).map(drop)
     }
 

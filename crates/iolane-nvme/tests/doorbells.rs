@@ -1,5 +1,5 @@
 //! Shadow doorbells, with every order in which driver and controller can see each other's writes (loom): a controller that has found nothing
-//! more to do, and waits for the register, is told of every command that it has not seen.
+//! more to do, and waits for the register, has the register written after every command that it has not seen.
 
 // The file of the library, with the atomics of loom in place of the processor's.
 mod atomic {
@@ -30,7 +30,7 @@ impl Words {
     }
 }
 
-/// The driver: hands over so many commands, one after the other.
+/// The driver: hands over this number of commands, one after the other.
 fn drive(words: &Words, commands: u32) {
     // SAFETY: the words outlive the doorbell, and are atomics.
     let mut doorbell = unsafe {

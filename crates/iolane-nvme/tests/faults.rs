@@ -935,7 +935,7 @@ fn a_machine_that_stood_still_is_not_taken_for_a_controller_that_does_not_answer
     let late = Faults { admin: true, late_completion: 1 << 16, late_steps_max: 3, ..Faults::default() };
     let hour = Duration::from_secs(3600);
     for seed in 0..20 {
-        let faults = Faults { seed, ..late.clone() };
+        let faults = Faults { seed, ..late };
         let model = Model::new(ModelConfig { faults, step_ns: hour.as_nanos() as u64, ..ModelConfig::default() });
         let options = ControllerOptions { timeout: Duration::from_secs(1), ..ControllerOptions::default() };
         let controller = Controller::start(model.port(), options).unwrap();

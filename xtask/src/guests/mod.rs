@@ -50,11 +50,11 @@ enum Suite {
     /// In a guest of its own, because more drives change the names of others: the kernel numbers a drive that can be removed after
     /// all that cannot.
     Cuts(Cuts),
-    /// A process that lives long, so many seconds on each path.
+    /// A process that lives long, with the seconds of each path.
     Soak(u32),
 }
 
-/// Runs a process that lives long in guests of all kernels, so many seconds on each path; `Ok(false)` if it does not hold what it held at
+/// Runs a process that lives long in guests of all kernels, for that many seconds on each path; `Ok(false)` if it does not hold what it held at
 /// its start.
 pub(crate) fn run_soak(seconds: u32) -> Result<bool> {
     let accepted = Accepted::read()?;

@@ -47,7 +47,7 @@ fn conformance(targets: &str, tests: &[&str]) -> GuestCommand {
         .with("IOLANE_CONFORMANCE_BRIEF", "1")
 }
 
-/// The check of a process that lives long, with so many seconds on each path.
+/// The check of a process that lives long, with the seconds of each path.
 pub(super) fn soaking(kernel: &Kernel, seconds: u32) -> Vec<Step> {
     let soak = |name, targets: &str| {
         let command = conformance(targets, &["soaking"]).with("IOLANE_CONFORMANCE_SOAK", seconds.to_string());

@@ -27,7 +27,7 @@ const BLOCK_BYTES: usize = 4096;
 /// Rounds after which what is made once and stays, such as the allocator's arenas, is there.
 const ROUNDS_FIRST: usize = 8;
 const ROUNDS_FIRST_BRIEF: usize = 2;
-/// Of one round in so many, a process is forked.
+/// A process is forked in one of as many rounds.
 const ROUNDS_PER_FORK: usize = 4;
 /// By how much anonymous memory may grow, for the allocator's own reasons. A request's memory leaked in each round shows within a thousand.
 const MEMORY_SPARE_KIB: u64 = 8 << 10;
