@@ -16,32 +16,12 @@ leak:iolane_kernel::fake_kernel
 leak:a_region_keeps_its_owner_until_the_last_buffer_is_gone
 ";
 
-/// The tests: those of what lies below a queue, then of queues and of programs that use them.
-const TESTS: [&[&str]; 2] = [
-    &["-p", "iolane-core", "-p", "iolane-kernel", "-p", "iolane-nvme", "--lib", "--test", "model"],
-    &[
-        "-p",
-        "iolane",
-        "--lib",
-        "--test",
-        "conformance",
-        "--test",
-        "blocking",
-        "--test",
-        "closing",
-        "--test",
-        "examples",
-        "--test",
-        "page_writer",
-        "--test",
-        "redb_backend",
-        "--test",
-        "small_files",
-        "--test",
-        "tokio_reader",
-        "--test",
-        "write_ahead",
-    ],
+/// The arguments of cargo: the tests of what lies below a queue, the programs that some tests run, and the tests of queues.
+const STEPS: [&str; 3] = [
+    "test --no-fail-fast -p iolane-core -p iolane-kernel -p iolane-nvme --lib --test model",
+    "build -p iolane --examples",
+    "test --no-fail-fast -p iolane --lib --test conformance --test blocking --test closing --test examples --test page_writer \
+     --test redb_backend --test small_files --test tokio_reader --test write_ahead",
 ];
 
 /// `Ok(false)` if a test fails, or an access is wrong.
@@ -51,8 +31,8 @@ pub(super) fn run() -> Result<bool> {
     // With a target named, the sanitizer is not linked to what the compiler itself loads.
     let target = format!("{ARCH}-unknown-linux-gnu");
     let mut passes = true;
-    for tests in TESTS {
-        let mut command = cargo(&[&["test", "--no-fail-fast", "--target", &target], tests].concat());
+    for step in STEPS {
+        let mut command = cargo(&step.split_whitespace().chain(["--target", &target]).collect::<Vec<_>>());
         command
             .env("RUSTC_BOOTSTRAP", "1")
             .env("RUSTFLAGS", "-Zsanitizer=address")
