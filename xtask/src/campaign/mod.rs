@@ -34,9 +34,10 @@ const CAMPAIGNS: &[Campaign] = &[
     },
 ];
 
-/// Campaigns in guests: power cuts, and a process that lives long.
+/// Campaigns in guests: power cuts, a process that lives long, and a controller that does what it likes.
 const CUTS: &str = "cuts";
 const SOAK: &str = "soak";
+const DEVICE: &str = "device";
 /// Tests with every access to memory checked.
 const MEMORY: &str = "memory";
 /// An option of `cuts`: prints nothing but its table, for the documentation.
@@ -45,7 +46,7 @@ const TABLE: &str = "--table";
 /// Runs the named campaign with a number of attempts and a seed; `Ok(false)` if it finds something.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let named = CAMPAIGNS.iter().map(|campaign| campaign.name);
-    let names = named.chain([CUTS, SOAK, MEMORY]).collect::<Vec<_>>().join(", ");
+    let names = named.chain([CUTS, SOAK, DEVICE, MEMORY]).collect::<Vec<_>>().join(", ");
     let (options, words): (Vec<&String>, Vec<&String>) = arguments.iter().partition(|word| word.starts_with('-'));
     let Some((name, numbers)) = words.split_first() else {
         bail!("say which campaign: {names}");
@@ -74,6 +75,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
             );
             guests::run_soak(seconds as u32)
         }
+        DEVICE => guests::run_meddling(number(0, 100)?.try_into()?, number(1, 1)?),
         MEMORY => memory::run(),
         _ => {
             let Some(campaign) = CAMPAIGNS.iter().find(|campaign| campaign.name == *name) else {

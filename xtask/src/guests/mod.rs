@@ -40,8 +40,10 @@ use steps::Step;
 const KERNELS: [&str; 4] = ["5.10", "6.1", "6.12", "7.2"];
 /// A guest takes two or three minutes on a quiet machine; one that takes this long hangs.
 const TIMEOUT: Duration = Duration::from_secs(1200);
-/// A guest that soaks its paths, as many as this at most, takes as long as they do, and that in addition.
+/// The paths of a guest, at most, each of which is soaked.
 const PATHS_MAX: u32 = 40;
+/// What a controller needs, at most, until it is itself again.
+const MEDDLING_MAX: Duration = Duration::from_secs(6);
 
 /// What is run in a guest.
 #[derive(Debug, Clone, Copy)]
@@ -52,15 +54,29 @@ enum Suite {
     Cuts(Cuts),
     /// A process that lives long, with the seconds of each path.
     Soak(u32),
+    /// A controller that does what it likes, and how often.
+    Meddling {
+        times: u32,
+        seed: u64,
+    },
 }
 
-/// Runs a process that lives long in guests of all kernels, for that many seconds on each path; `Ok(false)` if it does not hold what it held at
-/// its start.
+/// Runs a process that lives long in guests of all kernels, for that many seconds on each path; `Ok(false)` if it does not hold what it held
+/// at its start.
 pub(crate) fn run_soak(seconds: u32) -> Result<bool> {
+    run_campaign(Suite::Soak(seconds))
+}
+
+/// Meddles with a controller in guests of all kernels; `Ok(false)` if that costs more than requests.
+pub(crate) fn run_meddling(times: u32, seed: u64) -> Result<bool> {
+    run_campaign(Suite::Meddling { times, seed })
+}
+
+fn run_campaign(suite: Suite) -> Result<bool> {
     let accepted = Accepted::read()?;
     let (mut tally, mut times) = (Tally::default(), Times::default());
     let kernels = find_kernels(&[], &mut tally, &mut times)?;
-    let guests = kernels.into_iter().map(|kernel| (kernel, Suite::Soak(seconds))).collect();
+    let guests = kernels.into_iter().map(|kernel| (kernel, suite)).collect();
     run_guests(guests, &mut tally, &mut times, true)?;
     Ok(verdict::conclude(&tally, &times, &accepted, false, verdict::is_ci()))
 }
@@ -259,7 +275,13 @@ impl Runner {
         let outcome = match suite {
             Suite::Conformance => self.test_conformance(kernel, folder.path()),
             Suite::Cuts(cuts) => self.cut_power(kernel, cuts, folder.path())?,
-            Suite::Soak(seconds) => self.soak(kernel, seconds),
+            Suite::Soak(seconds) => {
+                let steps = steps::soaking(&kernel, seconds);
+                self.run_steps(kernel, "soak", steps, Duration::from_secs(seconds.into()) * PATHS_MAX)
+            }
+            Suite::Meddling { times, seed } => {
+                self.run_steps(kernel, "meddling", vec![steps::meddling(times, seed)], MEDDLING_MAX * times)
+            }
         };
         Ok(Outcome { took: began.elapsed(), ..outcome })
     }
@@ -289,17 +311,17 @@ impl Runner {
         Outcome { name: release, tally, found: Some(found), ..Outcome::default() }
     }
 
-    /// A process for the kernel's driver and one for the user-space driver.
-    fn soak(&self, kernel: Kernel, seconds: u32) -> Outcome {
-        let name = format!("{}, soak", kernel.release);
+    /// Steps on the drives of the conformance suite, which take that time at most.
+    fn run_steps(&self, kernel: Kernel, what: &str, steps: Vec<Step>, time: Duration) -> Outcome {
+        let name = format!("{}, {what}", kernel.release);
         let made = Made {
             drives: steps::drives(),
             programs: self.programs.tests.to_vec(),
             modules: &[],
-            steps: steps::soaking(&kernel, seconds),
+            steps,
             returns: Vec::new(),
         };
-        let (tally, _) = self.boot(kernel, made, TIMEOUT + Duration::from_secs(seconds.into()) * PATHS_MAX);
+        let (tally, _) = self.boot(kernel, made, TIMEOUT + time);
         Outcome { name, tally, ..Outcome::default() }
     }
 

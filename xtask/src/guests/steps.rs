@@ -32,6 +32,9 @@ pub(super) struct Step {
 /// The second without what the first has: SGLs and shadow doorbells.
 const CONTROLLERS: &str = "pci:0000:00:04.0 pci:0000:00:05.0,sgl=off,shadow=off";
 
+/// The controller that is meddled with.
+const MEDDLED: &str = "pci:0000:00:04.0,timeout=1s";
+
 /// The devices of the kernel's drivers. Generic devices came with 5.13, passthrough by io_uring with 5.19; without them a column would be
 /// empty.
 fn devices(kernel: &Kernel) -> String {
@@ -54,6 +57,15 @@ pub(super) fn soaking(kernel: &Kernel, seconds: u32) -> Vec<Step> {
         Step { name, command }
     };
     vec![soak("soak with the kernel's drivers", &devices(kernel)), soak("soak with the user-space driver", CONTROLLERS)]
+}
+
+/// The check of a controller that does what it likes.
+pub(super) fn meddling(times: u32, seed: u64) -> Step {
+    let command = GuestCommand::new(["/bin/faults", "--show-output", "meddling"])
+        .with("IOLANE_FAULTS_MEDDLED", MEDDLED)
+        .with("IOLANE_FAULTS_MEDDLINGS", times.to_string())
+        .with("IOLANE_FAULTS_SEED", seed.to_string());
+    Step { name: "a controller that does what it likes", command }
 }
 
 /// First with the drives in the kernel's hands, then with two that change hands, then without a kernel driver.
@@ -86,7 +98,8 @@ pub(super) fn steps(kernel: &Kernel, records: &[PathBuf; 2]) -> Vec<Step> {
                 .with("IOLANE_FAULTS_MEDIA_ERRORS", "pci:0000:00:06.0")
                 .with("IOLANE_FAULTS_STALLED", "pci:0000:00:07.0,timeout=2s")
                 .with("IOLANE_FAULTS_UNPLUG", "pci:0000:02:00.0,timeout=2s")
-                .with("IOLANE_FAULTS_UNPLUG_NAME", "nvme5"),
+                .with("IOLANE_FAULTS_UNPLUG_NAME", "nvme5")
+                .with("IOLANE_FAULTS_MEDDLED", MEDDLED),
         },
     ]
 }

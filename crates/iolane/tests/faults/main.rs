@@ -4,12 +4,15 @@
 //! - `IOLANE_FAULTS_MEDIA_ERRORS=/dev/nvme2n1`: some or all reads of 4 KiB at multiples of 16 KiB below 1 MiB fail;
 //! - `IOLANE_FAULTS_STALLED=/dev/nvme3n1`: any drive, which the test keeps from answering;
 //! - `IOLANE_FAULTS_UNPLUG=/dev/nvme4n1`, `IOLANE_FAULTS_UNPLUG_BY=FILE`: whoever reads the line `unplug nvme4` from FILE
-//!   takes the drive away; `IOLANE_FAULTS_UNPLUG_NAME` is what it is called there, if the name does not say.
+//!   takes the drive away; `IOLANE_FAULTS_UNPLUG_NAME` is what it is called there, if the name does not say;
+//! - `IOLANE_FAULTS_MEDDLED=pci:0000:00:05.0,timeout=1s`: a controller without a kernel driver, see `meddling`.
 //!
 //! A controller without a kernel driver, `pci:0000:00:04.0,timeout=2s`, will do for each.
 //!
 //! They only read. While they run, the kernel's driver gives up soon on every drive. A path that hangs is named, and ends the
 //! process.
+
+mod meddling;
 
 use std::collections::{HashMap, HashSet};
 use std::fs::OpenOptions;
