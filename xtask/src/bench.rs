@@ -8,6 +8,7 @@ mod cached_file;
 mod changing_load;
 mod exact;
 mod guest;
+mod many_files;
 mod nvme;
 mod programs;
 mod report;
@@ -56,6 +57,8 @@ enum Other {
     Changes,
     /// Settings of a block device.
     Settings,
+    /// A queue with many files.
+    Files,
 }
 
 /// What to do with the figures.
@@ -83,6 +86,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
         Some(Other::Auto) => return auto::run(&binary, &target_folder, Part::Whole),
         Some(Other::Changes) => return auto::run(&binary, &target_folder, Part::Changes),
         Some(Other::Settings) => return settings::run(&binary),
+        Some(Other::Files) => return many_files::run(&binary, &target_folder, check),
         None => {}
     }
     ensure!(
@@ -117,17 +121,18 @@ impl Options {
                 "--auto" => options.other = Some(Other::Auto),
                 "--changes" => options.other = Some(Other::Changes),
                 "--settings" => options.other = Some(Other::Settings),
+                "--files" => options.other = Some(Other::Files),
                 "--check" => options.figures.check = true,
                 "--accept" => options.figures.accept = true,
                 other => bail!(
                     "`bench` has no option `{other}`; it takes --pairs N, --markdown, --gate, --iolane FILE, --exact, \
-                     --nvme, --auto, --changes, --settings, --check, --accept"
+                     --nvme, --auto, --changes, --settings, --files, --check, --accept"
                 ),
             }
         }
         let about_figures = options.figures != Figures::default();
-        let has_gate = matches!(options.other, Some(Other::Exact | Other::Nvme | Other::Auto));
-        ensure!(!about_figures || has_gate, "--check and --accept go with --exact, --nvme or --auto");
+        let has_gate = matches!(options.other, Some(Other::Exact | Other::Nvme | Other::Auto | Other::Files));
+        ensure!(!about_figures || has_gate, "--check and --accept go with --exact, --nvme, --auto or --files");
         Ok(options)
     }
 }

@@ -183,8 +183,7 @@ impl QueueConfig {
         self
     }
 
-    /// Makes room for this number of targets, the one that the queue is opened with among them. Its place is not used again after
-    /// it was detached.
+    /// Makes room for this number of targets at a time, the one that the queue is opened with among them.
     #[must_use]
     pub fn targets(mut self, most: u32) -> Self {
         self.targets = most;

@@ -671,6 +671,25 @@ fn random_reader_prints_how_many_and_how_fast() {
 }
 
 #[test]
+fn many_files_reads_a_thousand_files_and_opens_some_anew() {
+    let test = "many_files_reads_a_thousand_files_and_opens_some_anew";
+    let folder = Folder::new("many");
+    if !folder.direct(test) {
+        return;
+    }
+    let files: Vec<PathBuf> = (0..1000).map(|number| folder.file(&number.to_string(), &[7; 8192])).collect();
+    for path in folder.paths(test) {
+        let printed = output(example("many_files").args([path, "3000", "10"]).args(&files));
+        let parts: Vec<&str> = printed.trim_end().split(", ").collect();
+        let [files, "3000 reads", time, replaced] = parts[..] else { panic!("{printed}") };
+        assert!(files == format!("{path}: 1000 files") && time.ends_with(" ns each"), "{printed}");
+        // A file that is read at the moment stays.
+        let replaced: u32 = replaced.strip_suffix(" replaced").unwrap().parse().unwrap();
+        assert!((250..=300).contains(&replaced), "{printed}");
+    }
+}
+
+#[test]
 fn each_load_of_changing_load_is_read_by_auto_and_by_a_fixed_path() {
     let test = "each_load_of_changing_load_is_read_by_auto_and_by_a_fixed_path";
     let folder = Folder::new("changing");
@@ -776,6 +795,7 @@ fn wrong_use_ends_with_one_line_that_says_so() {
     for (name, arguments) in [
         ("random_reader", vec![]),
         ("changing_load", vec![]),
+        ("many_files", vec![]),
         ("multi_get", vec![]),
         ("event_loop", vec![]),
         ("own_memory", vec![]),

@@ -115,10 +115,11 @@ impl<R: Residence> Lane<R> {
         self.state = State::Unusable(why);
     }
 
-    /// Opens its queue on a target, with the others that are attached. `general` is the general path.
+    /// Opens its queue on a target, which stays only if `keeps` says so, with the others that are attached. `general` is the general path.
     pub(super) fn make_ready(
         &mut self,
         target: &Target,
+        keeps: bool,
         others: impl Iterator<Item = (TargetId, Target)>,
         config: &QueueConfig,
         general: &IoPath,
@@ -134,6 +135,9 @@ impl<R: Residence> Lane<R> {
         let of_general = operations_of(general, target)?;
         open.limits = Some(limits).filter(|limits| limits.are_narrower_than(of_general));
         open.kinds.push((Kind::of(target), true));
+        if !keeps {
+            open.detach(TargetId::FIRST)?;
+        }
         for (id, other) in others {
             open.attach_if_it_suits(&self.path, id, &other, config, general);
         }
@@ -318,7 +322,7 @@ impl<R: Residence> OpenLane<R> {
         let own = if id == TargetId::FIRST { Some(id) } else { self.id_of(id) };
         let Some(own) = own else { return Ok(()) };
         self.queue.detach(own)?;
-        if let Some(place) = self.ids.get_mut(id.place()) {
+        if let Some(place) = self.ids.get_mut(id.place()).filter(|_| id != TargetId::FIRST) {
             *place = None;
         }
         Ok(())

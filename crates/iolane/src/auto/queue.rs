@@ -301,12 +301,9 @@ impl<R: Residence> AutoQueue<R> {
         }
         let general = self.lanes[GENERAL].path().clone();
         let attached = self.attached.iter().filter_map(|id| Some((*id, self.targets.get(*id)?.clone())));
-        self.lanes[index].make_ready(&self.target, attached, &self.config, &general)?;
-        if self.targets.get(TargetId::FIRST).is_none() {
-            // It was opened on a target that was detached meanwhile.
-            self.lanes[index].open().map_or(Ok(()), |open| open.detach(TargetId::FIRST))?;
-        }
-        Ok(())
+        // It may have been opened on a target that was detached meanwhile.
+        let keeps = self.targets.get(TargetId::FIRST).is_some();
+        self.lanes[index].make_ready(&self.target, keeps, attached, &self.config, &general)
     }
 
     #[inline(never)]
