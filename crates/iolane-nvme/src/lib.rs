@@ -5,8 +5,8 @@
 //! - [`transport`]: access to a controller's registers and memory; [`vfio`] with `iova` and `memlock` is the real one, [`model`]
 //!   a simulated one;
 //! - [`memory`]: memory that the controller can access;
-//! - `doorbell`, `shadow_doorbells`, `queue_pair`, `admin_queue`, [`controller`] with [`identity`], [`queue`] with `data_pointer`: from one pair of rings to a
-//!   [`Queue`](iolane_core::Queue);
+//! - `doorbell`, `shadow_doorbells`, `queue_pair`, `admin_queue`, [`controller`] with [`identity`], [`queue`] with
+//!   `data_pointer`: from one pair of rings to a [`Queue`](iolane_core::Queue);
 //! - `interface`: the paths `nvme` and `nvme+int`, and the targets `pci:...`, whose names [`name`] parses;
 //! - [`pci`], [`binding`]: which controllers exist, and how one is taken from the kernel and returned.
 //!
