@@ -305,6 +305,10 @@ fn ensure_typed(tag: u64, error: IoError) -> Result<()> {
 fn tally(outcomes: impl IntoIterator<Item = String>) -> String {
     let mut counts: HashMap<String, u64> = HashMap::new();
     outcomes.into_iter().for_each(|outcome| *counts.entry(outcome).or_default() += 1);
+    counts_in_words(counts)
+}
+
+fn counts_in_words(counts: HashMap<String, u64>) -> String {
     let mut lines: Vec<_> = counts.into_iter().map(|(outcome, count)| format!("{count} x {outcome}")).collect();
     lines.sort();
     lines.join(", ")

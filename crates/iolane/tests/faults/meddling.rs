@@ -12,6 +12,7 @@ use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::atomic::AtomicBool;
 
+use iolane_nvme::registers::{CC, CC_ENABLE, CC_SHUTDOWN_NORMAL, DOORBELLS};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -24,15 +25,9 @@ const MEDDLINGS: u64 = 10;
 const LIMIT: Duration = Duration::from_secs(60);
 /// The registers and the doorbells of four queue pairs.
 const MAPPED_BYTES: usize = 0x2000;
-const CC: usize = 0x14;
-const CC_ENABLE: u32 = 1;
-const CC_SHUTDOWN_NORMAL: u32 = 1 << 14;
-const DOORBELLS: usize = 0x1000;
 const DOORBELLS_RUNG: u64 = 8;
 /// `VFIO_DEVICE_RESET`: `_IO(';', 100 + 11)` (linux/vfio.h).
 const VFIO_DEVICE_RESET: libc::Ioctl = 0x3b6f;
-/// The offset of the PCI configuration in the file of a device: region 7 (vfio_pci_core.h).
-const CONFIGURATION: u64 = 7 << 40;
 
 fn setting(name: &str, usual: u64) -> Result<u64> {
     std::env::var(name).map_or(Ok(usual), |text| text.parse().with_context(|| format!("{name}={text}")))
@@ -55,7 +50,7 @@ fn a_controller_that_does_what_it_likes_costs_requests_and_nothing_else() -> Res
     };
     let mut done = Vec::new();
     let outcomes = all_at_once(&lanes, limit, read, || {
-        let outcome = Meddler::of_open_device(seed).and_then(|mut meddler| {
+        let outcome = Meddler::of_open_device(&device, seed).and_then(|mut meddler| {
             for _ in 0..meddlings {
                 meddler.pause(&lanes);
                 done.push(meddler.meddle()?.to_owned());
@@ -98,13 +93,12 @@ fn until_over(lane: &Lane, is_over: &AtomicBool) -> Result<String> {
         lane.at("reading");
         ensure_free(&pool)?;
     }
-    let mut lines: Vec<_> = outcomes.into_iter().map(|(outcome, count)| format!("{count} x {outcome}")).collect();
-    lines.sort();
-    Ok(lines.join(", "))
+    Ok(counts_in_words(outcomes))
 }
 
 /// Writes to a controller that this process has open.
 struct Meddler {
+    name: String,
     /// Belongs to the driver.
     device: ManuallyDrop<File>,
     registers: *mut u32,
@@ -112,7 +106,7 @@ struct Meddler {
 }
 
 impl Meddler {
-    fn of_open_device(seed: u64) -> Result<Self> {
+    fn of_open_device(name: &str, seed: u64) -> Result<Self> {
         let is_device = |entry: &std::fs::DirEntry| {
             std::fs::read_link(entry.path()).is_ok_and(|link| link.to_string_lossy() == "anon_inode:[vfio-device]")
         };
@@ -124,7 +118,12 @@ impl Meddler {
         // SAFETY: a new mapping at an address of the kernel's choice. What is written there only harms what the test is about.
         let base = unsafe { mmap(std::ptr::null_mut(), MAPPED_BYTES, protection, MapFlags::SHARED, &*device, 0) }
             .context("mapping the registers")?;
-        Ok(Self { device, registers: base.cast(), random: Xoshiro256PlusPlus::seed_from_u64(seed) })
+        Ok(Self {
+            name: name.to_owned(),
+            device,
+            registers: base.cast(),
+            random: Xoshiro256PlusPlus::seed_from_u64(seed),
+        })
     }
 
     fn write(&mut self, register: usize, value: u32) {
@@ -178,12 +177,7 @@ impl Meddler {
                 "function reset"
             }
             _ => {
-                const COMMAND: u64 = CONFIGURATION + 4;
-                const BUS_MASTER: u16 = 1 << 2;
-                let mut command = [0; 2];
-                self.device.read_exact_at(&mut command, COMMAND).context("the command register")?;
-                let without = u16::from_le_bytes(command) & !BUS_MASTER;
-                self.device.write_all_at(&without.to_le_bytes(), COMMAND).context("the command register")?;
+                stall(&self.name)?;
                 "no access to memory"
             }
         })
