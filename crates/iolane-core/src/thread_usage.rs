@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 /// Counters of the calling thread since it began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ThreadUsage {
-    /// Processor time in user and kernel mode, in nanoseconds, to a microsecond.
+    /// Processor time in user and kernel mode, in nanoseconds.
     pub cpu_ns: u64,
     /// Times that the scheduler gave its core to another thread while it had work (involuntary context switches).
     pub preemptions: u64,
@@ -14,6 +14,9 @@ pub struct ThreadUsage {
 }
 
 impl ThreadUsage {
+    /// System calls of a look.
+    pub const SYSCALLS: u64 = 2;
+
     /// What was used since an earlier look of the same thread.
     #[must_use]
     pub fn since(self, then: Self) -> Self {
@@ -24,17 +27,19 @@ impl ThreadUsage {
         }
     }
 
-    /// The counters now (getrusage(2), RUSAGE_THREAD); zeroes on a kernel that refuses to tell.
+    /// The counters now; zeroes on a kernel that refuses to tell.
     pub fn now() -> Self {
         let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-        // SAFETY: the call writes one `rusage`, or nothing; all its fields are numbers, for which zero is a value.
+        let mut cpu = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // Processor time in getrusage(2), RUSAGE_THREAD, is of the last tick of the scheduler, 1 to 10 ms ago; this clock is of now.
+        // SAFETY: each call writes one structure, or nothing; all their fields are numbers, for which zero is a value.
         let usage = unsafe {
+            libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut cpu);
             libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
             usage.assume_init()
         };
-        let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
         Self {
-            cpu_ns: ns(usage.ru_utime) + ns(usage.ru_stime),
+            cpu_ns: cpu.tv_sec as u64 * 1_000_000_000 + cpu.tv_nsec as u64,
             preemptions: usage.ru_nivcsw as u64,
             sleeps: usage.ru_nvcsw as u64,
         }
@@ -44,6 +49,18 @@ impl ThreadUsage {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Works until the thread's time has moved, and says by how much.
+    fn step_ns() -> u64 {
+        let before = ThreadUsage::now();
+        loop {
+            let moved = ThreadUsage::now().since(before).cpu_ns;
+            if moved > 0 {
+                return moved;
+            }
+            std::hint::spin_loop();
+        }
+    }
 
     #[test]
     fn a_thread_that_works_uses_time_and_only_its_own() {
@@ -55,5 +72,13 @@ mod tests {
         let other = std::thread::spawn(ThreadUsage::now).join().unwrap();
         assert!(other.cpu_ns < ThreadUsage::now().cpu_ns, "{other:?}");
         assert!(ThreadUsage::now().preemptions >= before.preemptions);
+    }
+
+    #[test]
+    fn processor_time_is_of_now_and_not_of_the_last_tick() {
+        // A tick comes every millisecond at most; a step may begin just before one.
+        let mut steps: Vec<u64> = (0..101).map(|_| step_ns()).collect();
+        steps.sort_unstable();
+        assert!(steps[50] < 500_000, "{} ns", steps[50]);
     }
 }

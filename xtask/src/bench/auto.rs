@@ -81,9 +81,22 @@ struct Cell {
     /// Each fixed path's rate.
     fixed: Vec<(&'static str, f64)>,
     /// For each of the other goals that was measured, how near `auto` comes to the best fixed path by it.
-    other_goals: Vec<(&'static str, f64)>,
+    other_goals: Vec<OfGoal>,
     /// What `iolane advise` recommends; `None` if it was not asked.
     advised: Option<Advised>,
+}
+
+/// `auto` with another goal than the rate, in one cell.
+#[derive(Debug, Clone, PartialEq)]
+struct OfGoal {
+    /// `auto` with the goal.
+    path: &'static str,
+    /// By the goal's figure, what it reaches of the best fixed path.
+    share: f64,
+    /// The path that took most of its requests.
+    taken: String,
+    /// The best fixed path by the figure.
+    best: &'static str,
 }
 
 /// A recommendation.
@@ -286,8 +299,23 @@ impl Grid {
 
     /// That of `auto` with one of the other goals, by that goal.
     fn of_goal(&self, path: &str) -> Summary {
-        let of_cell = |cell: &Cell| cell.other_goals.iter().find(|(one, _)| *one == path).map(|(_, share)| *share);
-        Summary::of(self.cells.iter().filter_map(of_cell).collect())
+        Summary::of(self.goal_by_cell(path).map(|(_, of_goal)| of_goal.share).collect())
+    }
+
+    fn goal_by_cell(&self, path: &str) -> impl Iterator<Item = (&Cell, &OfGoal)> {
+        let of_cell = move |cell: &'_ Cell| cell.other_goals.iter().position(|one| one.path == path);
+        self.cells.iter().filter_map(move |cell| Some((cell, &cell.other_goals[of_cell(cell)?])))
+    }
+
+    /// A line on `auto` with one of the other goals, if it was measured, with the cell in which it comes least near.
+    fn line_of_goal(&self, path: &str) -> Option<String> {
+        let (cell, worst) = self.goal_by_cell(path).min_by(|a, b| a.1.share.total_cmp(&b.1.share))?;
+        let Summary { median, worst: share } = self.of_goal(path);
+        Some(format!(
+            "- `{path}`, by its goal: {median:.3} of the best in the median cell, {share:.3} in the worst ({}, depth {}: \
+             it takes `{}`, the best is `{}`)\n",
+            cell.size, cell.depth, worst.taken, worst.best
+        ))
     }
 
     /// Whether `auto` comes near enough to the best with every goal.
@@ -333,11 +361,7 @@ impl Grid {
         };
         let closest = closest
             .map_or_else(String::new, |path| line(&format!("`{path}`, the closest fixed path"), self.of_fixed(path)));
-        let measured = |path: &str| self.cells.iter().any(|cell| cell.other_goals.iter().any(|(one, _)| *one == path));
-        let of_goals = OTHER_GOALS
-            .iter()
-            .filter(|(path, _)| measured(path))
-            .map(|(path, _)| line(&format!("`{path}`, by its goal"), self.of_goal(path)));
+        let of_goals = OTHER_GOALS.iter().filter_map(|(path, _)| self.line_of_goal(path));
         line("`auto`", self.of_auto()) + &closest + &of_goals.collect::<String>() + &self.of_advice()
     }
 }
@@ -367,19 +391,21 @@ impl Cell {
             let what = || format!("{path} at {size}, depth {of}");
             let iops = iolane_iops(&output).with_context(what)?;
             let record: Value = serde_json::from_str(&output).context("reading iolane's record")?;
+            let taken = || record["paths_taken"][0]["path"].as_str().map(str::to_owned).context("auto names no path");
             if let Some((_, figure)) = OTHER_GOALS.iter().find(|(one, _)| one == path) {
-                with_goals.push((*path, *figure, figure(&record).with_context(what)?));
+                with_goals.push((*path, *figure, figure(&record).with_context(what)?, taken().with_context(what)?));
             } else if *path != "auto" {
                 cell.fixed.push((path, iops));
-                fixed.push(record);
+                fixed.push((*path, record));
             } else {
                 cell.auto = iops;
-                cell.taken = record["paths_taken"][0]["path"].as_str().context("auto names no path")?.to_owned();
-                let share = |(path, figure, auto): &(&'static str, Figure, f64)| {
-                    let best = fixed.iter().filter_map(figure).fold(f64::MIN_POSITIVE, f64::max);
-                    (*path, auto / best)
-                };
-                cell.other_goals = with_goals.iter().map(share).collect();
+                cell.taken = taken()?;
+                for (path, figure, of_auto, taken) in with_goals {
+                    let figures = fixed.iter().filter_map(|(path, record)| Some((*path, figure(record)?)));
+                    let best = figures.max_by(|a, b| a.1.total_cmp(&b.1));
+                    let (best, of_best) = best.context("no fixed path has the goal's figure")?;
+                    cell.other_goals.push(OfGoal { path, share: of_auto / of_best, taken, best });
+                }
                 return Ok(cell);
             }
         }
@@ -499,10 +525,13 @@ mod tests {
         ];
         let read = Cell::read("4k", 1, &mut arms.iter().zip(records)).unwrap();
         assert_eq!(read.best(), ("libaio", 120.0));
-        let [(_, latency), (_, efficiency)] = read.other_goals[..] else { panic!("{read:?}") };
-        assert!((latency - 0.8).abs() < 1e-9 && (efficiency - 0.8).abs() < 1e-9, "{read:?}");
+        let [latency, efficiency] = &read.other_goals[..] else { panic!("{read:?}") };
+        assert!((latency.share - 0.8).abs() < 1e-9 && latency.best == "psync", "{read:?}");
+        assert!((efficiency.share - 0.8).abs() < 1e-9 && efficiency.best == "libaio", "{read:?}");
         let grid = Grid { kernel: String::new(), cells: vec![Cell { auto: 120.0, ..read }] };
         assert!(grid.of_auto().is_reached() && !grid.is_reached());
-        assert!(grid.summary().contains("`auto,goal=latency`, by its goal: 0.800"), "{}", grid.summary());
+        let line = "`auto,goal=latency`, by its goal: 0.800 of the best in the median cell, 0.800 in the worst (4k, depth 1: \
+                    it takes `psync`, the best is `psync`)";
+        assert!(grid.summary().contains(line), "{}", grid.summary());
     }
 }

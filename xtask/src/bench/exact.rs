@@ -194,7 +194,8 @@ fn measure(iolane: &Path) -> Result<Measured> {
     let cache = Cache::of_user()?;
     let kernel = guest::kernel(&cache)?;
     let described = format!("{} ({})", kernel.release, kernel.origin);
-    let lab = guest::exact_lab(iolane, &kernel, &cache);
+    let mut lab = guest::exact_lab(iolane, &kernel, &cache);
+    lab.programs.push(guest::fio());
     let mut commands: Vec<GuestCommand> = Vec::new();
     for arm in &ARMS {
         commands.push(iolane_command(DEVICE, arm.path, arm.depth, &RUNTIME));

@@ -78,14 +78,19 @@ pub(super) fn kernel_of(version: &str, cache: &Cache) -> Result<Kernel> {
     Ok(Kernel::find(&source, cache, &mut |line: &str| eprintln!("{line}"))?)
 }
 
-/// A guest with iolane and fio.
+/// fio, for a guest that runs it.
+pub(super) fn fio() -> (PathBuf, PathBuf) {
+    (PathBuf::from("/usr/bin/fio"), PathBuf::from(FIO))
+}
+
+/// A guest with iolane.
 pub(super) fn lab<'a>(iolane: &Path, kernel: &Kernel, cache: &'a Cache, machine: Machine) -> Lab<'a> {
     Lab {
         machine,
         kernel: kernel.clone(),
         iolane: iolane.to_owned(),
         files: Vec::new(),
-        programs: vec![(PathBuf::from("/usr/bin/fio"), PathBuf::from(FIO))],
+        programs: Vec::new(),
         modules: &[],
         accelerator: None,
         timeout: Duration::from_secs(600),

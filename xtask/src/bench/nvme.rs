@@ -215,7 +215,9 @@ fn rates(iolane: &Path) -> Result<Rates> {
         for path in ["nvme+int", "nvme"] {
             commands.extend(DEPTHS.map(|(depth, ..)| iolane_command(CONTROLLER, path, depth, &["--runtime", "1s"])));
         }
-        let outputs = guest::outputs(&guest::lab(iolane, &kernel, &cache, machine), commands)?;
+        let mut lab = guest::lab(iolane, &kernel, &cache, machine);
+        lab.programs.push(guest::fio());
+        let outputs = guest::outputs(&lab, commands)?;
         for (index, output) in outputs.iter().enumerate() {
             let depth = index % DEPTHS.len();
             match index / DEPTHS.len() {

@@ -1,6 +1,6 @@
 //! What `auto` measures on the path in use: completions, the time they took, and processor time, window by window. It counts every
-//! completion, reads the time stamp counter once or twice in each call of the queue that belongs to the sample, and makes a system
-//! call at both ends of a window and at a look at it in between.
+//! completion, reads the time stamp counter once or twice in each call of the queue that belongs to the sample, and makes two system
+//! calls at both ends of a window and at a look at it in between.
 
 use std::sync::OnceLock;
 use std::thread::{self, ThreadId};
@@ -335,7 +335,7 @@ impl Watch {
     }
 
     fn usage(&mut self) -> ThreadUsage {
-        self.syscalls += 1;
+        self.syscalls += ThreadUsage::SYSCALLS;
         ThreadUsage::now()
     }
 }
