@@ -21,7 +21,7 @@ pub(crate) struct Package {
 }
 
 /// What the tests call.
-pub(crate) const FOR_TESTS: [Package; 20] = [
+pub(crate) const FOR_TESTS: [Package; 22] = [
     QEMU,
     FIO,
     CHROMIUM,
@@ -42,6 +42,8 @@ pub(crate) const FOR_TESTS: [Package; 20] = [
     for_signatures("ntfs-3g", "mkntfs"),
     for_signatures("squashfs-tools", "mksquashfs"),
     for_signatures("udftools", "mkudffs"),
+    MDADM,
+    BCACHE_TOOLS,
 ];
 
 /// A package that makes file systems, volumes or partition tables.
@@ -51,6 +53,11 @@ const fn for_signatures(name: &'static str, program: &'static str) -> Package {
 
 /// What tests and benchmarks compare with.
 pub(crate) const FIO: Package = Package { name: "fio", program: "fio", needed_by: "the comparison with fio" };
+
+/// What makes arrays and caches of drives in guests.
+pub(crate) const MDADM: Package = Package { name: "mdadm", program: "mdadm", needed_by: "drives in use, in guests" };
+pub(crate) const BCACHE_TOOLS: Package =
+    Package { name: "bcache-tools", program: "make-bcache", needed_by: "drives in use, in guests" };
 
 /// What counts the instructions of a program.
 pub(crate) const VALGRIND: Package =

@@ -39,9 +39,24 @@ pub(crate) const WANTED: &[Wanted] = &[
     optional("iommufd"),
 ];
 
-/// What only a guest loads that asks for it ([`crate::Lab::modules`]): drives without FUA, and file systems. The checksum comes before the file systems, which ask for it by an alias.
-pub(crate) const ON_REQUEST: &[Wanted] =
-    &[optional("virtio_blk"), optional("crc32c_generic"), optional("ext4"), optional("xfs")];
+/// What only a guest loads that asks for it ([`crate::Lab::modules`]): drives without FUA, file systems, what is built on drives, and
+/// exports. The checksums come before the file systems, which ask for them by an alias, and what makes arrays before the arrays.
+pub(crate) const ON_REQUEST: &[Wanted] = &[
+    optional("virtio_blk"),
+    optional("crc32c_generic"),
+    optional("xxhash_generic"),
+    optional("blake2b_generic"),
+    optional("ext4"),
+    optional("xfs"),
+    optional("btrfs"),
+    optional("loop"),
+    optional("dm_mod"),
+    optional("md_mod"),
+    optional("raid1"),
+    optional("bcache"),
+    optional("configfs"),
+    optional("nvmet"),
+];
 
 /// Everything that a kernel in the cache has.
 pub(crate) fn all_wanted() -> Vec<Wanted> {

@@ -153,6 +153,36 @@ fn a_file_that_is_open_without_a_descriptor_is_permitted_once_it_is_closed_and_r
     asking.join().unwrap().unwrap();
 }
 
+/// A container's disk image is in the upper layer of an overlay, where the file has other numbers than in the container.
+#[test]
+fn a_file_that_is_open_through_an_overlay_is_refused_by_the_name_that_it_has_in_its_layer() {
+    let name = "a_file_that_is_open_through_an_overlay_is_refused_by_the_name_that_it_has_in_its_layer";
+    if let Some(reason) = missing(&["mount"]) {
+        return skip(name, &reason);
+    }
+    let scratch = Scratch::new("overlay");
+    let [lower, upper, work] = ["lower", "upper", "work"].map(|name| scratch.path(name));
+    for folder in [&lower, &upper, &work] {
+        fs::create_dir(folder).unwrap();
+    }
+    for folder in [&lower, &upper] {
+        fs::write(folder.join(folder.file_name().unwrap()), vec![0; 1 << 20]).unwrap();
+    }
+    let layers = format!("lowerdir={},upperdir={},workdir={}", lower.display(), upper.display(), work.display());
+    let merged = match Mounted::attempt(&["-t", "overlay", "-o", &layers], "none", scratch.path("merged")) {
+        Ok(merged) => merged,
+        Err(why) => return skip(name, &format!("no overlay here: {why}")),
+    };
+    for (layer, write) in [("upper", true), ("lower", false)] {
+        let real = scratch.path(layer).join(layer);
+        let holder = Holder::of(open(merged.0.join(layer), write));
+        assert_refused(ask_to_erase(&real), &["in a process that cannot be looked into or in the kernel"]);
+        assert_refused(ask_to_erase(merged.0.join(layer)), &["sleep (pid "]);
+        drop(holder);
+        drop(ask(&real).unwrap());
+    }
+}
+
 /// As root every process can be looked into; this one hides by a user of its own, whom the asking process leaves root to be.
 #[test]
 fn a_file_that_a_hidden_process_writes_is_refused_by_the_kernels_own_count() {

@@ -10,23 +10,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use iolane::guard::WritePermit;
-use iolane::{Pages, Pool, QueueConfig, Request, Target, open_queue};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 #[macro_use]
 mod guard_fixtures;
-use guard_fixtures::{Holder, Loop, Mounted, Scratch, open, run, try_run};
+use guard_fixtures::{BLOCK_BYTES, Holder, Loop, Mounted, Scratch, open, run, setting, try_run, write};
 
 const DISK_BYTES: u64 = 8 << 20;
 /// Where the partition is, and where everything that is permitted is written: neither file system nor swap header need it.
 const PARTITION_START: u64 = 7 << 20;
-const BLOCK_BYTES: u64 = 4096;
-
-fn setting(name: &str, usual: u64) -> u64 {
-    std::env::var(name).map_or(usual, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text}: not a number")))
-}
 
 fn random() -> Xoshiro256PlusPlus {
     let seed = setting("IOLANE_GUARD_SEED", 1);
@@ -173,23 +166,6 @@ fn announced(command: &mut Command) -> Result<Holder, String> {
     if line == "ready\n" { Ok(holder) } else { Err("it has ended".into()) }
 }
 
-/// Asks for the permit, opens, and writes a block at `offset`: what a careful program does.
-fn write(name: &Path, offset: u64, byte: u8) -> iolane::Result<()> {
-    let permit = WritePermit::options().erase(true).request(name)?;
-    let target = Target::options().direct(false).write(permit).open(name)?;
-    let pool = Pool::new(1, BLOCK_BYTES as usize, Pages::Base)?;
-    let mut queue = open_queue(&"psync".parse()?, &target, &QueueConfig::new(1).pool(&pool))?;
-    let mut buffer = pool.take().expect("the only buffer");
-    buffer.fill(byte);
-    for request in [Request::write(0, offset, buffer), Request::fdatasync(1)] {
-        let mut completions = Vec::new();
-        queue.submit(&mut vec![request]);
-        queue.drain(&mut completions)?;
-        assert!(completions.iter().all(|completion| completion.result.is_ok()), "{completions:?}");
-    }
-    Ok(())
-}
-
 #[test]
 fn whatever_is_in_use_is_refused_and_nothing_else_and_no_other_byte_changes() {
     needs!("a random adversary", "losetup", "addpart", "mkfs.ext4", "mkswap", "swapon", "flock", "unshare");
@@ -214,7 +190,7 @@ fn whatever_is_in_use_is_refused_and_nothing_else_and_no_other_byte_changes() {
         let place = PARTITION_START + random.next_u64() % 256 * BLOCK_BYTES;
         let offset = if on == On::Partition { place - PARTITION_START } else { place };
         let byte = random.next_u64() as u8;
-        match (write(name, offset, byte), disk.is_in_use(on)) {
+        match (write(name, offset, byte, false), disk.is_in_use(on)) {
             (Ok(()), false) => {
                 permitted += 1;
                 disk.content[place as usize..][..BLOCK_BYTES as usize].fill(byte);
@@ -258,7 +234,7 @@ fn a_name_that_moves_between_check_and_open_leads_no_write_to_a_file_in_use() {
             }
         });
         for _ in 0..attempts {
-            match write(&name, 0, 7) {
+            match write(&name, 0, 7, false) {
                 Ok(()) => permitted += 1,
                 Err(error) => elsewhere += usize::from(error.to_string().contains("something else")),
             }

@@ -15,11 +15,8 @@ const DEVICE: &str = "/dev/nullb0";
 const PROGRAM: &str = "/bin/changing_load";
 /// The share of the best fixed path's rate that `auto` reaches at least, half a second after each change.
 const SHARE_MIN: f64 = 0.9;
-/// The same while other threads take turns with it. When they come is the scheduler's choice, and a small change of either program
-/// changes it: of builds that differed in little, the worst reached 0.82.
-const SHARE_MIN_BESIDE_OTHERS: f64 = 0.7;
-/// The same half a second after they have gone: until then it may hold what was the best beside them.
-const SHARE_MIN_AFTER_OTHERS: f64 = 0.8;
+/// The same while other threads take turns with it. When they come is the scheduler's choice: on four kernels 0.92 to 0.98 were seen.
+const SHARE_MIN_BESIDE_OTHERS: f64 = 0.85;
 
 /// What the example printed.
 pub(super) struct Followed {
@@ -40,14 +37,9 @@ struct Load {
 }
 
 impl Load {
-    /// The share that is enough, after these loads.
-    fn share_min(&self, before: &[Self]) -> f64 {
-        let is_beside = |load: &Self| load.others != "-" && (&load.size, &load.depth) == (&self.size, &self.depth);
-        match (is_beside(self), before.iter().any(is_beside)) {
-            (true, _) => SHARE_MIN_BESIDE_OTHERS,
-            (false, true) => SHARE_MIN_AFTER_OTHERS,
-            (false, false) => SHARE_MIN,
-        }
+    /// The share that is enough.
+    fn share_min(&self) -> f64 {
+        if self.others == "-" { SHARE_MIN } else { SHARE_MIN_BESIDE_OTHERS }
     }
 }
 
@@ -87,7 +79,7 @@ impl Followed {
     }
 
     pub(super) fn is_reached(&self) -> bool {
-        self.loads.iter().enumerate().all(|(at, load)| load.auto >= load.share_min(&self.loads[..at]) * load.best)
+        self.loads.iter().all(|load| load.auto >= load.share_min() * load.best)
     }
 }
 
@@ -124,9 +116,9 @@ mod tests {
         assert!(followed.text(Style::Text).contains("0.890"));
         followed.loads.pop();
         assert!(followed.is_reached());
-        followed.loads[0].auto = 75_000.0;
+        followed.loads[0].auto = 86_000.0;
         assert!(followed.is_reached(), "beside others less is enough");
-        followed.loads[0].auto = 65_000.0;
+        followed.loads[0].auto = 84_000.0;
         assert!(!followed.is_reached());
         assert!(read("").is_err() && read("size\nno load\n1\n").is_err());
     }

@@ -6,7 +6,7 @@ mod memory;
 use anyhow::{Result, bail, ensure};
 
 use crate::child::{cargo, succeeds};
-use crate::guests::{self, cuts::Cuts};
+use crate::guests::{self, cuts::Cuts, uses::Uses};
 
 /// A campaign: its name, the tests that make the attempts, and how many by default.
 struct Campaign {
@@ -34,7 +34,8 @@ const CAMPAIGNS: &[Campaign] = &[
     },
 ];
 
-/// Campaigns in guests: power cuts, a process that lives long, and a controller that does what it likes.
+/// Campaigns in guests: drives in use, power cuts, a process that lives long, and a controller that does what it likes.
+const USES: &str = "uses";
 const CUTS: &str = "cuts";
 const SOAK: &str = "soak";
 const DEVICE: &str = "device";
@@ -46,7 +47,7 @@ const TABLE: &str = "--table";
 /// Runs the named campaign with a number of attempts and a seed; `Ok(false)` if it finds something.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let named = CAMPAIGNS.iter().map(|campaign| campaign.name);
-    let names = named.chain([CUTS, SOAK, DEVICE, MEMORY]).collect::<Vec<_>>().join(", ");
+    let names = named.chain([USES, CUTS, SOAK, DEVICE, MEMORY]).collect::<Vec<_>>().join(", ");
     let (options, words): (Vec<&String>, Vec<&String>) = arguments.iter().partition(|word| word.starts_with('-'));
     let Some((name, numbers)) = words.split_first() else {
         bail!("say which campaign: {names}");
@@ -75,6 +76,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
             );
             guests::run_soak(seconds as u32)
         }
+        USES => guests::run_uses(Uses { attempts: Some(number(0, 200)?), seed: number(1, 1)? }),
         DEVICE => guests::run_meddling(number(0, 100)?.try_into()?, number(1, 1)?),
         MEMORY => memory::run(),
         _ => {

@@ -1,5 +1,5 @@
 //! `cargo xtask guests`: the conformance suite, its proofs and its faults on real NVMe controllers and null_blk, and drives
-//! that change hands, in a guest for each kernel that iolane cares for; and some power cuts, in another guest for each.
+//! that change hands, in a guest for each kernel that iolane cares for; and some power cuts, and drives in use, in other guests of each.
 //! `cargo xtask test` ends with it.
 //!
 //! Nothing in these guests is timed: translated, their processors run in turn, on one thread of this machine, so that as many
@@ -10,6 +10,7 @@ pub(crate) mod cuts;
 mod record;
 mod steps;
 mod table;
+pub(crate) mod uses;
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -31,9 +32,10 @@ use crate::tally::{End, Listener, Tally};
 use crate::times::Times;
 use crate::verdict;
 use cut_counts::CutCounts;
-use cuts::{Cuts, Recording, SLICE};
+use cuts::{Cuts, Recording};
 use record::{Found, Record};
 use steps::Step;
+use uses::Uses;
 
 /// Polling of blocking reads ended after the first; passthrough began with the second; the third and fourth are what
 /// people run.
@@ -44,6 +46,9 @@ const TIMEOUT: Duration = Duration::from_secs(1200);
 const PATHS_MAX: u32 = 40;
 /// What a controller needs, at most, until it is itself again.
 const MEDDLING_MAX: Duration = Duration::from_secs(6);
+
+/// What an attempt on a drive in use takes, at most.
+const USE_MAX: Duration = Duration::from_secs(30);
 
 /// What is run in a guest.
 #[derive(Debug, Clone, Copy)]
@@ -59,6 +64,8 @@ enum Suite {
         times: u32,
         seed: u64,
     },
+    /// Drives in use in every way.
+    Uses(Uses),
 }
 
 /// Runs a process that lives long in guests of all kernels, for that many seconds on each path; `Ok(false)` if it does not hold what it held
@@ -72,9 +79,17 @@ pub(crate) fn run_meddling(times: u32, seed: u64) -> Result<bool> {
     run_campaign(Suite::Meddling { times, seed })
 }
 
+/// Asks the guard for drives that are in use, in guests of all kernels; `Ok(false)` if it gives a wrong answer.
+pub(crate) fn run_uses(uses: Uses) -> Result<bool> {
+    run_campaign(Suite::Uses(uses))
+}
+
 fn run_campaign(suite: Suite) -> Result<bool> {
     let accepted = Accepted::read()?;
     let (mut tally, mut times) = (Tally::default(), Times::default());
+    if let Suite::Uses(_) = suite {
+        tally.skipped = packages::install(&Uses::packages())?.into_iter().map(packages::Package::skip).collect();
+    }
     let kernels = find_kernels(&[], &mut tally, &mut times)?;
     let guests = kernels.into_iter().map(|kernel| (kernel, suite)).collect();
     run_guests(guests, &mut tally, &mut times, true)?;
@@ -112,7 +127,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     }
     let accepted = Accepted::read()?;
     let (mut tally, mut times) = (Tally::default(), Times::default());
-    let missing: Vec<Skip> = packages::install(&[QEMU])?.into_iter().map(packages::Package::skip).collect();
+    let missing: Vec<Skip> = packages::install(&Uses::packages())?.into_iter().map(packages::Package::skip).collect();
     verdict::require_accepted(&missing, &accepted, ci)?;
     let kernels = find_kernels(&kernels, &mut tally, &mut times)?;
     let table = run_all(kernels, &mut tally, &mut times, !table_alone)?;
@@ -150,7 +165,8 @@ pub(crate) fn find_kernels(wanted: &[&str], tally: &mut Tally, times: &mut Times
 pub(crate) fn run_all(kernels: Vec<Kernel>, tally: &mut Tally, times: &mut Times, show: bool) -> Result<String> {
     let all = |suite: Suite| kernels.iter().map(move |kernel| (kernel.clone(), suite));
     // Those that take longest begin.
-    let guests = all(Suite::Conformance).chain(all(Suite::Cuts(SLICE))).collect();
+    let slices = all(Suite::Cuts(cuts::SLICE)).chain(all(Suite::Uses(uses::SLICE)));
+    let guests = all(Suite::Conformance).chain(slices).collect();
     let outcomes = run_guests(guests, tally, times, show)?;
     let found: Vec<Found> = outcomes.into_iter().filter_map(|outcome| outcome.found).collect();
     Ok(table::render(&found))
@@ -193,6 +209,7 @@ struct Outcome {
 struct Programs {
     iolane: PathBuf,
     tests: [(PathBuf, PathBuf); 3],
+    guard_drives: (PathBuf, PathBuf),
     /// The programs of power cuts run in the guest and on the host.
     power_cuts: [PathBuf; 2],
 }
@@ -200,7 +217,7 @@ struct Programs {
 impl Programs {
     /// `None` if they do not build.
     fn build() -> Result<Option<Self>> {
-        let names = ["conformance", "faults", "nvme", "power_cuts"];
+        let names = ["conformance", "faults", "guard_drives", "nvme", "power_cuts"];
         let Some(programs) = programs::build(&["build", "--package", "iolane-cli"])? else { return Ok(None) };
         let arguments =
             [&["test", "--no-run", "--package", "iolane"][..], &names.map(|name| ["--test", name]).concat()];
@@ -218,6 +235,7 @@ impl Programs {
         Ok(Some(Self {
             iolane: named(&programs, "iolane")?,
             tests: [in_guest("conformance")?, in_guest("faults")?, in_guest("nvme")?],
+            guard_drives: (named(&tests, "guard_drives")?, uses::PROGRAM.into()),
             power_cuts: [named(&tests, "power_cuts")?, named(&of_study, "power_cuts")?],
         }))
     }
@@ -282,6 +300,7 @@ impl Runner {
             Suite::Meddling { times, seed } => {
                 self.run_steps(kernel, "meddling", vec![steps::meddling(times, seed)], MEDDLING_MAX * times)
             }
+            Suite::Uses(uses) => self.use_drives(kernel, uses),
         };
         Ok(Outcome { took: began.elapsed(), ..outcome })
     }
@@ -321,6 +340,21 @@ impl Runner {
             steps,
             returns: Vec::new(),
         };
+        let (tally, _) = self.boot(kernel, made, TIMEOUT + time);
+        Outcome { name, tally, ..Outcome::default() }
+    }
+
+    /// Asks the guard for drives in use.
+    fn use_drives(&self, kernel: Kernel, uses: Uses) -> Outcome {
+        let name = format!("{}, drives in use", kernel.release);
+        let made = Made {
+            drives: Uses::drives(),
+            programs: Uses::tools(find_program).into_iter().chain([self.programs.guard_drives.clone()]).collect(),
+            modules: uses::MODULES,
+            steps: vec![uses.step()],
+            returns: Vec::new(),
+        };
+        let time = USE_MAX * uses.attempts.unwrap_or_default().try_into().unwrap_or(u32::MAX);
         let (tally, _) = self.boot(kernel, made, TIMEOUT + time);
         Outcome { name, tally, ..Outcome::default() }
     }

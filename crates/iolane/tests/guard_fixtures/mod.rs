@@ -1,6 +1,6 @@
 //! What the tests of the guard share: loop devices, mounts, swap and processes that hold a file, each undone when dropped.
 
-#![allow(dead_code, reason = "no test uses all of it")]
+#![allow(dead_code, unused_macros, reason = "no test uses all of it")]
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -8,6 +8,35 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use iolane::guard::WritePermit;
+use iolane::{Pages, Pool, QueueConfig, Request, Target, TargetKind, open_queue};
+
+pub(crate) const BLOCK_BYTES: u64 = 4096;
+
+/// A number from the environment.
+pub(crate) fn setting(name: &str, usual: u64) -> u64 {
+    std::env::var(name).map_or(usual, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text}: not a number")))
+}
+
+/// Asks for the permit, opens, and writes a block at `offset`: what a careful program does.
+pub(crate) fn write(name: &Path, offset: u64, byte: u8, direct: bool) -> iolane::Result<()> {
+    let permit = WritePermit::options().erase(true).request(name)?;
+    let target = Target::options().direct(direct).write(permit).open(name)?;
+    let pool = Pool::new(1, BLOCK_BYTES as usize, Pages::Base)?;
+    let path = if target.kind() == TargetKind::NvmeGeneric { "io_uring_cmd" } else { "psync" };
+    let mut queue = open_queue(&path.parse()?, &target, &QueueConfig::new(1).pool(&pool))?;
+    let mut buffer = pool.take().expect("the only buffer");
+    buffer.fill(byte);
+    let write = Request::write(0, offset, buffer);
+    for request in [Some(write), (!direct).then(|| Request::fdatasync(1))].into_iter().flatten() {
+        let mut completions = Vec::new();
+        queue.submit(&mut vec![request]);
+        queue.drain(&mut completions)?;
+        assert!(completions.iter().all(|completion| completion.result.is_ok()), "{completions:?}");
+    }
+    Ok(())
+}
 
 /// Why a test that needs root and these tools cannot run here.
 pub(crate) fn missing(tools: &[&str]) -> Option<String> {

@@ -1,0 +1,302 @@
+//! Tries at random to write to drives while the kernel has them in use: as file systems, over several drives or with a journal apart,
+//! as swap, RAIDs, volumes and caches, behind loop devices, exported to others, and open in programs (`ways`). The guard must refuse
+//! exactly what is in use, by any of its names, and no other byte of the part that is looked at may change.
+//!
+//! `IOLANE_GUARD_DRIVES="/dev/nvme0n1 /dev/nvme1n1"` names two drives, of 256 MiB at least, which lose everything; without, the test
+//! prints SKIPPED. `IOLANE_GUARD_ATTEMPTS=1000` makes as many attempts, `IOLANE_GUARD_SEED=7` other ones. It takes root, and tools:
+//! a way whose script fails is skipped. `cargo xtask campaign guard` runs it in guests.
+
+mod ways;
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, Seek, SeekFrom, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use iolane::guard::WritePermit;
+use iolane::{Pages, Pool};
+use rand_core::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use ways::{WAYS, Way};
+
+#[macro_use]
+#[path = "../guard_fixtures/mod.rs"]
+mod guard_fixtures;
+use guard_fixtures::{BLOCK_BYTES, Scratch, setting, write};
+
+const MIB: u64 = 1 << 20;
+/// Where the first partition begins, how long it is, and where the second begins, which goes to the end of the drive.
+const FIRST: (u64, u64) = (MIB, 127 * MIB);
+const SECOND: u64 = 128 * MIB;
+/// At the end of a drive and of its first partition: what is written and compared.
+const CANARY_BYTES: u64 = MIB;
+/// What a use that was ended may take until the kernel lets the drive go.
+const LET_GO: Duration = Duration::from_secs(30);
+
+/// Writes a line past the harness's capture.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// What an attempt is made on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Whole,
+    First,
+    Second,
+}
+
+/// A drive, and what its ends have to hold.
+struct Drive {
+    name: String,
+    bytes: u64,
+    is_partitioned: bool,
+    /// Where each canary begins, and what it holds.
+    canaries: [(u64, Vec<u8>); 2],
+}
+
+impl Drive {
+    fn new(name: &str) -> Result<Self> {
+        let file = File::options().read(true).write(true).open(name).context(name.to_owned())?;
+        let bytes = (&file).seek(SeekFrom::End(0))?;
+        ensure!(bytes >= 2 * SECOND, "{name} has {bytes} bytes, and {} are needed", 2 * SECOND);
+        let canaries = [SECOND - CANARY_BYTES, bytes - CANARY_BYTES].map(|begin| (begin, vec![0xa5; MIB as usize]));
+        for (begin, content) in &canaries {
+            file.write_all_at(content, *begin)?;
+        }
+        file.sync_all()?;
+        Ok(Self { name: name.into(), bytes, is_partitioned: false, canaries })
+    }
+
+    /// Its partitions as the kernel has them; no table is written.
+    fn partition(&mut self, wanted: bool) -> Result<()> {
+        if wanted != self.is_partitioned {
+            let sectors = |number, (begin, bytes): (u64, u64)| format!("{number} {} {}", begin / 512, bytes / 512);
+            let (first, second) = (sectors(1, FIRST), sectors(2, (SECOND, self.bytes - SECOND)));
+            let name = &self.name;
+            shell(&match wanted {
+                true => format!("addpart {name} {first}; addpart {name} {second}"),
+                false => format!("delpart {name} 1; delpart {name} 2"),
+            })?;
+            self.is_partitioned = wanted;
+        }
+        Ok(())
+    }
+
+    fn part(&self, part: Part) -> String {
+        match part {
+            Part::Whole => self.name.clone(),
+            Part::First => format!("{}p1", self.name),
+            Part::Second => format!("{}p2", self.name),
+        }
+    }
+
+    /// `/dev/nvme0` of `/dev/nvme0n1`.
+    fn controller(&self) -> &str {
+        self.name.rsplit_once('n').map_or(&self.name, |(controller, _)| controller)
+    }
+
+    /// `/dev/ng0n1` of `/dev/nvme0n1`; kernels before 5.13 have none.
+    fn generic(&self) -> Option<String> {
+        let name = self.name.replace("/nvme", "/ng");
+        Path::new(&name).exists().then_some(name)
+    }
+
+    fn check(&self) -> Result<()> {
+        // Past the cache of the drive, in which a write would be seen that never came to it.
+        let file = File::options().read(true).custom_flags(libc::O_DIRECT).open(&self.name)?;
+        let pool = Pool::new(1, MIB as usize, Pages::Base)?;
+        for (begin, content) in &self.canaries {
+            let mut buffer = pool.take().context("a buffer")?;
+            file.read_exact_at(&mut buffer, *begin)?;
+            let changed = buffer.iter().zip(content).position(|(found, held)| found != held);
+            ensure!(
+                changed.is_none(),
+                "byte {} of {} changed, and nobody wrote it",
+                begin + changed.unwrap_or(0) as u64,
+                self.name
+            );
+        }
+        Ok(())
+    }
+
+    /// Where the canary is that a part of the drive may write, by the drive.
+    fn canary(&mut self, part: Part) -> &mut (u64, Vec<u8>) {
+        &mut self.canaries[usize::from(part != Part::First)]
+    }
+
+    fn begin(&self, part: Part) -> u64 {
+        match part {
+            Part::Whole => 0,
+            Part::First => FIRST.0,
+            Part::Second => SECOND,
+        }
+    }
+}
+
+/// Runs a script whose commands all have to succeed.
+fn shell(script: &str) -> Result<()> {
+    shell_with(script, &[])
+}
+
+fn shell_with(script: &str, variables: &[(&str, &str)]) -> Result<()> {
+    let mut command = Command::new("sh");
+    command.args(["-e", "-c", script]).envs(variables.iter().copied()).stdin(Stdio::null());
+    let output = command.output().context("sh")?;
+    let said = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
+    ensure!(
+        output.status.success(),
+        "{}",
+        if said.is_empty() { format!("`{script}`: {}", output.status) } else { said }
+    );
+    Ok(())
+}
+
+/// A use of a drive or of its first partition.
+struct Use<'a> {
+    way: &'static Way,
+    variables: [(&'static str, &'a str); 6],
+}
+
+impl Use<'_> {
+    fn begin(&self) -> Result<()> {
+        shell_with(self.way.begin, &self.variables)
+    }
+
+    fn end(&self) -> Result<()> {
+        shell_with(self.way.end, &self.variables).with_context(|| format!("ending {}", self.way.name))
+    }
+}
+
+/// What came of the attempts.
+#[derive(Default)]
+struct Outcomes {
+    permitted: u64,
+    refused: u64,
+}
+
+impl Outcomes {
+    /// Tries to write to a part of a drive by each of its names; it is refused exactly if it is in use.
+    fn attempt(
+        &mut self,
+        drive: &mut Drive,
+        part: Part,
+        is_in_use: bool,
+        folder: &Path,
+        random: &mut impl Rng,
+    ) -> Result<()> {
+        let device = PathBuf::from(drive.part(part));
+        let link = folder.join("by-id");
+        let _ = fs::remove_file(&link);
+        symlink(&device, &link)?;
+        let generic = drive.generic().filter(|_| part == Part::Whole).map(PathBuf::from);
+        for name in [device, link].into_iter().chain(generic) {
+            let byte = random.next_u64() as u8;
+            let block = random.next_u64() % (CANARY_BYTES / BLOCK_BYTES) * BLOCK_BYTES;
+            let part_begin = drive.begin(part);
+            let (canary_begin, content) = drive.canary(part);
+            let outcome = write(&name, *canary_begin + block - part_begin, byte, true);
+            match (outcome.map_err(std::io::Error::from), is_in_use) {
+                (Ok(()), false) => {
+                    self.permitted += 1;
+                    content[block as usize..][..BLOCK_BYTES as usize].fill(byte);
+                }
+                (Err(refused), true) if refused.kind() == ErrorKind::ResourceBusy => self.refused += 1,
+                (Ok(()), true) => bail!("{} is in use, and was written", name.display()),
+                (Err(refused), _) => bail!("{refused}"),
+            }
+        }
+        drive.check()
+    }
+}
+
+/// Waits until the kernel has let go of what was in use.
+fn wait_until_free(name: &str) -> Result<()> {
+    let deadline = Instant::now() + LET_GO;
+    while let Err(refused) = WritePermit::options().erase(true).request(name) {
+        ensure!(Instant::now() < deadline, "{refused}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
+}
+
+#[test]
+fn a_drive_that_the_kernel_has_in_use_is_refused_in_whatever_way_and_nothing_else() -> Result<()> {
+    let Ok(names) = std::env::var("IOLANE_GUARD_DRIVES") else {
+        say("SKIPPED guard drives in use: no drive is named; set IOLANE_GUARD_DRIVES to two that lose everything");
+        return Ok(());
+    };
+    let [first, second] = names.split(' ').collect::<Vec<_>>()[..] else {
+        bail!("IOLANE_GUARD_DRIVES={names}: not two drives")
+    };
+    let folder = Scratch::new("drives");
+    let nvmet = "/sys/kernel/config/nvmet/subsystems";
+    let _ = shell("mount -t configfs none /sys/kernel/config");
+    let seed = setting("IOLANE_GUARD_SEED", 1);
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut drives = [Drive::new(first)?, Drive::new(second)?];
+    let mut outcomes = Outcomes::default();
+    let mut unavailable: Vec<&str> = Vec::new();
+    for attempt in 0..setting("IOLANE_GUARD_ATTEMPTS", WAYS.len() as u64) {
+        // Each in turn, so that as many attempts as there are ways try each once.
+        let way = &WAYS[((attempt + seed) % WAYS.len() as u64) as usize];
+        if unavailable.contains(&way.name) {
+            continue;
+        }
+        let is_on_partition = way.of_partitions && random.next_u64() % 2 == 0;
+        let used = (random.next_u64() % 2) as usize;
+        for drive in &mut drives {
+            drive.partition(is_on_partition)?;
+        }
+        let part = if is_on_partition { Part::First } else { Part::Whole };
+        let names = [drives[used].part(part), drives[1 - used].part(part)];
+        let generic = drives[used].generic().unwrap_or_else(|| "/no/generic/device".into());
+        let controller = drives[used].controller().to_owned();
+        let place = folder.path(&format!("use-{attempt}"));
+        fs::create_dir(&place)?;
+        let place = place.to_str().context("a folder's name")?;
+        let one = Use {
+            way,
+            variables: [
+                ("USED", &names[0]),
+                ("OTHER", &names[1]),
+                ("GENERIC", &generic),
+                ("CONTROLLER", &controller),
+                ("FOLDER", place),
+                ("NVMET", nvmet),
+            ],
+        };
+        let on = || format!("attempt {attempt} of seed {seed}: {} on {}", way.name, names[0]);
+        if let Err(why) = one.begin() {
+            say(&format!("SKIPPED guard {}: {why:#}", way.name));
+            unavailable.push(way.name);
+            let _ = one.end();
+            continue;
+        }
+        let related: &[Part] = if is_on_partition { &[Part::Whole, Part::First, Part::Second] } else { &[Part::Whole] };
+        for (index, drive) in drives.iter_mut().enumerate() {
+            let is_used = index == used || way.uses_other;
+            for part in related {
+                let is_in_use = is_used && *part != Part::Second;
+                outcomes.attempt(drive, *part, is_in_use, &folder.folder, &mut random).with_context(on)?;
+            }
+        }
+        one.end()?;
+        for drive in &mut drives {
+            wait_until_free(&drive.part(Part::Whole)).with_context(on)?;
+            for part in related {
+                outcomes.attempt(drive, *part, false, &folder.folder, &mut random).with_context(on)?;
+            }
+        }
+    }
+    let Outcomes { permitted, refused } = outcomes;
+    say(&format!(
+        "guard: {} of {} ways, {permitted} writes permitted, {refused} refused",
+        WAYS.len() - unavailable.len(),
+        WAYS.len()
+    ));
+    Ok(())
+}
