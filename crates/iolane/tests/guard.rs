@@ -3,11 +3,11 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::Read as _;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{FileExt as _, symlink};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use iolane::guard::{Reason, Refused, WritePermit, claim_disk, refuse_doubles, uses_of_disk};
 use iolane::{Error, ErrorKind, Target, WritePermission as _};
@@ -151,6 +151,27 @@ fn a_file_that_is_open_without_a_descriptor_is_permitted_once_it_is_closed_and_r
     // SAFETY: the mapping from above, once.
     assert_eq!(unsafe { libc::munmap(address, 4096) }, 0);
     asking.join().unwrap().unwrap();
+}
+
+#[test]
+fn the_disks_of_a_virtual_machine_are_refused() {
+    needs!("the_disks_of_a_virtual_machine_are_refused", "qemu-system-x86_64", "losetup");
+    let scratch = Scratch::new("machine");
+    let (image, behind) = (scratch.file("image", 8), scratch.file("behind", 8));
+    let disk = Loop::of(&behind);
+    for (driver, name) in [("file", image.as_path()), ("host_device", Path::new(&disk.0))] {
+        let drive = format!("driver={driver},filename={},node-name=disk", name.display());
+        let mut command = Command::new("qemu-system-x86_64");
+        command.args(["-machine", "none", "-nodefaults", "-display", "none", "-qmp", "stdio", "-blockdev", &drive]);
+        let mut machine = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut greeting = String::new();
+        BufReader::new(machine.stdout.take().unwrap()).read_line(&mut greeting).unwrap();
+        assert!(greeting.contains("QMP"), "{greeting}");
+        let machine = Holder(machine);
+        assert_refused(ask_to_erase(name), &[&format!("(pid {}) has it open", machine.0.id())]);
+        drop(machine);
+        drop(ask(name).unwrap());
+    }
 }
 
 /// A container's disk image is in the upper layer of an overlay, where the file has other numbers than in the container.

@@ -151,8 +151,9 @@ impl<'a> PermitOptions<'a> {
     /// - a regular file: not swap, not mounted, not behind a loop device, not exported, not open in another process, not locked
     ///   (flock(2)), be it by this process, not an interface of the kernel (/proc, /sys).
     ///
-    /// The device is claimed before it is checked, so that nothing changes in between. A process in another PID namespace, a mapping
-    /// whose descriptor was closed, and a file on another machine's disk are not seen to be open.
+    /// The device is claimed before it is checked, so that nothing changes in between. That a file is open is asked of the kernel, which
+    /// knows of all of this machine. That a device is open is not seen of a process in another PID namespace, and of a mapping whose
+    /// descriptor was closed.
     /// Sources: open(2), fcntl(2), proc_pid_mountinfo(5), proc_swaps(5), Documentation/ABI/stable/sysfs-block.
     ///
     /// # Errors
