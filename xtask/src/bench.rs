@@ -10,6 +10,7 @@ mod exact;
 mod guest;
 mod many_files;
 mod nvme;
+mod profile;
 mod programs;
 mod report;
 mod settings;
@@ -59,6 +60,8 @@ enum Other {
     Settings,
     /// A queue with many files.
     Files,
+    /// Where the instructions go.
+    Profile,
 }
 
 /// What to do with the figures.
@@ -86,6 +89,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
         Some(Other::Auto) => return auto::run(&binary, &target_folder, Part::Whole),
         Some(Other::Changes) => return auto::run(&binary, &target_folder, Part::Changes),
         Some(Other::Settings) => return settings::run(&binary),
+        Some(Other::Profile) => return profile::run(&binary, &target_folder),
         Some(Other::Files) => return many_files::run(&binary, &target_folder, check),
         None => {}
     }
@@ -122,11 +126,12 @@ impl Options {
                 "--changes" => options.other = Some(Other::Changes),
                 "--settings" => options.other = Some(Other::Settings),
                 "--files" => options.other = Some(Other::Files),
+                "--profile" => options.other = Some(Other::Profile),
                 "--check" => options.figures.check = true,
                 "--accept" => options.figures.accept = true,
                 other => bail!(
                     "`bench` has no option `{other}`; it takes --pairs N, --markdown, --gate, --iolane FILE, --exact, \
-                     --nvme, --auto, --changes, --settings, --files, --check, --accept"
+                     --nvme, --auto, --changes, --settings, --files, --profile, --check, --accept"
                 ),
             }
         }

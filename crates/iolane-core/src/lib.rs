@@ -21,6 +21,7 @@ pub mod nvme;
 pub mod open_files;
 pub mod path;
 pub mod path_memory;
+pub mod phase_mark;
 pub mod queue_stats;
 pub mod request;
 pub mod scheme;

@@ -42,6 +42,7 @@ impl Qemu {
         accelerator: Accelerator,
         image: &Path,
         initramfs: &File,
+        plugin: Option<&str>,
         cache: &Cache,
     ) -> Result<(Self, Wires)> {
         let mut fds = Inherited::default();
@@ -69,6 +70,7 @@ impl Qemu {
             .args(["-device", "virtio-serial-pci", "-chardev", &format!("socket,id=frames,fd={frames_fd}")])
             .args(["-device", &format!("virtserialport,chardev=frames,name={PORT_NAME}")])
             .args(["-chardev", &format!("socket,id=monitor,fd={monitor_fd}"), "-mon", "chardev=monitor,mode=control"])
+            .args(plugin.into_iter().flat_map(|plugin| ["-plugin", plugin]))
             .stdin(Stdio::null())
             .stdout(duplicate(&complaints)?)
             .stderr(duplicate(&complaints)?)

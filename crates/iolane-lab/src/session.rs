@@ -43,6 +43,8 @@ pub struct Lab<'a> {
     pub modules: &'static [&'static str],
     /// The default is KVM where a guest boots on it, and translation elsewhere.
     pub accelerator: Option<Accelerator>,
+    /// A plugin of QEMU with its arguments (`-plugin`), for a translated guest.
+    pub plugin: Option<String>,
     /// Limit from power on to the last frame.
     pub timeout: Duration,
     /// Holds the drives' files, and the console's log after a failure.
@@ -156,7 +158,14 @@ impl Lab<'_> {
     ) -> Result<Guest> {
         let asked = if self.machine.exact { Some(Accelerator::Exact) } else { self.accelerator };
         let boot = |accelerator, time_max, events: &mut dyn Events| {
-            let (qemu, wires) = Qemu::start(&self.machine, accelerator, &self.kernel.image, initramfs, self.cache)?;
+            let (qemu, wires) = Qemu::start(
+                &self.machine,
+                accelerator,
+                &self.kernel.image,
+                initramfs,
+                self.plugin.as_deref(),
+                self.cache,
+            )?;
             let mut guest = Guest::new(qemu, wires)?;
             let came = guest.await_hello(accelerator, Instant::now() + time_max, events, stop);
             Ok::<_, Error>((guest, came))

@@ -115,6 +115,8 @@ mod must_not_compile;
 pub mod nvme;
 
 pub use blocking::Blocking;
+#[doc(hidden)]
+pub use iolane_core::phase_mark;
 pub use iolane_core::{
     AtomicWrites, AutoOptions, Buffer, Buffers, Capabilities, Chains, Change, Choices, Completion, CompletionMode,
     Deadlines, Error, ErrorKind, Goal, Interface, IoError, IoErrorKind, IoPath, KnownLoad, OTHER_INTERFACES, Operation,

@@ -24,8 +24,8 @@ const WORSE_MAX: f64 = 0.02;
 
 /// A path at a depth, and what is known of it elsewhere.
 pub(crate) struct Arm {
-    path: &'static str,
-    depth: u32,
+    pub(super) path: &'static str,
+    pub(super) depth: u32,
     /// The same in fio's words.
     fio: &'static str,
     /// I/Os a second of virtual time that are the goal.

@@ -93,6 +93,7 @@ pub(super) fn lab<'a>(iolane: &Path, kernel: &Kernel, cache: &'a Cache, machine:
         programs: Vec::new(),
         modules: &[],
         accelerator: None,
+        plugin: None,
         timeout: Duration::from_secs(600),
         cache,
     }

@@ -391,6 +391,7 @@ impl Runner {
             programs: made.programs,
             modules: made.modules,
             accelerator: None,
+            plugin: None,
             timeout,
             cache: &self.cache,
         };

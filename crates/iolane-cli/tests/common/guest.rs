@@ -49,6 +49,7 @@ pub(crate) fn lab(cache: &Cache, drives: Vec<Drive>) -> Lab<'_> {
         programs: vec![("/bin/sh".into(), "/bin/sh".into())],
         modules: &[],
         accelerator: Some(Accelerator::Tcg),
+        plugin: None,
         timeout: Duration::from_secs(600),
         cache,
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use iolane::units::CpuList;
-use iolane::{Error, Pool, QueueConfig, Result, Target, TargetKind};
+use iolane::{Error, Pool, QueueConfig, Result, Target, TargetKind, phase_mark};
 use rustix::thread::{CpuSet, sched_setaffinity, set_current_timer_slack};
 
 use super::outcome::SyscallProof;
@@ -77,7 +77,10 @@ impl<C: Clock> RunThread<'_, C> {
             let measured = all_ready.then(|| {
                 without_panic(|| {
                     let _turn = phase();
-                    engine.run(Phase::Measure, extent, stop, &mut tally).map(|()| tally)
+                    phase_mark::begin();
+                    let ran = engine.run(Phase::Measure, extent, stop, &mut tally);
+                    phase_mark::end();
+                    ran.map(|()| tally)
                 })
             });
             (engine, measured, submissions, proof)

@@ -94,8 +94,9 @@ pub(crate) const WAYS: &[Way] = &[
     ),
     Way::new(
         "an NVMe target that passes commands through",
-        "mkdir $NVMET/drive; echo -n $CONTROLLER >$NVMET/drive/passthru/device_path
-         echo 1 >$NVMET/drive/passthru/enable",
+        "mkdir $NVMET/drive
+         if [ ! -e $NVMET/drive/passthru ]; then rmdir $NVMET/drive; echo this kernel has no passthru >&2; exit 1; fi
+         echo -n $CONTROLLER >$NVMET/drive/passthru/device_path; echo 1 >$NVMET/drive/passthru/enable",
         "echo 0 >$NVMET/drive/passthru/enable; rmdir $NVMET/drive",
     )
     .of_drives_only(),

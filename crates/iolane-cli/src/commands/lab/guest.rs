@@ -52,6 +52,7 @@ pub(super) fn run(
             Accel::Kvm => Accelerator::Kvm,
             Accel::Tcg => Accelerator::Tcg,
         }),
+        plugin: None,
         timeout: arguments.timeout,
         cache: &cache,
         kernel,
