@@ -54,6 +54,12 @@ Usage: cargo xtask COMMAND
       --nvme           The user-space driver: instructions and time per request, and rates compared with fio's in virtual
                        machines; written to docs/performance.md; takes 3 minutes on a quiet machine
       --nvme --check   Only its instructions, compared with those written; as in CI
+      --profile        Where the instructions go: in iolane and by the functions of the kernel; written to
+                       docs/performance.md; takes a minute
+      --files          What a read costs with a thousand files on a queue; written to docs/performance.md. --check as above
+      --auto           The path auto beside each other path, and loads that change; written to docs/auto.md; takes 40
+                       minutes. --auto --check does a part of it, as in CI, and --changes only the loads that change
+      --settings       What settings of a block device cost; written to docs/host-settings.md
   capture [FILE...] [--only TEXT]
                     Run the commands that the documentation shows, or those that contain TEXT, and replace the output shown
   gallery [pages]   Run the four studies in the lab, one of them on two kernels, and write their pages and pictures to
@@ -63,12 +69,20 @@ Usage: cargo xtask COMMAND
                     io_uring,fixedbufs,fixedfiles and auto), with O_DIRECT and through the page cache
   campaign guard [ATTEMPTS [SEED]]
                     Try at random to write to what is in use, as root (default: 10000 attempts; a minute)
+  campaign uses [ATTEMPTS [SEED]]
+                    Try to write to drives that the kernel has in use in every way, in guests of four kernels (default: 200
+                    attempts on each; 12 minutes)
   campaign kernel [SEEDS [FIRST SEED]]
                     Use io_uring and libaio above fake kernels at random (default: 100000 seeds from 1 on; a minute)
   campaign cuts [CUTS [SEED]]
                     Cut the power of the examples and of a study, CUTS times (default 150) for each path, in guests of four
                     kernels; mounts file systems as root; takes 6 minutes
       --table          Print only the table of results, for the documentation
+  campaign soak [SECONDS]
+                    Use each path for SECONDS (default 30) in a process that lives long, in guests of four kernels
+  campaign device [TIMES [SEED]]
+                    Write to a controller's registers behind the driver's back (default: 100 times), in guests of four kernels
+  campaign memory   Run the tests of the crates with unsafe code with every access to memory checked
   dist              Build a static binary that runs on any Linux of this architecture, in target/dist
   assets            Bundle the chart library of report.html from npm, with its licences; for a new version of it
   help              Print this text
