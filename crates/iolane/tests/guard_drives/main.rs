@@ -4,7 +4,7 @@
 //!
 //! `IOLANE_GUARD_DRIVES="/dev/nvme0n1 /dev/nvme1n1"` names two drives, of 256 MiB at least, which lose everything; without, the test
 //! prints SKIPPED. `IOLANE_GUARD_ATTEMPTS=1000` makes as many attempts, `IOLANE_GUARD_SEED=7` other ones. It takes root, and tools:
-//! a way whose script fails is skipped. `cargo xtask campaign guard` runs it in guests.
+//! a way whose script fails is skipped. `cargo xtask campaign uses` runs it in guests.
 
 mod ways;
 
@@ -33,6 +33,8 @@ const FIRST: (u64, u64) = (MIB, 127 * MIB);
 const SECOND: u64 = 128 * MIB;
 /// At the end of a drive and of its first partition: what is written and compared.
 const CANARY_BYTES: u64 = MIB;
+/// Where exports are configured, once it is mounted.
+const NVMET: &str = "/sys/kernel/config/nvmet/subsystems";
 /// What a use that was ended may take until the kernel lets the drive go.
 const LET_GO: Duration = Duration::from_secs(30);
 
@@ -185,11 +187,11 @@ impl Outcomes {
         drive: &mut Drive,
         part: Part,
         is_in_use: bool,
-        folder: &Path,
+        place: &Path,
         random: &mut impl Rng,
     ) -> Result<()> {
         let device = PathBuf::from(drive.part(part));
-        let link = folder.join("by-id");
+        let link = place.with_extension("by-id");
         let _ = fs::remove_file(&link);
         symlink(&device, &link)?;
         let generic = drive.generic().filter(|_| part == Part::Whole).map(PathBuf::from);
@@ -210,6 +212,58 @@ impl Outcomes {
             }
         }
         drive.check()
+    }
+
+    /// Uses one of the drives, or its first partition, and tries to write to both drives while it is used and afterwards. `false` if it
+    /// cannot be used so here.
+    fn use_once(
+        &mut self,
+        way: &'static Way,
+        drives: &mut [Drive; 2],
+        place: &Path,
+        random: &mut impl Rng,
+    ) -> Result<bool> {
+        let is_on_partition = way.of_partitions && random.next_u64().is_multiple_of(2);
+        let used = (random.next_u64() % 2) as usize;
+        for drive in drives.iter_mut() {
+            drive.partition(is_on_partition)?;
+        }
+        let part = if is_on_partition { Part::First } else { Part::Whole };
+        let names = [drives[used].part(part), drives[1 - used].part(part)];
+        let generic = drives[used].generic().unwrap_or_else(|| "/no/generic/device".into());
+        let controller = drives[used].controller().to_owned();
+        let one = Use {
+            way,
+            variables: [
+                ("USED", &names[0]),
+                ("OTHER", &names[1]),
+                ("GENERIC", &generic),
+                ("CONTROLLER", &controller),
+                ("FOLDER", place.to_str().context("a folder's name")?),
+                ("NVMET", NVMET),
+            ],
+        };
+        if let Err(why) = one.begin() {
+            say(&format!("SKIPPED guard {}: {why:#}", way.name));
+            // What was begun of it.
+            let _ = one.end();
+            return Ok(false);
+        }
+        let parts: &[Part] = if is_on_partition { &[Part::Whole, Part::First, Part::Second] } else { &[Part::Whole] };
+        for (index, drive) in drives.iter_mut().enumerate() {
+            let is_used = index == used || way.uses_other;
+            for part in parts {
+                self.attempt(drive, *part, is_used && *part != Part::Second, place, random)?;
+            }
+        }
+        one.end()?;
+        for drive in drives.iter_mut() {
+            wait_until_free(&drive.part(Part::Whole))?;
+            for part in parts {
+                self.attempt(drive, *part, false, place, random)?;
+            }
+        }
+        Ok(true)
     }
 }
 
@@ -233,7 +287,7 @@ fn a_drive_that_the_kernel_has_in_use_is_refused_in_whatever_way_and_nothing_els
         bail!("IOLANE_GUARD_DRIVES={names}: not two drives")
     };
     let folder = Scratch::new("drives");
-    let nvmet = "/sys/kernel/config/nvmet/subsystems";
+    // It may be mounted already.
     let _ = shell("mount -t configfs none /sys/kernel/config");
     let seed = setting("IOLANE_GUARD_SEED", 1);
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
@@ -246,50 +300,11 @@ fn a_drive_that_the_kernel_has_in_use_is_refused_in_whatever_way_and_nothing_els
         if unavailable.contains(&way.name) {
             continue;
         }
-        let is_on_partition = way.of_partitions && random.next_u64() % 2 == 0;
-        let used = (random.next_u64() % 2) as usize;
-        for drive in &mut drives {
-            drive.partition(is_on_partition)?;
-        }
-        let part = if is_on_partition { Part::First } else { Part::Whole };
-        let names = [drives[used].part(part), drives[1 - used].part(part)];
-        let generic = drives[used].generic().unwrap_or_else(|| "/no/generic/device".into());
-        let controller = drives[used].controller().to_owned();
         let place = folder.path(&format!("use-{attempt}"));
         fs::create_dir(&place)?;
-        let place = place.to_str().context("a folder's name")?;
-        let one = Use {
-            way,
-            variables: [
-                ("USED", &names[0]),
-                ("OTHER", &names[1]),
-                ("GENERIC", &generic),
-                ("CONTROLLER", &controller),
-                ("FOLDER", place),
-                ("NVMET", nvmet),
-            ],
-        };
-        let on = || format!("attempt {attempt} of seed {seed}: {} on {}", way.name, names[0]);
-        if let Err(why) = one.begin() {
-            say(&format!("SKIPPED guard {}: {why:#}", way.name));
+        let used = outcomes.use_once(way, &mut drives, &place, &mut random);
+        if !used.with_context(|| format!("attempt {attempt} of seed {seed}: {}", way.name))? {
             unavailable.push(way.name);
-            let _ = one.end();
-            continue;
-        }
-        let related: &[Part] = if is_on_partition { &[Part::Whole, Part::First, Part::Second] } else { &[Part::Whole] };
-        for (index, drive) in drives.iter_mut().enumerate() {
-            let is_used = index == used || way.uses_other;
-            for part in related {
-                let is_in_use = is_used && *part != Part::Second;
-                outcomes.attempt(drive, *part, is_in_use, &folder.folder, &mut random).with_context(on)?;
-            }
-        }
-        one.end()?;
-        for drive in &mut drives {
-            wait_until_free(&drive.part(Part::Whole)).with_context(on)?;
-            for part in related {
-                outcomes.attempt(drive, *part, false, &folder.folder, &mut random).with_context(on)?;
-            }
         }
     }
     let Outcomes { permitted, refused } = outcomes;
