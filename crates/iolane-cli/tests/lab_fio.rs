@@ -132,7 +132,6 @@ fn measure() -> (Vec<[Pair; 2]>, Pair) {
     let lab = Lab {
         machine: Machine { exact: true, ..lab.machine.clone() },
         programs: vec![(FIO.into(), FIO.into())],
-        plugin: None,
         timeout: Duration::from_secs(300),
         ..lab
     };

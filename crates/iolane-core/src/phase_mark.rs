@@ -2,26 +2,24 @@
 //! Each is one instruction that does nothing.
 
 /// The measured phase begins.
-#[inline(never)]
 pub fn begin() {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a `nopl` with a displacement, which reads no memory and changes no register (Intel SDM, volume 2, NOP).
-    unsafe {
-        std::arch::asm!(
-            ".byte 0x0f, 0x1f, 0x84, 0x00, 0x49, 0x4f, 0x4c, 0x01",
-            options(nomem, nostack, preserves_flags)
-        );
-    }
+    mark::<1>();
 }
 
 /// The measured phase has ended.
-#[inline(never)]
 pub fn end() {
+    mark::<2>();
+}
+
+/// Executes `nopl DISPLACEMENT(%rax,%rax,1)`, whose displacement is "IOL" and a number.
+#[inline(never)]
+fn mark<const NUMBER: u8>() {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: as in `begin`.
+    // SAFETY: it reads no memory and changes no register (Intel SDM, volume 2, NOP).
     unsafe {
         std::arch::asm!(
-            ".byte 0x0f, 0x1f, 0x84, 0x00, 0x49, 0x4f, 0x4c, 0x02",
+            ".byte 0x0f, 0x1f, 0x84, 0x00, 0x49, 0x4f, 0x4c, {number}",
+            number = const NUMBER,
             options(nomem, nostack, preserves_flags)
         );
     }

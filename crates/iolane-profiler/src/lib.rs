@@ -5,7 +5,7 @@
 //! block's address in hexadecimal and the instructions executed in it, and the line `end`. A block ends with a jump or a call, so that
 //! it belongs to one function.
 //!
-//! It speaks version 1 of the interface, which QEMU has had from 4.2 to 8.2 (include/qemu/qemu-plugin.h, docs/devel/tcg-plugins.rst).
+//! It speaks version 1 of the interface, that of QEMU 7.2 (include/qemu/qemu-plugin.h, docs/devel/tcg-plugins.rst).
 //! The guest has one processor: QEMU calls all functions here from the thread that translates and executes.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};

@@ -34,9 +34,9 @@ pub(crate) struct Arm {
     reference_iops: f64,
 }
 
-const FIXED: &str = "io_uring,fixedbufs,fixedfiles";
+pub(super) const FIXED: &str = "io_uring,fixedbufs,fixedfiles";
 const FIXED_FIO: &str = "--ioengine=io_uring --fixedbufs --registerfiles";
-const POLLED: &str = "io_uring+iopoll,fixedbufs,fixedfiles";
+pub(super) const POLLED: &str = "io_uring+iopoll,fixedbufs,fixedfiles";
 const POLLED_FIO: &str = "--ioengine=io_uring --hipri --fixedbufs --registerfiles";
 
 pub(crate) const ARMS: [Arm; 9] = [

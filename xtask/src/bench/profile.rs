@@ -1,7 +1,7 @@
 //! `cargo xtask bench --profile`: where the instructions of an I/O go, in the program and in the functions of the kernel. The plugin
 //! `iolane-profiler` counts them in a guest in exact mode, while the program measures. The tables are in docs/performance.md.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -9,7 +9,7 @@ use iolane_lab::GuestCommand;
 use iolane_lab::cache::Cache;
 use serde_json::Value;
 
-use super::exact::ARMS;
+use super::exact::{ARMS, Arm, FIXED, POLLED};
 use super::guest::{self, iolane_command, iolane_iops, page_path};
 use crate::child::{cargo, find_program, succeeds};
 use crate::packages;
@@ -81,7 +81,7 @@ impl Phase {
 
 /// What one arm's I/Os took.
 struct Profile {
-    name: String,
+    name: &'static str,
     depth: u32,
     /// Instructions, and the I/Os among which they are divided.
     phase: Phase,
@@ -104,8 +104,12 @@ impl Profile {
     }
 
     fn heading(&self) -> String {
-        let path = self.name.replace("io_uring+iopoll,fixedbufs,fixedfiles", "polled");
-        format!("{}, {}", path.replace("io_uring,fixedbufs,fixedfiles", "registered"), self.depth)
+        let path = match self.name {
+            FIXED => "registered",
+            POLLED => "polled",
+            path => path,
+        };
+        format!("{path}, {}", self.depth)
     }
 }
 
@@ -149,11 +153,11 @@ fn measure(iolane: &Path, plugin: &Path) -> Result<(String, Vec<Profile>)> {
     let written = std::fs::read_to_string(out.path()).context("reading the profile")?;
     let phases = Phase::read_all(&written, &symbols)?;
     ensure!(phases.len() == ARMS.len(), "the profile has {} phases, and {} were run", phases.len(), ARMS.len());
-    let profile = |((arm, output), phase): ((&super::exact::Arm, &String), Phase)| {
+    let profile = |((arm, output), phase): ((&Arm, &String), Phase)| {
         let record: Value = serde_json::from_str(output).context("reading iolane's record")?;
         let ios = record["result"]["ios"].as_f64().context("iolane's record has no I/Os")?;
         let by_clock = 1e9 / iolane_iops(output)?;
-        Ok(Profile { name: arm.path.into(), depth: arm.depth, phase, ios, by_clock })
+        Ok(Profile { name: arm.path, depth: arm.depth, phase, ios, by_clock })
     };
     let profiles = ARMS.iter().zip(&outputs).zip(phases).map(profile).collect::<Result<_>>()?;
     Ok((described, profiles))
@@ -163,7 +167,7 @@ fn summary(profiles: &[Profile], style: Style) -> String {
     let mut table = Table::new(&["path", "depth", "program", "kernel", "together", "by the clock"]);
     for profile in profiles {
         table.row(vec![
-            profile.name.clone(),
+            profile.name.to_owned(),
             profile.depth.to_string(),
             grouped(profile.each(profile.phase.program)),
             grouped(profile.each(profile.phase.of_kernel())),
@@ -177,8 +181,7 @@ fn summary(profiles: &[Profile], style: Style) -> String {
 /// The kernel's functions that take the most, and the rest.
 fn functions(profiles: &[Profile], style: Style) -> String {
     let most = |name: &&String| profiles.iter().map(|profile| profile.of_function(name)).fold(0.0, f64::max);
-    let all: std::collections::BTreeSet<&String> =
-        profiles.iter().flat_map(|profile| profile.phase.kernel.keys()).collect();
+    let all: BTreeSet<&String> = profiles.iter().flat_map(|profile| profile.phase.kernel.keys()).collect();
     let mut listed: Vec<&String> = all.into_iter().filter(|name| most(name) >= LISTED_MIN).collect();
     listed.sort_by(|a, b| most(b).total_cmp(&most(a)));
     let headings: Vec<String> = profiles.iter().map(Profile::heading).collect();
@@ -231,7 +234,7 @@ mod tests {
     fn small_functions_are_summed_up() {
         let kernel = BTreeMap::from([("large".into(), 100_000), ("small".into(), 2_000), ("tiny".into(), 1_000)]);
         let phase = Phase { program: 50_000, kernel };
-        let profile = Profile { name: "psync".into(), depth: 1, phase, ios: 1000.0, by_clock: 153.0 };
+        let profile = Profile { name: "psync", depth: 1, phase, ios: 1000.0, by_clock: 153.0 };
         let profiles = [profile];
         assert_eq!(profiles[0].together(), 153.0);
         let table = functions(&profiles, Style::Text);

@@ -9,7 +9,7 @@
 mod ways;
 
 use std::fs::{self, File};
-use std::io::{ErrorKind, Seek, SeekFrom, Write};
+use std::io::{ErrorKind, Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -25,7 +25,7 @@ use ways::{WAYS, Way};
 #[macro_use]
 #[path = "../guard_fixtures/mod.rs"]
 mod guard_fixtures;
-use guard_fixtures::{BLOCK_BYTES, Scratch, setting, write};
+use guard_fixtures::{BLOCK_BYTES, Scratch, setting, skip, write};
 
 const MIB: u64 = 1 << 20;
 /// Where the first partition begins, how long it is, and where the second begins, which goes to the end of the drive.
@@ -37,11 +37,6 @@ const CANARY_BYTES: u64 = MIB;
 const NVMET: &str = "/sys/kernel/config/nvmet/subsystems";
 /// What a use that was ended may take until the kernel lets the drive go.
 const LET_GO: Duration = Duration::from_secs(30);
-
-/// Writes a line past the harness's capture.
-fn say(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
-}
 
 /// What an attempt is made on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -244,7 +239,7 @@ impl Outcomes {
             ],
         };
         if let Err(why) = one.begin() {
-            say(&format!("SKIPPED guard {}: {why:#}", way.name));
+            skip(&format!("guard {}", way.name), &format!("{why:#}"));
             // What was begun of it.
             let _ = one.end();
             return Ok(false);
@@ -280,7 +275,7 @@ fn wait_until_free(name: &str) -> Result<()> {
 #[test]
 fn a_drive_that_the_kernel_has_in_use_is_refused_in_whatever_way_and_nothing_else() -> Result<()> {
     let Ok(names) = std::env::var("IOLANE_GUARD_DRIVES") else {
-        say("SKIPPED guard drives in use: no drive is named; set IOLANE_GUARD_DRIVES to two that lose everything");
+        skip("guard drives in use", "no drive is named; set IOLANE_GUARD_DRIVES to two that lose everything");
         return Ok(());
     };
     let [first, second] = names.split(' ').collect::<Vec<_>>()[..] else {
@@ -308,10 +303,10 @@ fn a_drive_that_the_kernel_has_in_use_is_refused_in_whatever_way_and_nothing_els
         }
     }
     let Outcomes { permitted, refused } = outcomes;
-    say(&format!(
+    println!(
         "guard: {} of {} ways, {permitted} writes permitted, {refused} refused",
         WAYS.len() - unavailable.len(),
         WAYS.len()
-    ));
+    );
     Ok(())
 }
