@@ -7,23 +7,18 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
-
 use crate::claims::Claims;
 use crate::error::{Error, Result};
+use crate::mapping::{HUGE_PAGE_BYTES, Mapping};
 use crate::units::Bytes;
 
 /// Frames of a pool begin at multiples of this many bytes: enough for O_DIRECT on any device, and one page.
 pub const FRAME_ALIGNMENT_BYTES: usize = 4096;
 
-/// The size of the huge pages used, 2 MiB on x86-64 and on arm64 with 4 KiB base pages.
-const HUGE_PAGE_BYTES: usize = 2 << 20;
-
 /// The pages of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Pages {
-    /// The machine's base pages.
+    /// The machine's base pages; in a pool of 2 MiB or more, transparent huge pages, as far as the kernel has them.
     #[default]
     Base,
     /// 2 MiB pages from the machine's reserve (`vm.nr_hugepages`).
@@ -41,17 +36,11 @@ struct Memory {
     base: NonNull<u8>,
     frame_bytes: usize,
     /// A slip for each frame, in a separate mapping whose pages are allocated as frames are first taken.
-    slips: NonNull<Slip>,
+    slips: Mapping,
     /// The frames that buffers hold.
     claims: Claims,
-    backing: Backing,
-}
-
-enum Backing {
-    /// Our own mapping of this many bytes, unmapped on drop.
-    Mapped(usize),
-    /// The caller's memory, and the value that keeps it alive.
-    Region(#[allow(dead_code, reason = "held for its destructor")] Box<dyn Any + Send + Sync>),
+    /// What keeps the memory alive: our own mapping, or a value of the caller's.
+    _keeps_alive: Box<dyn Any + Send + Sync>,
 }
 
 /// The description of a buffer, kept with the first of its frames. A [`Buffer`] is a pointer to it: one word, which is cheap
@@ -66,14 +55,20 @@ struct Slip {
     capacity: u32,
 }
 
-// SAFETY: `base` and `slips` point to memory that lives until `Memory` is dropped and that is reached only through
+// SAFETY: `base` and `slips` are memory that lives until `Memory` is dropped and that is reached only through
 // `Buffer`s, each of which holds frames, and their slips, that no other holds (`claims`).
 unsafe impl Send for Memory {}
 // SAFETY: as above; the shared fields are atomics or never change.
 unsafe impl Sync for Memory {}
 
 impl Pool {
-    /// Maps `frames` frames of `frame_bytes` each, zeroed and present; sizes are rounded up to 4096 bytes.
+    /// From this many bytes on, 2 MiB, a pool begins at a huge page, and the kernel is asked for transparent huge pages. The adjacent pages
+    /// of a frame are one segment for the device, where scattered ones are one each: on a device that costs nothing itself, a read
+    /// of 128 KiB takes half of the instructions or less (docs/decisions/0032). One large pool can serve several queues.
+    pub const HUGE_PAGES_FROM_BYTES: usize = HUGE_PAGE_BYTES;
+
+    /// Maps `frames` frames of `frame_bytes` each, zeroed and present; sizes are rounded up to 4096 bytes. From
+    /// [`HUGE_PAGES_FROM_BYTES`](Self::HUGE_PAGES_FROM_BYTES) on its frames are on huge pages, as far as the kernel has them.
     ///
     /// A child of fork(2) does not have them: before Linux 6.3 a fork during a direct read could leave its bytes to the child alone
     /// (open(2), O_DIRECT and fork; MADV_DONTFORK). Memory of the caller's own, as for [`from_region`](Self::from_region), is as the
@@ -98,17 +93,17 @@ impl Pool {
                 Some((frame_bytes, bytes))
             })
             .ok_or_else(|| Error::usage(what(), "more than the address space, or a buffer of 4 GiB"))?;
-        let mut flags = MapFlags::PRIVATE | MapFlags::POPULATE;
-        if pages == Pages::Huge {
-            flags |= MapFlags::HUGETLB;
-        }
-        if pages == Pages::Base {
-            let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-            check_available(mapped_bytes as u64, &meminfo).map_err(|cause| {
-                Error::exhausted(what(), cause).remedy("use fewer or smaller buffers, or free memory")
-            })?;
-        }
-        let base = map(mapped_bytes, flags).map_err(|errno| {
+        let mapped = match pages {
+            Pages::Base => {
+                let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+                check_available(mapped_bytes as u64, &meminfo).map_err(|cause| {
+                    Error::exhausted(what(), cause).remedy("use fewer or smaller buffers, or free memory")
+                })?;
+                Mapping::present(mapped_bytes)
+            }
+            Pages::Huge => Mapping::of_reserved_huge_pages(mapped_bytes),
+        };
+        let mapping = mapped.map_err(|errno| {
             let error = Error::system(what(), errno);
             match pages {
                 Pages::Base => error,
@@ -116,16 +111,8 @@ impl Pool {
                     .remedy(format!("reserve huge pages: sysctl vm.nr_hugepages={}", mapped_bytes / HUGE_PAGE_BYTES)),
             }
         })?;
-        // SAFETY: the mapping was made above; a child of fork(2) does without it.
-        let kept_here = unsafe { madvise(base.as_ptr().cast(), mapped_bytes, Advice::LinuxDontFork) };
-        let pool = kept_here
-            .map_err(|errno| Error::system(what(), errno))
-            .and_then(|()| Self::over(base, frames, frame_bytes, Backing::Mapped(mapped_bytes)));
-        if pool.is_err() {
-            // SAFETY: the mapping was made above, and nothing else knows of it.
-            let _ = unsafe { munmap(base.as_ptr().cast(), mapped_bytes) };
-        }
-        pool
+        mapping.keep_from_children().map_err(|errno| Error::system(what(), errno))?;
+        Self::over(mapping.base(), frames, frame_bytes, Box::new(mapping))
     }
 
     /// Makes a pool of memory that the caller owns, such as an existing buffer pool.
@@ -155,14 +142,19 @@ impl Pool {
                 "both numbers are 1 or more, a frame is under 4 GiB, all of it addressable",
             ));
         }
-        Self::over(base, frames, frame_bytes, Backing::Region(Box::new(keeps_alive)))
+        Self::over(base, frames, frame_bytes, Box::new(keeps_alive))
     }
 
-    fn over(base: NonNull<u8>, frames: usize, frame_bytes: usize, backing: Backing) -> Result<Self> {
-        let slips = map(slips_bytes(frames), MapFlags::PRIVATE | MapFlags::NORESERVE)
-            .map_err(|errno| Error::system(format!("the slips of {frames} buffers"), errno))?
-            .cast();
-        Ok(Self(Arc::new(Memory { base, frame_bytes, slips, claims: Claims::new(frames), backing })))
+    fn over(
+        base: NonNull<u8>,
+        frames: usize,
+        frame_bytes: usize,
+        keeps_alive: Box<dyn Any + Send + Sync>,
+    ) -> Result<Self> {
+        let slips = Mapping::lazy(frames.saturating_mul(size_of::<Slip>()))
+            .map_err(|errno| Error::system(format!("the slips of {frames} buffers"), errno))?;
+        let claims = Claims::new(frames);
+        Ok(Self(Arc::new(Memory { base, frame_bytes, slips, claims, _keeps_alive: keeps_alive })))
     }
 
     /// Takes any free frame, or `None` if all are held.
@@ -189,7 +181,7 @@ impl Pool {
         // slip belongs to no other buffer.
         unsafe {
             let start = self.0.base.add(first * self.0.frame_bytes);
-            let slip = self.0.slips.add(first);
+            let slip = self.0.slips.base().cast::<Slip>().add(first);
             slip.write(Slip {
                 start,
                 memory: Arc::into_raw(self.0.clone()),
@@ -237,23 +229,8 @@ impl fmt::Debug for Pool {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: our own mappings of exactly these sizes; every buffer holds an `Arc` to `self`, so none is left.
-        let unmapped = unsafe {
-            munmap(self.slips.as_ptr().cast(), slips_bytes(self.claims.frames())).and_then(|()| match self.backing {
-                Backing::Mapped(bytes) => munmap(self.base.as_ptr().cast(), bytes),
-                Backing::Region(_) => Ok(()),
-            })
-        };
         debug_assert!(self.claims.all_free(), "every buffer was returned");
-        debug_assert!(unmapped.is_ok(), "munmap of a whole mapping fails only for a wrong address");
     }
-}
-
-/// A new anonymous mapping of zeroes.
-fn map(bytes: usize, flags: MapFlags) -> Result<NonNull<u8>, Errno> {
-    // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing.
-    let base = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags) }?;
-    NonNull::new(base.cast()).ok_or(Errno::NOMEM)
 }
 
 /// Refuses more memory than there is, by /proc/meminfo (proc_meminfo(5), MemAvailable): the pages are made present at once, and the kernel
@@ -265,10 +242,6 @@ fn check_available(bytes: u64, meminfo: &str) -> Result<(), String> {
         Some(available) if bytes > available => Err(format!("only {} of memory are available", Bytes(available))),
         _ => Ok(()),
     }
-}
-
-fn slips_bytes(frames: usize) -> usize {
-    frames.saturating_mul(size_of::<Slip>())
 }
 
 /// Which pool a buffer is of ([`Pool::id`]). A later pool may have the number of one that is gone.
@@ -443,6 +416,21 @@ mod tests {
         let pool = Pool::new(3, 4096, Pages::Base).unwrap();
         let flags = mapping_flags(pool.take().unwrap().address().addr());
         assert!(flags.contains(&"dc".into()), "{flags:?}");
+    }
+
+    #[test]
+    fn a_pool_of_2_mib_or_more_begins_at_a_huge_page_and_asks_for_such() {
+        for (frames, is_asked_for) in [(3, false), (511, false), (512, true), (1300, true)] {
+            let pool = Pool::new(frames, 4096, Pages::Base).unwrap();
+            let address = pool.span().0.as_ptr().addr();
+            assert!(!is_asked_for || address.is_multiple_of(HUGE_PAGE_BYTES), "{frames} at {address:#x}");
+            let last = pool.take_frames(frames - 1, 1).unwrap();
+            assert!(last.iter().all(|byte| *byte == 0), "{frames}");
+            if std::path::Path::new("/sys/kernel/mm/transparent_hugepage").exists() {
+                let flags = mapping_flags(address);
+                assert_eq!(flags.contains(&"hg".into()), is_asked_for, "{frames}: {flags:?}");
+            }
+        }
     }
 
     #[test]

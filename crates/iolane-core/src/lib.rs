@@ -17,6 +17,7 @@ pub mod goal;
 pub mod interface;
 pub mod lease;
 pub mod loop_device;
+mod mapping;
 pub mod nvme;
 pub mod open_files;
 pub mod path;

@@ -40,6 +40,9 @@ pub struct Host {
     pub memory_bytes: Option<u64>,
     /// Reserved huge pages of the default size.
     pub huge_pages: Option<HugePages>,
+    /// Whether the kernel makes other memory of huge pages: `always`, `madvise` (where a program asks), or `never`. `None` if it
+    /// cannot.
+    pub transparent_huge_pages: Option<String>,
     /// The sysctl kernel.io_uring_disabled: 0 enabled, 1 for one group only, 2 disabled (Linux 6.6).
     pub io_uring_disabled: Option<u32>,
     /// Bytes that the process may lock in memory, `ulimit -l` (soft limit).
@@ -135,6 +138,8 @@ impl Host {
             mitigations: mitigations(),
             memory_bytes: parse_kibibytes(&meminfo, "MemTotal"),
             huge_pages: parse_huge_pages(&meminfo),
+            transparent_huge_pages: read("/sys/kernel/mm/transparent_hugepage/enabled")
+                .map(|text| parse_choice(&text).to_owned()),
             io_uring_disabled: read("/proc/sys/kernel/io_uring_disabled").and_then(|text| text.parse().ok()),
             memlock_bytes: Some(Limit::of(Resource::Memlock)),
             nofile: Some(Limit::of(Resource::Nofile)),

@@ -131,11 +131,11 @@ impl Cell {
         self.fixed.iter().find(|(one, _)| *one == path).map_or(0.0, |(_, rate)| *rate)
     }
 
-    /// The share of the path that is recommended, and whether the interval of its rate covers what it does here.
-    fn advised_share(&self) -> Option<(f64, bool)> {
+    /// The share of the path that is recommended, and how far what it does here lies outside the interval of its rate, as a share of it.
+    fn advised_share(&self) -> Option<(f64, f64)> {
         let Advised { path, low, high } = self.advised.as_ref()?;
         let rate = self.rate_of(path);
-        Some((rate / self.best().1, (*low..=*high).contains(&rate)))
+        Some((rate / self.best().1, (low - rate).max(rate - high).max(0.0) / rate))
     }
 }
 
@@ -334,15 +334,20 @@ impl Grid {
 
     /// A line on what `iolane advise` recommends, if it was asked.
     fn of_advice(&self) -> String {
-        let shares: Vec<(f64, bool)> = self.cells.iter().filter_map(Cell::advised_share).collect();
+        let shares: Vec<(f64, f64)> = self.cells.iter().filter_map(Cell::advised_share).collect();
         if shares.is_empty() {
             return String::new();
         }
-        let covered = shares.iter().filter(|(_, covered)| *covered).count();
+        let covered = shares.iter().filter(|(_, outside)| *outside == 0.0).count();
         let worst = shares.iter().map(|(share, _)| *share).fold(f64::INFINITY, f64::min);
+        let farthest = shares.iter().map(|(_, outside)| *outside).fold(0.0, f64::max);
+        let others = match farthest {
+            0.0 => String::new(),
+            _ => format!(", and is at most {:.2} % beside it in the others", 100.0 * farthest),
+        };
         format!(
             "- what `iolane advise` recommends after {OF_ADVICE}: {worst:.3} of the best in the worst cell; its interval \
-             covers the rate in {covered} of {} cells\n",
+             covers the rate in {covered} of {} cells{others}\n",
             shares.len()
         )
     }
@@ -483,13 +488,14 @@ mod tests {
             ..cell(99.0, &[("libaio", libaio), ("psync", 100.0)])
         };
         let grid = |cells: Vec<Cell>| Grid { kernel: String::new(), cells };
-        assert_eq!(with(95.0).advised_share(), Some((0.95, true)));
+        assert_eq!(with(95.0).advised_share(), Some((0.95, 0.0)));
+        assert_eq!(with(100.0).advised_share(), Some((1.0, 0.04)));
         assert!(
             grid(vec![with(95.0), with(91.0)]).is_advised_well()
                 && !grid(vec![with(95.0), with(89.0)]).is_advised_well()
         );
         let line = grid(vec![with(95.0), with(91.0)]).of_advice();
-        assert!(line.contains("0.910 of the best in the worst cell; its interval covers the rate in 1 of 2"), "{line}");
+        assert!(line.contains("0.910 of the best in the worst cell; its interval covers the rate in 1 of 2 cells, and is at most 3.30 % beside it in the others"), "{line}");
         assert!(Advised::read(r#"{"advice":[]}"#).is_err());
     }
 

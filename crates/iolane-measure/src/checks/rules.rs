@@ -56,7 +56,7 @@ pub fn findings(facts: &Facts) -> Vec<Finding> {
     let processor = [processor, hardware_threads, hypervisor, mitigations, governor, turbo, hardware_counters];
     let kernel = [kernel, clock_source, io_uring, perf_event_paranoid];
     let device = [scheduler, write_cache, io_poll, poll_queues, interrupts, irqbalance, iommu, numa];
-    let limits = [huge_pages, memlock, nofile, rapl, load];
+    let limits = [huge_pages, transparent_huge_pages, memlock, nofile, rapl, load];
     let all = processor.iter().chain(&kernel).chain(&device).chain(&limits);
     all.map(|look: &fn(&Facts) -> Finding| look(facts)).collect()
 }
@@ -313,6 +313,19 @@ fn huge_pages(facts: &Facts) -> Finding {
     }
 }
 
+fn transparent_huge_pages(facts: &Facts) -> Finding {
+    match facts.host.transparent_huge_pages.as_deref() {
+        Some("never") => Finding::distorts(
+            "transparent huge pages",
+            "never",
+            "each page of a buffer may be a segment of its own: requests of several pages cost more",
+            "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
+        ),
+        Some(choice) => Finding::ok("transparent huge pages", choice),
+        None => Finding::ok("transparent huge pages", "not supported by the kernel"),
+    }
+}
+
 /// The buffers of a few deep queues take more than this.
 const MEMLOCK_BYTES_FEW: u64 = 64 << 20;
 
@@ -395,6 +408,7 @@ mod tests {
                 mitigations: Some(Mitigations::default()),
                 memory_bytes: Some(1 << 34),
                 huge_pages: Some(HugePages { count: 64, page_bytes: 2 << 20 }),
+                transparent_huge_pages: Some("madvise".into()),
                 io_uring_disabled: Some(0),
                 memlock_bytes: Some(Limit::Unlimited),
                 nofile: Some(Limit::AtMost(65_536)),
@@ -551,6 +565,9 @@ mod tests {
         assert_found("descriptors", "ulimit -n", |facts| facts.host.nofile = Some(Limit::AtMost(256)));
         assert_found("huge pages", "nr_hugepages", |facts| {
             facts.host.huge_pages = Some(HugePages { count: 0, page_bytes: 2 << 20 });
+        });
+        assert_found("transparent huge pages", "echo madvise", |facts| {
+            facts.host.transparent_huge_pages = Some("never".into());
         });
         let refused = Unavailable::new("only root may read it").remedy("run as root");
         assert_found("RAPL", "run as root", |facts| facts.rapl = Err(refused));

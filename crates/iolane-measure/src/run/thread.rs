@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use iolane::units::CpuList;
-use iolane::{Error, Pool, QueueConfig, Result, Target, TargetKind, phase_mark};
+use iolane::{Error, Pages, Pool, QueueConfig, Result, Target, TargetKind, phase_mark};
 use rustix::thread::{CpuSet, sched_setaffinity, set_current_timer_slack};
 
 use super::outcome::SyscallProof;
@@ -24,6 +24,9 @@ use crate::workload::{PlannedRequest, RequestGenerator};
 
 /// Length of each short phase, in nanoseconds: enough for some thousand requests, little compared with any run.
 const SHORT_PHASE_NS: u64 = 50_000_000;
+
+/// The most bytes of a request that lie in one page.
+const PAGE_BYTES: usize = 4096;
 
 /// What one thread measured.
 pub(super) struct ThreadOutcome {
@@ -135,12 +138,12 @@ pub(super) fn open_engine<C: Clock>(
     let target = plan.target_of(index);
     let workload = &plan.workload;
     let share = plan.share(index);
-    let pool = Pool::new(workload.depth as usize, workload.block_sizes.max() as usize, plan.pages)?;
+    let pool = pool(workload.depth as usize, workload.block_sizes.max() as usize, plan.pages)?;
     let region_bytes = plan.region_bytes(target)?;
     let writes = workload.access.writes() && verifier.is_none();
     let mut block_data = writes.then(|| BlockData::new(workload, region_bytes, index as u32));
     if let Some(block_data) = &mut block_data {
-        let mut buffers: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
+        let mut buffers: Vec<_> = std::iter::from_fn(|| pool.take()).take(workload.depth as usize).collect();
         buffers.iter_mut().for_each(|buffer| block_data.fill(buffer));
     }
     let sqpoll_cpu = nth(plan.placement.sqpoll_cpus.as_ref(), index);
@@ -157,6 +160,14 @@ pub(super) fn open_engine<C: Clock>(
         let _ = set_current_timer_slack(NonZeroU64::new(1));
     }
     Ok(Engine::new(queue, clock, workload, generator, verifier, &pool, pace)?.with_block_data(block_data))
+}
+
+/// A pool of `depth` blocks, or of more where these are of several pages: memory of 2 MiB has huge pages, as far as the kernel has them. The
+/// adjacent pages of a block go to the device as one segment. Without, the cost of a request would depend on where the kernel
+/// finds pages, by a factor of two at 128 KiB, and so on the depth (docs/decisions/0032-pools-on-huge-pages.md).
+fn pool(depth: usize, block_bytes: usize, pages: Pages) -> Result<Pool> {
+    let least = if block_bytes > PAGE_BYTES { Pool::HUGE_PAGES_FROM_BYTES.div_ceil(block_bytes) } else { 0 };
+    Pool::new(depth.max(least), block_bytes, pages)
 }
 
 /// Writes back what the page cache holds of a target and drops it, so that reads reach the device.
