@@ -56,6 +56,8 @@ enum Other {
     /// The path that chooses among the others, and that with loads that change alone.
     Auto,
     Changes,
+    /// The same on an emulated drive and on two processors, in real time.
+    Drives,
     /// Settings of a block device.
     Settings,
     /// A queue with many files.
@@ -88,6 +90,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
         Some(Other::Auto) if check => return auto::run(&binary, &target_folder, Part::Check),
         Some(Other::Auto) => return auto::run(&binary, &target_folder, Part::Whole),
         Some(Other::Changes) => return auto::run(&binary, &target_folder, Part::Changes),
+        Some(Other::Drives) => return auto::run(&binary, &target_folder, Part::Drives),
         Some(Other::Settings) => return settings::run(&binary),
         Some(Other::Profile) => return profile::run(&binary, &target_folder),
         Some(Other::Files) => return many_files::run(&binary, &target_folder, check),
@@ -124,6 +127,7 @@ impl Options {
                 "--nvme" => options.other = Some(Other::Nvme),
                 "--auto" => options.other = Some(Other::Auto),
                 "--changes" => options.other = Some(Other::Changes),
+                "--drives" => options.other = Some(Other::Drives),
                 "--settings" => options.other = Some(Other::Settings),
                 "--files" => options.other = Some(Other::Files),
                 "--profile" => options.other = Some(Other::Profile),
@@ -131,7 +135,7 @@ impl Options {
                 "--accept" => options.figures.accept = true,
                 other => bail!(
                     "`bench` has no option `{other}`; it takes --pairs N, --markdown, --gate, --iolane FILE, --exact, \
-                     --nvme, --auto, --changes, --settings, --files, --profile, --check, --accept"
+                     --nvme, --auto, --changes, --drives, --settings, --files, --profile, --check, --accept"
                 ),
             }
         }
