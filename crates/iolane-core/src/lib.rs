@@ -15,6 +15,7 @@ pub mod did_you_mean;
 pub mod error;
 pub mod goal;
 pub mod interface;
+pub mod io_workers;
 pub mod lease;
 pub mod loop_device;
 mod mapping;

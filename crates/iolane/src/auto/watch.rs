@@ -1,11 +1,12 @@
 //! What `auto` measures on the path in use: completions, the time they took, and processor time, window by window. It counts every
 //! completion, reads the time stamp counter once or twice in each call of the queue that belongs to the sample, and makes two system
-//! calls at both ends of a window and at a look at it in between.
+//! calls at both ends of a window and at a look at it in between. Where the thread slept, it also looks at the kernel's workers.
 
 use std::sync::OnceLock;
 use std::thread::{self, ThreadId};
 use std::time::Instant;
 
+use iolane_core::io_workers::IoWorkers;
 use iolane_core::thread_usage::ThreadUsage;
 use iolane_core::tsc::Tsc;
 use iolane_policy::Window;
@@ -73,6 +74,10 @@ pub(super) struct Watch {
     sampled_bytes: u64,
     samples: u64,
     usage_at_begin: ThreadUsage,
+    /// The kernel's workers of the thread, once it slept in a window, and what they have used in this one. A request that would block its
+    /// caller is carried out by one of them, while the caller waits for it.
+    workers: Option<IoWorkers>,
+    workers_ns: u64,
     /// On which the window began.
     thread: ThreadId,
     /// System calls that measuring took.
@@ -148,6 +153,8 @@ impl Watch {
             sampled_bytes: 0,
             samples: 0,
             usage_at_begin: ThreadUsage::default(),
+            workers: None,
+            workers_ns: 0,
             thread: thread::current().id(),
             syscalls: 0,
             ios_min: ios_min.unwrap_or(IOS_MIN),
@@ -172,7 +179,11 @@ impl Watch {
         (self.gaps, self.gap_awaited_until) = (0, 0);
         (self.gap_time, self.idle_gap_time) = (0, 0);
         self.usage_at_begin = self.usage();
-        self.thread = thread::current().id();
+        self.workers_ns = 0;
+        let thread = thread::current().id();
+        if thread != std::mem::replace(&mut self.thread, thread) {
+            self.workers = None;
+        }
         self.begin = begin;
         self.counted = begin;
         self.window_ns = window_ns;
@@ -253,7 +264,7 @@ impl Watch {
         }
         let length = self.clock.ticks_in(self.window_ns);
         let used = self.used();
-        let is_disturbed = self.is_disturbed(used);
+        let is_disturbed = self.decides() && self.is_disturbed(used);
         if !self.looked {
             self.looked = true;
             self.look_at = self.begin + length;
@@ -288,7 +299,7 @@ impl Watch {
         };
         let busy_ns = self.clock.ns_of(busy);
         // That of another thread says nothing. A queue that moves is taken to keep a processor busy, whatever the path.
-        let cpu_ns = used.map_or(busy_ns, |used| used.cpu_ns);
+        let cpu_ns = used.map_or(busy_ns, |used| used.cpu_ns + self.workers_ns);
         Window {
             ios: self.ios,
             busy_ns,
@@ -331,7 +342,26 @@ impl Watch {
     /// What the thread has used since the window began; `None` if that was another thread.
     fn used(&mut self) -> Option<ThreadUsage> {
         let is_same = thread::current().id() == self.thread;
-        is_same.then(|| self.usage().since(self.usage_at_begin))
+        let used = is_same.then(|| self.usage().since(self.usage_at_begin))?;
+        if used.sleeps > 0 && self.decides() {
+            self.look_at_workers();
+        }
+        Some(used)
+    }
+
+    /// Whether what is measured decides about the path.
+    fn decides(&self) -> bool {
+        !matches!(self.sampling, Sampling::LeaveOut(_))
+    }
+
+    /// Adds what the workers of the thread have used since the last look. New ones are looked for while paths are compared.
+    fn look_at_workers(&mut self) {
+        let workers = self.workers.get_or_insert_with(IoWorkers::of_this_thread);
+        if self.sampling == Sampling::Every {
+            workers.find();
+        }
+        self.workers_ns += workers.used_ns();
+        self.syscalls += workers.count() as u64;
     }
 
     fn usage(&mut self) -> ThreadUsage {
