@@ -2,17 +2,18 @@
 //! Reading and parsing are separate: the parsers take text. A fact that the kernel does not report is `None`, never a guess.
 
 mod lab;
+mod limit;
 
 use std::fs;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 use iolane::{Target, TargetKind};
-use rustix::process::{Resource, getrlimit};
-use serde::de::{self, Deserializer};
-use serde::{Deserialize, Serialize, Serializer};
+use rustix::process::Resource;
+use serde::{Deserialize, Serialize};
 
 pub use lab::{LAB_VARIABLE, LabMachine};
+pub use limit::Limit;
 
 /// The machine, its kernel, and settings that measurements depend on.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -78,44 +79,6 @@ pub struct HugePages {
     /// Reserved pages, used or not.
     pub count: u64,
     pub page_bytes: u64,
-}
-
-/// A limit of the process, getrlimit(2). In JSON a number, or `"unlimited"`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Limit {
-    AtMost(u64),
-    Unlimited,
-}
-
-impl Serialize for Limit {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::AtMost(value) => serializer.serialize_u64(*value),
-            Self::Unlimited => serializer.serialize_str("unlimited"),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Limit {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Kept {
-            Number(u64),
-            Word(String),
-        }
-        match Kept::deserialize(deserializer)? {
-            Kept::Number(value) => Ok(Self::AtMost(value)),
-            Kept::Word(word) if word == "unlimited" => Ok(Self::Unlimited),
-            Kept::Word(word) => Err(de::Error::custom(format!("`{word}` is neither a number nor unlimited"))),
-        }
-    }
-}
-
-impl Limit {
-    fn of(resource: Resource) -> Self {
-        getrlimit(resource).current.map_or(Self::Unlimited, Self::AtMost)
-    }
 }
 
 impl Host {
@@ -480,12 +443,6 @@ mod tests {
         assert_eq!(mount(28), Some(("fuse.sshfs".into(), "/mnt/two words\\".into())));
         assert_eq!(mount(2), Some(("tmpfs".into(), "/short".into())));
         assert_eq!(mount(1), None);
-    }
-
-    #[test]
-    fn a_limit_is_a_number_or_unlimited_in_json() {
-        let json = serde_json::to_string(&[Limit::AtMost(65536), Limit::Unlimited]).unwrap();
-        assert_eq!(json, r#"[65536,"unlimited"]"#);
     }
 
     #[test]
