@@ -466,7 +466,7 @@ mod tests {
         assert_eq!(after(|_| ()), []);
         let all = findings(&quiet());
         let facts: std::collections::BTreeSet<&str> = all.iter().map(|finding| finding.fact).collect();
-        assert_eq!((all.len(), facts.len()), (24, 24));
+        assert_eq!((all.len(), facts.len()), (25, 25));
         assert!(all.iter().all(|finding| !finding.value.is_empty() && finding.effect.is_none()));
     }
 
