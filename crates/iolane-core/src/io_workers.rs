@@ -1,6 +1,8 @@
 //! Processor time of the kernel's workers that carry out requests of io_uring which would have blocked their caller (io-wq). From Linux
 //! 5.12 on they are threads of the process, named `iou-wrk-TID` for the thread that submits; before, they cannot be told apart.
 
+use crate::thread_usage::clock_ns;
+
 /// The workers of one thread.
 #[derive(Debug)]
 pub struct IoWorkers {
@@ -54,10 +56,7 @@ impl IoWorkers {
 fn processor_time_ns(thread: libc::pid_t) -> Option<u64> {
     const OF_A_THREAD: libc::clockid_t = 4;
     const BY_THE_SCHEDULER: libc::clockid_t = 2;
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the call writes one structure, or fails.
-    let failed = unsafe { libc::clock_gettime(!thread << 3 | OF_A_THREAD | BY_THE_SCHEDULER, &raw mut time) } != 0;
-    (!failed).then(|| time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+    clock_ns(!thread << 3 | OF_A_THREAD | BY_THE_SCHEDULER)
 }
 
 #[cfg(test)]

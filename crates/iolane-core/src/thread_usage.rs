@@ -30,20 +30,23 @@ impl ThreadUsage {
     /// The counters now; zeroes on a kernel that refuses to tell.
     pub fn now() -> Self {
         let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-        let mut cpu = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // Processor time in getrusage(2), RUSAGE_THREAD, is of the last tick of the scheduler, 1 to 10 ms ago; this clock is of now.
-        // SAFETY: each call writes one structure, or nothing; all their fields are numbers, for which zero is a value.
+        let cpu_ns = clock_ns(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or(0);
+        // SAFETY: the call writes one structure, or nothing; all its fields are numbers, for which zero is a value.
         let usage = unsafe {
-            libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut cpu);
             libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
             usage.assume_init()
         };
-        Self {
-            cpu_ns: cpu.tv_sec as u64 * 1_000_000_000 + cpu.tv_nsec as u64,
-            preemptions: usage.ru_nivcsw as u64,
-            sleeps: usage.ru_nvcsw as u64,
-        }
+        Self { cpu_ns, preemptions: usage.ru_nivcsw as u64, sleeps: usage.ru_nvcsw as u64 }
     }
+}
+
+/// What a clock shows, in nanoseconds (clock_gettime(2)); `None` if the kernel does not have it.
+pub(crate) fn clock_ns(clock: libc::clockid_t) -> Option<u64> {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call writes one structure, or fails.
+    let failed = unsafe { libc::clock_gettime(clock, &raw mut time) } != 0;
+    (!failed).then(|| time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
 #[cfg(test)]

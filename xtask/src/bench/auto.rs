@@ -54,15 +54,15 @@ pub(super) fn run(iolane: &Path, target_folder: &Path, part: Part) -> Result<boo
         bail!("{} is missing; as root: apt-get install {}", package.program, package.name);
     }
     let cache = Cache::of_user()?;
-    if part == Part::Drives {
-        let places = KERNELS.into_iter().flat_map(|kernel| Place::TIMED.map(|place| (kernel, place, WITHOUT_ADVICE)));
-        let is_reached = measure_grids(iolane, places.collect(), Some("drive figures"), &cache)?;
-        return Ok(is_reached);
-    }
     let (grids, page) = match part {
+        Part::Drives => {
+            let of_kernel = |kernel| Place::TIMED.map(|place| (kernel, place, WITHOUT_ADVICE));
+            let grids = KERNELS.into_iter().flat_map(of_kernel).collect();
+            return measure_grids(iolane, grids, Some("drive figures"), &cache);
+        }
         Part::Check => (CHECKED.to_vec(), None),
         Part::Changes => (Vec::new(), None),
-        Part::Whole | Part::Drives => (KERNELS.map(|kernel| (kernel, WHOLE)).to_vec(), Some("auto figures")),
+        Part::Whole => (KERNELS.map(|kernel| (kernel, WHOLE)).to_vec(), Some("auto figures")),
     };
     let grids = grids.into_iter().map(|(kernel, extent)| (kernel, Place::EXACT, extent)).collect();
     let is_reached = measure_grids(iolane, grids, page, &cache)?;

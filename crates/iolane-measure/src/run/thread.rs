@@ -239,3 +239,15 @@ fn pin(cpu: u32) -> Result<()> {
         .remedy("see /sys/devices/system/cpu/online and the cpuset of the process")
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_of_several_pages_have_a_pool_with_a_huge_page_at_any_depth() {
+        for (depth, block_bytes, frames) in [(1, 4096, 1), (4, 4096, 4), (1, 131_072, 16), (64, 131_072, 64)] {
+            assert_eq!(pool(depth, block_bytes, Pages::Base).unwrap().frames(), frames, "{depth} x {block_bytes}");
+        }
+    }
+}
