@@ -89,14 +89,8 @@ impl PathMemory {
     pub fn save(&self, file: impl AsRef<Path>) -> Result<()> {
         let file = file.as_ref();
         let failed = |error: io::Error| Error::system(format!("path memory {}", file.display()), error);
-        let mut beside: PathBuf = file.to_owned();
-        let mut name = file.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".{}", std::process::id()));
-        beside.set_file_name(name);
-        let written = File::create(&beside).and_then(|mut new| {
-            new.write_all(self.to_string().as_bytes())?;
-            new.sync_all()
-        });
+        let (mut new, beside) = create_beside(file).map_err(failed)?;
+        let written = new.write_all(self.to_string().as_bytes()).and_then(|()| new.sync_all());
         let replaced = written.and_then(|()| std::fs::rename(&beside, file));
         replaced.map_err(|error| {
             // The error that is reported says more than one of this.
@@ -129,6 +123,22 @@ impl PathMemory {
         // No caller panics while it changes the map.
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A new file in the folder of another. Its name is one that nothing has: not what another thread, or a process of the same number in another
+/// container, writes there, and no link.
+fn create_beside(file: &Path) -> io::Result<(File, PathBuf)> {
+    const ATTEMPTS: u32 = 1000;
+    for attempt in 0..ATTEMPTS {
+        let mut name = file.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".{}.{attempt}.part", std::process::id()));
+        let beside = file.with_file_name(name);
+        match File::create_new(&beside) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            created => return created.map(|created| (created, beside)),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
 }
 
 /// The text of a file, which [`FromStr`](std::str::FromStr) reads.
@@ -222,6 +232,32 @@ mod tests {
         assert_eq!(PathMemory::load(&file).unwrap().at("here").len(), 2);
         std::fs::remove_file(&file).unwrap();
         assert!(read.save("/proc/no/such/folder").is_err());
+    }
+
+    #[test]
+    fn savers_at_the_same_time_leave_a_whole_file_and_touch_no_other() {
+        let folder = std::env::temp_dir().join(format!("iolane-path-memories-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (file, theirs) = (folder.join("paths"), folder.join("theirs"));
+        std::fs::write(&theirs, "theirs").unwrap();
+        // A name that a saver might take.
+        std::os::unix::fs::symlink(&theirs, folder.join(format!("paths.{}.0.part", std::process::id()))).unwrap();
+        let memories = [1.0, 4096.0].map(|bytes| {
+            let memory = PathMemory::new();
+            memory.note("here", (0..60).map(|power| load(bytes * f64::from(power).exp2(), 1.0, "psync")).collect());
+            memory
+        });
+        std::thread::scope(|scope| {
+            for memory in &memories {
+                scope.spawn(|| (0..50).for_each(|_| memory.save(&file).unwrap()));
+            }
+            for _ in 0..50 {
+                PathMemory::load(&file).unwrap();
+            }
+        });
+        assert_eq!(std::fs::read_to_string(&theirs).unwrap(), "theirs");
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 3, "no part is left behind");
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

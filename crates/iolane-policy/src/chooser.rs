@@ -23,11 +23,12 @@ const FEW: u64 = 8;
 /// slowed down. The same if they cost so much less: what was in the way is gone, and the others may have gained more by it.
 const WORSE: f64 = 1.4;
 
-/// Windows that have to agree on that it costs less: at first, and at most. The number doubles each time, for windows may cost less in the long
-/// run than in a survey for a reason that surveys do not change.
+/// Windows that have to agree on that it costs less, or more: at first, and at most. The number doubles each time, for windows may cost less in
+/// the long run than in a survey, or more, for a reason that surveys do not change.
 const BETTER: (u32, u32) = (AGREEING, 512);
+const WORSE_WINDOWS: (u32, u32) = (AGREEING, 64);
 
-/// Windows that have to agree before the load is taken as another, or the path as worse.
+/// Windows that have to agree before the load is taken as another.
 const AGREEING: u32 = 2;
 
 /// Held windows between two trials: at first, and at most.
@@ -60,11 +61,14 @@ pub struct Chooser {
     /// The one that counts as the best.
     best: usize,
     stage: Stage,
+    /// The one that was held before a survey at the same load. What disturbed it may have disturbed the survey: another has to win a duel.
+    defender: Option<usize>,
     /// Held windows of another load, one after the other.
     strange: u32,
-    /// Held windows that were worse, one after the other.
+    /// Held windows that were worse, one after the other, and how many of them bring a survey.
     worse: u32,
-    /// Held windows that were better, one after the other, and how many of them bring a survey.
+    worse_max: u32,
+    /// The same for those that were better.
     better: u32,
     better_max: u32,
     /// What the best cost when it was chosen.
@@ -85,7 +89,7 @@ enum Stage {
         next: usize,
     },
     Hold,
-    /// One window of a challenger; if it looked better, `DUEL` further windows of both in turn. `windows_left` is that of the duel.
+    /// One window of a challenger; if it looked better, or after a survey, `DUEL` further windows of both in turn. `windows_left` is that of the duel.
     Trial {
         challenger: usize,
         windows_left: u32,
@@ -150,8 +154,10 @@ impl Chooser {
             on: 0,
             best: 0,
             stage: Stage::Hold,
+            defender: None,
             strange: 0,
             worse: 0,
+            worse_max: WORSE_WINDOWS.0,
             better: 0,
             better_max: BETTER.0,
             promised: f64::INFINITY,
@@ -176,10 +182,15 @@ impl Chooser {
         self
     }
 
-    /// What is known of each load, to be passed on. A choice that does not explore has compared nothing.
+    /// What was measured at each load, to be passed on. A survey that has not ended has compared nothing yet, and a choice that does not
+    /// explore compares nothing.
     pub fn known(&self) -> Vec<Known> {
-        let compared = if self.bounds.explores { self.loads.as_slice() } else { &[] };
-        compared.iter().filter_map(Experience::known).collect()
+        let is_compared = |load: &usize| match self.stage {
+            Stage::Survey { .. } => *load != self.here,
+            Stage::Hold | Stage::Trial { .. } => true,
+        };
+        let loads = if self.bounds.explores { self.loads.len() } else { 0 };
+        (0..loads).filter(is_compared).filter_map(|load| self.loads[load].known()).collect()
     }
 
     /// What to do at first.
@@ -245,7 +256,8 @@ impl Chooser {
 
     /// At another load than before: what was the best there, for this reason, or a survey.
     fn enter(&mut self, load: Load, reason: Reason) -> Decision {
-        (self.strange, self.better_max) = (0, BETTER.0);
+        (self.strange, self.worse_max, self.better_max) = (0, WORSE_WINDOWS.0, BETTER.0);
+        self.defender = None;
         if let Some(known) = self.loads.iter().position(|experience| experience.load.is_near(&load)) {
             self.here = known;
             let usable = self.usable();
@@ -274,6 +286,12 @@ impl Chooser {
         self.go_on_surveying(0, list, 0)
     }
 
+    /// The same at a load at which the best is in use.
+    fn survey_again(&mut self) -> Decision {
+        self.defender = Some(self.best);
+        self.survey()
+    }
+
     fn go_on_surveying(&mut self, mut round: usize, mut list: Vec<usize>, mut next: usize) -> Decision {
         loop {
             if let Some(candidate) = list.get(next).copied() {
@@ -292,13 +310,25 @@ impl Chooser {
             if round == ROUNDS || list.len() <= 1 {
                 let best = experience.best(&self.bounds, list.iter().copied()).unwrap_or(self.best);
                 self.period = PERIOD.0;
-                return self.keep(best, Reason::Best);
+                return match self.defender.take() {
+                    Some(defender) if defender != best && self.usable[defender] => self.duel(best),
+                    _ => self.keep(best, Reason::Best),
+                };
             }
         }
     }
 
+    /// Windows of a challenger and of the best in turn.
+    fn duel(&mut self, challenger: usize) -> Decision {
+        (self.on, self.stage) = (challenger, Stage::Trial { challenger, windows_left: 2 * DUEL - 1 });
+        self.decide(challenger, Reason::Tried)
+    }
+
     /// Holds a candidate from now on.
     fn keep(&mut self, best: usize, reason: Reason) -> Decision {
+        if best != self.best {
+            self.worse_max = WORSE_WINDOWS.0;
+        }
         (self.best, self.on, self.stage) = (best, best, Stage::Hold);
         (self.worse, self.better, self.until_trial) = (0, 0, self.period);
         let cost = self.loads.get(self.here).and_then(|experience| experience.median(best));
@@ -312,13 +342,13 @@ impl Chooser {
         if !self.bounds.explores {
             return self.decide(self.best, Reason::Best);
         }
-        if self.worse >= AGREEING {
-            // What made it worse may last: the next time, it has to be worse than this.
-            return self.survey();
+        if self.worse >= self.worse_max {
+            self.worse_max = (self.worse_max * 2).min(WORSE_WINDOWS.1);
+            return self.survey_again();
         }
         if self.better >= self.better_max && self.promised.is_finite() {
             self.better_max = (self.better_max * 2).min(BETTER.1);
-            return self.survey();
+            return self.survey_again();
         }
         self.until_trial = self.until_trial.saturating_sub(1);
         let others: Vec<usize> = self.usable().into_iter().filter(|one| *one != self.best).collect();

@@ -25,22 +25,24 @@ pub struct Known {
 pub(crate) struct Experience {
     pub(crate) load: Load,
     costs: Vec<VecDeque<Cost>>,
+    /// Whether anything was measured here, and not only by another queue.
+    is_own: bool,
 }
 
 impl Experience {
     pub(crate) fn new(load: Load, candidates: usize) -> Self {
-        Self { load, costs: vec![VecDeque::with_capacity(KEPT); candidates] }
+        Self { load, costs: vec![VecDeque::with_capacity(KEPT); candidates], is_own: false }
     }
 
     /// What another queue knew.
     pub(crate) fn of(known: Known) -> Self {
-        Self { load: known.load, costs: known.costs.into_iter().map(VecDeque::from_iter).collect() }
+        Self { load: known.load, costs: known.costs.into_iter().map(VecDeque::from_iter).collect(), is_own: false }
     }
 
-    /// What is to be passed on; `None` before there is anything.
+    /// What is to be passed on; `None` before anything was measured here.
     pub(crate) fn known(&self) -> Option<Known> {
         let costs: Vec<Option<Cost>> = (0..self.costs.len()).map(|candidate| self.median(candidate)).collect();
-        costs.iter().any(Option::is_some).then_some(Known { load: self.load, costs })
+        (self.is_own && costs.iter().any(Option::is_some)).then_some(Known { load: self.load, costs })
     }
 
     pub(crate) fn add(&mut self, candidate: usize, cost: Cost) {
@@ -49,6 +51,7 @@ impl Experience {
             costs.pop_front();
         }
         costs.push_back(cost);
+        self.is_own = true;
     }
 
     /// Forgets a candidate's windows.

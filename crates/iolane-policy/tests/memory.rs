@@ -69,3 +69,23 @@ fn what_other_candidates_are_known_for_is_ignored() {
     let chooser = Chooser::new(Goal::Throughput, 2).remembering(first.known());
     assert_eq!(chooser.known(), []);
 }
+
+#[test]
+fn a_survey_that_has_not_ended_and_what_was_only_remembered_are_not_passed_on() {
+    let costs = [3000, 2000, 900];
+    let mut first = Chooser::new(Goal::Throughput, 3);
+    let mut decision = first.first();
+    for _ in 0..3 {
+        decision = first.next(&window(costs[decision.candidate]));
+        assert_eq!((decision.reason, first.known()), (Reason::Tried, Vec::new()));
+    }
+    until(&mut first, &costs, Reason::Best);
+    let known = first.known();
+    assert!(known.len() == 1 && known[0].costs.iter().all(Option::is_some), "{known:?}");
+    // Another queue knows more by now: what this one has only been told would replace it.
+    let mut second = Chooser::new(Goal::Throughput, 3).remembering(known);
+    assert_eq!(second.known(), []);
+    until(&mut second, &costs, Reason::Remembered);
+    second.next(&window(900));
+    assert_eq!(second.known().len(), 1);
+}

@@ -2,7 +2,7 @@
 //! A path is its cost per request here, with noise; time is virtual and everything comes from a seed.
 
 use iolane_core::Goal;
-use iolane_policy::{Chooser, Window};
+use iolane_policy::{Chooser, Decision, Reason, Window};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -225,4 +225,46 @@ fn when_what_was_in_the_way_is_gone_the_paths_are_compared_again() {
         decision = chooser.next(&window(if is_survey { with } else { [3000; 3] }[decision.candidate]));
     }
     assert!(tried < 400, "{tried} of 4000 windows");
+}
+
+/// A window of requests that cost this much, of the length that was asked for.
+fn window_of(cost_ns: u64, length_ns: u64) -> Window {
+    let ios = (length_ns / cost_ns).max(16);
+    let busy_ns = ios * cost_ns;
+    Window { ios, busy_ns, in_flight_ns: 16 * busy_ns, cpu_ns: busy_ns / 2, request_bytes: 4096 }
+}
+
+#[test]
+fn a_disturbance_that_ends_during_the_survey_that_it_brings_does_not_replace_the_best() {
+    let costs = [2000, 1000, 1500, 2500];
+    let mut chooser = Chooser::new(Goal::Throughput, costs.len());
+    let mut decision = chooser.first();
+    let mut play = |windows: u32, times: u64, decision: &mut Decision| {
+        for _ in 0..windows {
+            *decision = chooser.next(&window_of(times * costs[decision.candidate], decision.window_ns));
+        }
+    };
+    play(20, 1, &mut decision);
+    assert_eq!((decision.candidate, decision.reason), (1, Reason::Best));
+    // Two held windows, which bring the survey, and the first window of it, which is that of the best.
+    play(3, 3, &mut decision);
+    assert_eq!(decision.reason, Reason::Tried);
+    play(14, 1, &mut decision);
+    assert_eq!((decision.candidate, decision.reason), (1, Reason::Best));
+}
+
+#[test]
+fn held_windows_that_always_cost_more_than_tried_ones_bring_ever_fewer_surveys() {
+    let mut chooser = Chooser::new(Goal::Throughput, 5);
+    let mut decision = chooser.first();
+    let (mut held, mut surveys, mut was_held) = (0, 0, false);
+    while held < 2000 {
+        let is_held = decision.reason == Reason::Best;
+        surveys += u32::from(was_held && !is_held);
+        held += u32::from(is_held);
+        was_held = is_held;
+        let cost_ns = 1000 * (1 + decision.candidate as u64) * if is_held { 2 } else { 1 };
+        decision = chooser.next(&window_of(cost_ns, decision.window_ns));
+    }
+    assert!((5..100).contains(&surveys), "{surveys} in {held} held windows");
 }

@@ -115,7 +115,8 @@ impl<R: Residence> Lane<R> {
         self.state = State::Unusable(why);
     }
 
-    /// Opens its queue on a target, which stays only if `keeps` says so, with the others that are attached. `general` is the general path.
+    /// Opens its queue on a target, which stays only if `keeps` says so, with the others that are attached; whether it was not open yet. `general` is
+    /// the general path.
     pub(super) fn make_ready(
         &mut self,
         target: &Target,
@@ -123,9 +124,9 @@ impl<R: Residence> Lane<R> {
         others: impl Iterator<Item = (TargetId, Target)>,
         config: &QueueConfig,
         general: &IoPath,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         match &self.state {
-            State::Open(_) => return Ok(()),
+            State::Open(_) => return Ok(false),
             State::Unusable(why) => return Err(Error::unavailable(self.path.to_string(), why.clone())),
             State::Closed => {}
         }
@@ -142,7 +143,7 @@ impl<R: Residence> Lane<R> {
             open.attach_if_it_suits(&self.path, id, &other, config, general);
         }
         self.state = State::Open(open);
-        Ok(())
+        Ok(true)
     }
 
     /// Attaches a target to its queue, if it is open and the target suits its path.

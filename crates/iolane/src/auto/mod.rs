@@ -101,6 +101,9 @@ fn probe_general(target: &Target) -> Result<Capabilities> {
     Err(refusal.unwrap_or_else(|| Error::unavailable(format!("auto on {}", target.name()), "no path reaches it")))
 }
 
+/// The shortest time that a ring can be told.
+const SUBMISSION_IDLE_MS: u32 = 1;
+
 /// The general path, open. Nothing is read from the target.
 fn open_general<R: Residence>(target: &Target, config: &QueueConfig) -> Result<Lane<R>> {
     let mut refusal = None;
@@ -135,7 +138,13 @@ fn candidates<R: Residence>(
     let is_safe = |path: &&IoPath| !(path.interface() == "io_uring_cmd" && path.asks_for_polling());
     let is_allowed = |path: &&IoPath| !(options.no_sqpoll && path.polls_submissions());
     let others = all.iter().filter(|path| *path != general).filter(is_safe).filter(is_allowed).filter(is_chosen);
-    others.cloned().map(Lane::new).collect()
+    others.cloned().map(sleeping_soon).map(Lane::new).collect()
+}
+
+/// The same path, whose submission thread sleeps as soon as it can: lanes stay open while others are in use, and a program may rest.
+fn sleeping_soon(mut path: IoPath) -> IoPath {
+    path.options.sq_idle_ms = path.polls_submissions().then_some(SUBMISSION_IDLE_MS);
+    path
 }
 
 #[cfg(test)]
@@ -168,6 +177,8 @@ mod tests {
         assert!([&with, &without].iter().all(|names| !has(names, "io_uring") && !has(names, "posix_aio")));
         let none = names(&config, AutoOptions { no_sqpoll: true, ..AutoOptions::default() });
         assert!(none.len() > 3 && with.iter().any(|name| name.contains("sqpoll")), "{with:?}");
+        // Its thread would spin for a second after each time that the path was tried.
+        assert!(with.iter().all(|name| name.contains("sqpoll") == name.contains("sqidle=1")), "{with:?}");
         assert!(!none.iter().any(|name| name.contains("sqpoll")), "{none:?}");
     }
 

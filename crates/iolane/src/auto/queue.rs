@@ -79,7 +79,8 @@ impl<R: Residence> AutoQueue<R> {
         let mut config = config.clone();
         config.event_fd = false;
         let lanes = Vec::from_iter(std::iter::once(general).chain(others));
-        let recall = config.memory.as_ref().map(|memory| Recall::new(memory, target, options.goal.unwrap_or_default()));
+        let recall =
+            config.memory.as_ref().map(|memory| Recall::new(memory, target, options, !config.pools.is_empty()));
         let known = recall.as_ref().map_or_else(Vec::new, |recall| recall.known(&paths(&lanes)));
         let policy = Policy::new(options, lanes.len(), known);
         let first = policy.first();
@@ -161,11 +162,6 @@ impl<R: Residence> AutoQueue<R> {
         self.watch.completes(count, in_flight);
         if index != self.current && count > 0 {
             self.note_drained(count);
-            let lane = &mut self.lanes[index];
-            // Its thread would go on polling.
-            if lane.path().polls_submissions() && lane.in_flight() == 0 {
-                lane.close();
-            }
         }
         reaped.map(|_| count)
     }
@@ -262,15 +258,14 @@ impl<R: Residence> AutoQueue<R> {
         }
         let count = self.lanes.len();
         let mut decision = self.policy.next(&window, count);
-        while let Err(why) = self.make_ready(decision.candidate) {
-            self.lanes[decision.candidate].refuse(why.to_string());
-            decision = self.policy.refuse(count);
-        }
-        if decision.candidate != self.current {
-            let former = &mut self.lanes[self.current];
-            if former.path().polls_submissions() && former.in_flight() == 0 {
-                former.close();
+        let is_new = loop {
+            match self.make_ready(decision.candidate) {
+                Ok(is_new) => break is_new,
+                Err(why) => self.lanes[decision.candidate].refuse(why.to_string()),
             }
+            decision = self.policy.refuse(count);
+        };
+        if decision.candidate != self.current {
             self.current = decision.candidate;
             self.draining =
                 self.lanes.iter().map(Lane::in_flight).sum::<usize>() - self.lanes[self.current].in_flight();
@@ -284,10 +279,13 @@ impl<R: Residence> AutoQueue<R> {
             self.note(decision.reason);
         }
         self.watch.begin(decision.window_ns, self.policy.sampling(&decision));
+        if is_new {
+            self.watch.warms_up();
+        }
     }
 
-    /// Opens the queue of a lane, unless it is open.
-    fn make_ready(&mut self, index: usize) -> Result<()> {
+    /// Opens the queue of a lane, unless it is open; whether it was opened.
+    fn make_ready(&mut self, index: usize) -> Result<bool> {
         let path = self.lanes[index].path();
         if path.polls_submissions() && self.config.sqpoll_cpu.is_none() {
             // A thread that polls for submissions needs a core of its own: without one, the path falls to a thirteenth

@@ -1,6 +1,6 @@
 //! What a queue of `auto` takes from a memory of paths, and gives to it: candidates by name there, by number here.
 
-use iolane_core::{Goal, IoPath, KnownLoad, PathMemory, Target};
+use iolane_core::{AutoOptions, IoPath, KnownLoad, PathMemory, Target};
 use iolane_policy::{Cost, Known, Load};
 
 /// A memory, and the place in it that a queue is at.
@@ -10,9 +10,9 @@ pub(super) struct Recall {
 }
 
 impl Recall {
-    /// At the place of a target, for a goal.
-    pub(super) fn new(memory: &PathMemory, target: &Target, goal: Goal) -> Self {
-        Self { memory: memory.clone(), place: place(target, goal) }
+    /// At the place of a target, for queues that choose among the same paths for the same goal.
+    pub(super) fn new(memory: &PathMemory, target: &Target, options: AutoOptions, has_pool: bool) -> Self {
+        Self { memory: memory.clone(), place: place(target, options, has_pool) }
     }
 
     /// What is known of these candidates.
@@ -41,12 +41,15 @@ impl Recall {
     }
 }
 
-/// The kernel, the drive and the goal.
-fn place(target: &Target, goal: Goal) -> String {
+/// The kernel, the drive, the goal, and what decides which paths are candidates.
+fn place(target: &Target, options: AutoOptions, has_pool: bool) -> String {
     let uname = rustix::system::uname();
     let kernel = uname.release().to_string_lossy();
     let cache = if target.direct() { "direct" } else { "cached" };
-    format!("{kernel} {} {cache} {goal}", drive(target))
+    let pool = if has_pool { "pool" } else { "no pool" };
+    let cores = options.cores_max_percent.map_or_else(String::new, |percent| format!(" cores {percent} %"));
+    let sqpoll = if options.no_sqpoll { " nosqpoll" } else { "" };
+    format!("{kernel} {} {cache} {} {pool}{cores}{sqpoll}", drive(target), options.goal.unwrap_or_default())
 }
 
 /// The drive by its name and size, or what else is known of it. A partition counts as its drive.

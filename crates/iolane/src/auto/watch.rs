@@ -25,9 +25,11 @@ const GAPS_AWAITED_NS: u64 = 48_000_000;
 const GAPS_MIN: u32 = 3;
 
 /// Calls in the sample of a window, if there are as many, and how many are left out between two of them at most: more would save nothing, and
-/// be slower to see that a window is over.
+/// be slower to see that a window is over. Up to `DITHER` - 1 more are left out, at random, for a program whose calls repeat in a cycle: in step with it,
+/// the sample would be of one kind of its calls.
 const SAMPLE: u64 = 128;
-const SKIPPED_MAX: u64 = 31;
+const SKIPPED_MAX: u64 = 28;
+const DITHER: u64 = 4;
 
 /// Which calls belong to the sample.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -48,6 +50,8 @@ pub(super) struct Watch {
     /// A quarter of the window, when a look at it may show that it is hopeless; then its end.
     look_at: u64,
     looked: bool,
+    /// Whether the path was opened for this window: its code and memory are in no cache yet, and the first quarter only warms them up.
+    warms_up: bool,
     /// Such gaps so far, whether the last call of the sample was one, and until when some are awaited; 0 if none are.
     gaps: u32,
     is_after_gap: bool,
@@ -61,6 +65,7 @@ pub(super) struct Watch {
     sampling: Sampling,
     /// Calls to leave out after each of the sample, and whether `counted` is of before some of them.
     stride: u64,
+    dither: u64,
     is_stale: bool,
     /// In the sample: calls, completions, time with requests in flight, and the number of them summed over it.
     calls: u64,
@@ -91,6 +96,9 @@ enum Clock {
     Counter(&'static Tsc),
     /// Its ticks are nanoseconds.
     Kernel(Instant),
+    /// The same, as a test sets them.
+    #[cfg(test)]
+    Set(&'static std::sync::atomic::AtomicU64),
 }
 
 impl Clock {
@@ -107,20 +115,22 @@ impl Clock {
         match self {
             Self::Counter(tsc) => tsc.ticks(),
             Self::Kernel(begin) => begin.elapsed().as_nanos() as u64,
+            #[cfg(test)]
+            Self::Set(now) => now.load(std::sync::atomic::Ordering::Relaxed),
         }
     }
 
     fn ns_of(self, ticks: u64) -> u64 {
         match self {
             Self::Counter(tsc) => tsc.ns_of(ticks),
-            Self::Kernel(_) => ticks,
+            _ => ticks,
         }
     }
 
     fn ticks_in(self, ns: u64) -> u64 {
         match self {
             Self::Counter(tsc) => tsc.ticks_in(ns),
-            Self::Kernel(_) => ns,
+            _ => ns,
         }
     }
 }
@@ -134,6 +144,7 @@ impl Watch {
             window_ns,
             look_at: 0,
             looked: false,
+            warms_up: false,
             gaps: 0,
             is_after_gap: false,
             gap: 0,
@@ -143,6 +154,7 @@ impl Watch {
             counted: 0,
             sampling: Sampling::Every,
             stride: 0,
+            dither: 1,
             is_stale: false,
             calls: 0,
             sampled_ios: 0,
@@ -178,12 +190,16 @@ impl Watch {
         (self.sampled_bytes, self.samples, self.looked) = (0, 0, false);
         (self.gaps, self.gap_awaited_until) = (0, 0);
         (self.gap_time, self.idle_gap_time) = (0, 0);
-        self.usage_at_begin = self.usage();
-        self.workers_ns = 0;
         let thread = thread::current().id();
         if thread != std::mem::replace(&mut self.thread, thread) {
             self.workers = None;
         }
+        if self.decides() && self.workers.is_some() {
+            // Those that began since are found now, and what all of them have used so far belongs to other windows.
+            self.look_at_workers(true);
+        }
+        self.workers_ns = 0;
+        self.usage_at_begin = self.usage();
         self.begin = begin;
         self.counted = begin;
         self.window_ns = window_ns;
@@ -196,6 +212,11 @@ impl Watch {
         let calls = self.calls * (self.stride + 1);
         let expected = u128::from(calls) * u128::from(window_ns) / u128::from(lasted_ns);
         (expected as u64 / SAMPLE).min(SKIPPED_MAX)
+    }
+
+    /// Leaves the first quarter of the window out that has just begun: the path is new.
+    pub(super) fn warms_up(&mut self) {
+        self.warms_up = true;
     }
 
     /// Begins the window anew: what came before belongs to another path.
@@ -219,7 +240,7 @@ impl Watch {
             let passed = now.saturating_sub(self.counted);
             self.idle_gap_time += if passed > self.gap { passed } else { 0 };
             self.counted = now;
-            (self.was_idle, self.is_stale) = (true, false);
+            self.was_idle = true;
         }
     }
 
@@ -245,7 +266,18 @@ impl Watch {
             self.busy += passed;
             self.in_flight_time += passed * in_flight as u64;
         }
-        self.stride
+        self.stride + self.dithered()
+    }
+
+    /// How many calls more to leave out.
+    #[inline(always)]
+    fn dithered(&mut self) -> u64 {
+        if self.stride == 0 || self.sampling != Sampling::Some {
+            return 0;
+        }
+        // The multiplier of PCG; the high bits of such a sequence look random.
+        self.dither = self.dither.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (self.dither >> 32) % DITHER
     }
 
     /// Whether to look at the window: it may have ended.
@@ -261,6 +293,10 @@ impl Watch {
         let has_whole_turns = self.is_after_gap && self.gaps >= GAPS_MIN;
         if self.counted < self.gap_awaited_until {
             return has_whole_turns.then(|| self.measured());
+        }
+        if std::mem::take(&mut self.warms_up) {
+            self.restart();
+            return None;
         }
         let length = self.clock.ticks_in(self.window_ns);
         let used = self.used();
@@ -292,10 +328,12 @@ impl Watch {
 
     /// The window, in which the thread has used this much; `None` if it began on another thread.
     fn window(&self, used: Option<ThreadUsage>) -> Window {
+        let passed = self.counted.saturating_sub(self.begin);
         // Without a break, all the time was busy; otherwise it was for each completion as long as in the sample.
-        let busy = match self.was_idle || self.stride == 0 {
-            true => scaled(self.busy_with_its_share_of_gaps(used), self.ios, self.sampled_ios),
-            false => self.counted - self.begin,
+        let is_of_sample = (self.was_idle || self.stride == 0) && (self.sampled_ios > 0 || self.ios == 0);
+        let busy = match is_of_sample {
+            true => scaled(self.busy_with_its_share_of_gaps(used), self.ios, self.sampled_ios).min(passed),
+            false => passed,
         };
         let busy_ns = self.clock.ns_of(busy);
         // That of another thread says nothing. A queue that moves is taken to keep a processor busy, whatever the path.
@@ -344,7 +382,7 @@ impl Watch {
         let is_same = thread::current().id() == self.thread;
         let used = is_same.then(|| self.usage().since(self.usage_at_begin))?;
         if used.sleeps > 0 && self.decides() {
-            self.look_at_workers();
+            self.look_at_workers(self.sampling == Sampling::Every);
         }
         Some(used)
     }
@@ -354,10 +392,10 @@ impl Watch {
         !matches!(self.sampling, Sampling::LeaveOut(_))
     }
 
-    /// Adds what the workers of the thread have used since the last look. New ones are looked for while paths are compared.
-    fn look_at_workers(&mut self) {
+    /// Adds what the workers of the thread have used since the last look, new ones too if they are looked for.
+    fn look_at_workers(&mut self, finds: bool) {
         let workers = self.workers.get_or_insert_with(IoWorkers::of_this_thread);
-        if self.sampling == Sampling::Every {
+        if finds {
             workers.find();
         }
         self.workers_ns += workers.used_ns();
@@ -377,6 +415,8 @@ fn scaled(sum: u64, whole: u64, sample: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use super::*;
 
     const LONG_NS: u64 = 1_000_000_000;
@@ -447,5 +487,67 @@ mod tests {
         // Without a break, all of the time is busy.
         assert_eq!(window.busy_ns, watch.clock.ns_of(watch.counted - watch.begin));
         assert_eq!(window.in_flight_ns / window.busy_ns, 2);
+    }
+
+    /// A watch whose clock advances by the nanoseconds that are added to it.
+    fn watch_and_clock(window_ns: u64) -> (Watch, &'static AtomicU64) {
+        let now: &AtomicU64 = Box::leak(Box::new(AtomicU64::new(1)));
+        let mut watch = Watch::new(window_ns, None);
+        (watch.clock, watch.gap) = (Clock::Set(now), GAP_NS);
+        watch.begin(window_ns, Sampling::Every);
+        (watch, now)
+    }
+
+    /// A program that reads two blocks, waits for each, and then thinks: its calls repeat in a cycle of two, of which only the first is long and finds nothing in flight.
+    #[test]
+    fn a_held_window_samples_each_call_of_a_cycle() {
+        let (mut watch, now) = watch_and_clock(20_000_000);
+        let pass = |ns: u64| now.fetch_add(ns, Ordering::Relaxed);
+        let mut skips = 0;
+        let mut cycles = |watch: &mut Watch, cycles: u64| {
+            for _ in 0..cycles {
+                pass(20_000);
+                for (ns, in_flight) in [(30_000, 2), (10_000, 1)] {
+                    if skips > 0 {
+                        skips -= 1;
+                        pass(ns);
+                        watch.counts(1);
+                        continue;
+                    }
+                    if in_flight == 2 {
+                        watch.submits(65_536, true);
+                    }
+                    pass(ns);
+                    skips = watch.completes(1, in_flight);
+                }
+            }
+        };
+        cycles(&mut watch, 1000);
+        let compared = watch.measured();
+        assert_eq!(compared.busy_ns / compared.ios, 20_000);
+        watch.begin(200_000_000, Sampling::Some);
+        assert!(watch.stride > 2, "{}", watch.stride);
+        cycles(&mut watch, 4000);
+        let held = watch.measured();
+        assert_eq!(held.ios, 8000);
+        let each_ns = held.busy_ns / held.ios;
+        assert!((18_000..22_000).contains(&each_ns), "{each_ns} ns of a held request, {held:?}");
+    }
+
+    #[test]
+    fn the_first_quarter_of_a_window_of_a_new_path_is_left_out() {
+        let (mut watch, now) = watch_and_clock(4_000_000);
+        watch.warms_up();
+        let mut call = |watch: &mut Watch, ns| {
+            now.fetch_add(ns, Ordering::Relaxed);
+            watch.completes(1, 1);
+            watch.may_be_over().then(|| watch.ended(|_| true))
+        };
+        assert_eq!(call(&mut watch, 900_000), None);
+        // The cold calls are over, and what is hopeless is measured from here on.
+        assert_eq!(call(&mut watch, 900_000), Some(None));
+        assert_eq!(call(&mut watch, 10_000), None);
+        let window = call(&mut watch, 1_000_000).flatten().expect("it is hopeless");
+        assert_eq!((window.ios, window.busy_ns), (2, 1_010_000));
     }
 }

@@ -1,6 +1,7 @@
 //! All sizes and depths on one kernel and one machine, as a table and in a few lines.
 
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use iolane_core::units::Bytes;
@@ -17,6 +18,9 @@ const DEPTHS: [u32; 5] = [1, 4, 16, 64, 128];
 
 /// The share of the best that the path reaches at least which `iolane advise` recommends, in every cell.
 pub(super) const ADVISED_MIN: f64 = 0.90;
+
+/// The most time that a guest in real time may take for one size.
+const TIMED_AT_MOST: Duration = Duration::from_secs(1800);
 
 /// What a grid is measured on.
 #[derive(Debug, Clone, Copy)]
@@ -46,7 +50,8 @@ impl Place {
         if self.is_exact() {
             return guest::exact_lab(iolane, kernel, cache);
         }
-        guest::lab(iolane, kernel, cache, Machine::new(self.cpus, Bytes(2 << 30), vec![Drive::default()]))
+        let machine = Machine::new(self.cpus, Bytes(2 << 30), vec![Drive::default()]);
+        Lab { timeout: TIMED_AT_MOST, ..guest::lab(iolane, kernel, cache, machine) }
     }
 
     fn name(self) -> String {

@@ -23,17 +23,17 @@ pub(crate) fn run(arguments: RunArguments) -> anyhow::Result<Outcome> {
     let mut progress = Progress::new(&job.outputs);
     let Ran { records, error } = job.schedule.run(&STOP, &mut |event| progress.show(&event));
     progress.end()?;
-    job.keep_memory()?;
     // Records of jobs that ended are written even if a later job failed.
     if let Some(document) = RunsDocument::new(job.schedule.jobs.len(), &records) {
         job.outputs.document(&document)?;
     }
+    let kept = job.keep_memory();
     match error {
         Some(error) => return Err(error.into()),
         None if records.is_empty() => {
             return Err(Error::failed("run", "interrupted before anything was measured").into());
         }
-        None => {}
+        None => kept?,
     }
     let has_failed =
         |record: &RunRecord| record.result.errors > 0 || is_cut_short(record.result.short, record.result.ios);
