@@ -159,8 +159,8 @@ impl Blocking {
         self.with_lane(|lane| lane.write(data, written))
     }
 
-    /// Makes durable what has been written, by whichever call, as fdatasync(2) does; and a size that was set by another descriptor of
-    /// the file (ftruncate(2)).
+    /// Makes durable what was written by all calls that had returned before this one began, of any thread, as fdatasync(2) does; and a
+    /// size that was set by another descriptor of the file (ftruncate(2)).
     ///
     /// # Errors
     /// The error of the sync, or of the queue.

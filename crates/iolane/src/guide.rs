@@ -10,9 +10,9 @@
 /// | the program | begin with | because |
 /// |---|---|---|
 /// | has loads or machines that differ | `auto` | it measures the others while it works, and follows the load |
-/// | has one request in flight | `psync` | a queue adds instructions that one request cannot share: 4,545 per I/O against 6,017 with `io_uring` (Linux 6.1, null_blk) |
+/// | has one request in flight | `psync` | a queue adds instructions that one request cannot share: about 4,500 per I/O against 6,000 with `io_uring` (Linux 6.1, null_blk) |
 /// | keeps several in flight | `io_uring`; `libaio` where io_uring is forbidden | one system call submits and reaps a batch |
-/// | keeps many small ones in flight, on a drive with poll queues | `io_uring+iopoll,fixedbufs,fixedfiles` | no interrupts, no page pinning: 3,441 instructions against 5,179 at depth 16 |
+/// | keeps many small ones in flight, on a drive with poll queues | `io_uring+iopoll,fixedbufs,fixedfiles` | no interrupts, no page pinning: about 3,400 instructions against 5,200 at depth 16 |
 /// | has cores to spare and wants few system calls | `io_uring+sqpoll,fixedbufs,fixedfiles` | a kernel thread submits; with no core of its own for that thread it is the slowest path of all |
 /// | sends NVMe commands | `io_uring_cmd` on `/dev/ngXnY` | no file system, no block layer, and no guard against other users but iolane's |
 /// | owns a whole drive | `nvme` on `pci:BDF` | no kernel in the way; a core polls per thread |
@@ -84,33 +84,35 @@ pub mod paths {}
 ///
 /// | [`ErrorKind`](crate::ErrorKind) | meaning | what a program does |
 /// |---|---|---|
-/// | `Usage` | the call makes no sense: an unknown path, a depth of 0, writes to a target that was not named for them | mend the program or its settings |
+/// | `Usage` | the arguments are not valid: an unknown path, a depth of 0, a permit for a target that is not among those that may be written | correct the program or its settings |
 /// | `Unavailable` | the path or target does not work on this machine, or the target is in use; the remedy says what to do | take the next path ([`open_first`](crate::open_first) does) |
 /// | `Exhausted` | a limit was reached: locked memory, descriptors, room in the queue | free some, or raise the limit |
 /// | `Failed` | the operation was tried and failed; `source` has the cause of the kernel | report it |
 ///
-/// A queue whose `flush` or `reap` returned an error keeps its requests. Call again, or drop it: dropping waits for the kernel, so no buffer
-/// is freed that a device may still write.
+/// A queue whose `flush` or `reap` returned an error keeps its requests; handle the completions that were appended before the error.
+/// Call again once. If that fails too, drop the queue and open another: the outcome of its requests is then unknown. Dropping waits for
+/// the kernel, so no buffer is freed that a device may still write.
 ///
 /// ## Of a request
+///
+/// After any error a write may have been carried out in full, in part or not at all: treat its blocks as unknown.
 ///
 /// | [`IoErrorKind`](crate::IoErrorKind) | meaning | what a program does |
 /// |---|---|---|
 /// | `Media` | the drive could not read or write these blocks | take another copy; do not trust the blocks |
-/// | `NoSpace` | no space, or a limit of the file | free space; nothing of this write is durable |
+/// | `NoSpace` | no space, or a limit of the file | stop writing; reads still work, and a part of the write may be there |
 /// | `Invalid` | offset, length or buffer is not aligned, is outside of the target, or is too large for the path | see the alignment and request size of [`Capabilities`](crate::Capabilities) |
 /// | `NotSupported` | this path or target has no such operation | ask [`probe`](crate::probe) before |
 /// | `NotRegistered` | the buffer is of a pool that the queue was not opened with | name the pool in the configuration |
 /// | `NotAttached` | the request names a target that is not attached | attach it; numbers are never used twice |
-/// | `Cancelled` | cancelled by the program, by the failure of a request before it in a chain, by a reset of the drive, or because the thread that submitted it on a movable queue has ended | submit it again if it is still wanted |
-/// | `NotPermitted` | the target is open for reading only, or is sealed | open it for writing |
-/// | `DeviceGone` | the drive was removed | stop using the target |
-/// | `TimedOut` | the drive did not answer in time | treat what the request would have written as unknown |
+/// | `Cancelled` | cancelled by the program, by the failure of a request before it in a chain, by a reset of the drive, or because the thread that submitted it on a movable queue has ended | after a reset its outcome is unknown; otherwise it ended before it began. Submit it again if it is still wanted |
+/// | `NotPermitted` | the target was opened for reading, its file system is read-only, or its file is sealed against writes (F_SEAL_WRITE, fcntl(2)) | open it for writing, or stop writing |
+/// | `DeviceGone` | the drive was removed, or does not come back from a reset | final: close the queue and the target |
+/// | `TimedOut` | the drive did not answer in time | on `nvme` go on: the driver has aborted the command or reset the drive. On paths of the kernel close the queue, which may wait as long as the drive is silent |
 /// | `Other` | any other errno ([`IoError::errno`](crate::IoError::errno)) | see errno(3) |
 ///
-/// Fewer bytes than asked for are a result and not an error. A write that failed may have been carried out in part. A sync that failed
-/// says that writes before it may be lost; later syncs do not report them again (fsync(2)), so a program that relies on
-/// them must stop, and recover from its log.
+/// Fewer bytes than asked for are a result and not an error. A sync that failed says that writes before it may be lost; later syncs do
+/// not report them again (fsync(2)), so a program that relies on them must stop, and recover from its log.
 pub mod errors {}
 
 #[cfg(test)]

@@ -25,8 +25,8 @@
 //! # }
 //! ```
 //!
-//! Each thread opens a queue of its own on a shared target. A write is durable once a sync that was submitted after its
-//! completion has completed:
+//! The target is opened once and shared; each thread opens a queue of its own on it. A write is durable once a sync that
+//! was submitted after its completion has completed:
 //!
 //! ```
 //! use iolane::guard::WritePermit;
@@ -49,8 +49,9 @@
 //!     }
 //!     assert!(completions.iter().all(|completion| completion.result == Ok(4096)));
 //!     queue.submit(&mut vec![Request::fdatasync(u64::MAX)]);
-//!     queue.drain(&mut completions)?;                                   // now the writes are durable
+//!     queue.drain(&mut completions)?;
 //!     assert!(completions.pop().is_some_and(|sync| sync.result.is_ok()));
+//!     // The sync has succeeded: now the writes are durable.
 //!     Ok(())
 //! }
 //!

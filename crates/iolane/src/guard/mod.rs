@@ -39,12 +39,16 @@ use sysfs::{Number, Sysfs};
 /// - a file is locked (flock(2)), so that no second program with a permit writes to it;
 /// - a controller without a kernel driver stays open, so that no other process can open it.
 ///
+/// Data is recognised by its signature: that of a file system, a swap area, a RAID, a volume manager, a partition table, a disk image, or
+/// one of these databases: SQLite, redb, LMDB, WiredTiger, tables of RocksDB and LevelDB. Data in any other format is not protected,
+/// so a program that uses raw devices checks its own header first.
+///
 /// ```
 /// use iolane::{Target, guard::WritePermit};
 /// # fn main() -> iolane::Result<()> {
 /// # let path = std::env::temp_dir().join(format!("iolane-doc-permit-{}", std::process::id()));
 /// # std::fs::write(&path, [0; 4096]).unwrap();
-/// let permit = WritePermit::request(&path)?;                            // refuses what is in use or carries data
+/// let permit = WritePermit::request(&path)?;                            // refuses what is in use or has a known signature
 /// let target = Target::options().direct(false).write(permit).open(&path)?;
 /// # std::fs::remove_file(&path).unwrap();
 /// assert!(target.writable());

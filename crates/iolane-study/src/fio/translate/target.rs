@@ -56,7 +56,8 @@ pub(super) fn check_fill(
     Ok(())
 }
 
-/// fio syncs at the end of a job, within its time, if it is told to. Past the page cache that is next to nothing, and left out.
+/// fio syncs at the end of a job, within its time, if it is told to; iolane does not. Past the page cache such a sync flushes the
+/// volatile cache of the drive, and a note says that it is missing.
 pub(super) fn check_end_sync(
     options: &Options<'_>,
     access: Access,
@@ -72,7 +73,8 @@ pub(super) fn check_end_sync(
             return Err(options.refuse(option, cause, "use direct=1, or fsync=N for syncs in between"));
         }
         notes.push(format!(
-            "{option}: with direct=1 nothing but metadata is left to sync at the end, which is left out"
+            "{option}: iolane does not sync at the end; with direct=1 the page cache holds nothing, but the volatile \
+             cache of the drive is not flushed, so that writes may look faster than in fio"
         ));
     }
     Ok(())

@@ -256,7 +256,7 @@ fn differences_from_fio_are_noted() {
         ("numjobs=2\nfilename=a:b", "each thread uses one target"),
         ("numjobs=2\nrw=randread\ngroup_reporting=0", "the total of all threads"),
         ("direct=0", "page cache"),
-        ("rw=write\nend_fsync=1", "end_fsync: with direct=1 nothing but metadata is left to sync"),
+        ("rw=write\nend_fsync=1", "end_fsync: iolane does not sync at the end; with direct=1 the page cache holds"),
         ("nrfiles=4", "nrfiles=4: one file of the whole size stands for the 4 files"),
         ("rate_iops=10", "latency counts from the scheduled start"),
         ("rw=randrw\nverify=crc32c", "not fio's verify=crc32c"),
