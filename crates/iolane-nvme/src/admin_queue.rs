@@ -62,7 +62,9 @@ impl AdminQueue {
         let mut patience = Patience::new(transport, patience);
         loop {
             while let Some(entry) = self.pair.pop() {
-                self.pair.release();
+                if self.pair.is_release_due() {
+                    self.pair.release();
+                }
                 if entry.identifier == identifier {
                     return if entry.status.is_success() {
                         Ok(entry.result)

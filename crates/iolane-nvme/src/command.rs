@@ -28,6 +28,19 @@ pub struct Command {
 
 const _: () = assert!(size_of::<Command>() == 64);
 
+impl Command {
+    /// Set Features (section 5.27).
+    pub(crate) fn set_feature(identifier: u32, value: u32) -> Self {
+        let dwords = [identifier, value, 0, 0, 0, 0];
+        Self { opcode: admin::SET_FEATURES, dwords, ..Self::default() }
+    }
+
+    /// Delete I/O Submission Queue or Delete I/O Completion Queue, by the opcode (sections 5.6 and 5.7).
+    pub(crate) fn delete_queue(opcode: u8, identifier: u16) -> Self {
+        Self { opcode, dwords: [identifier.into(), 0, 0, 0, 0, 0], ..Self::default() }
+    }
+}
+
 /// `flags`: the data pointer holds PRP entries.
 pub const PSDT_PRP: u8 = 0;
 /// `flags`: the data pointer holds an SGL descriptor; metadata, if any, is one buffer.

@@ -2,7 +2,6 @@
 //! Shared by the queues of all threads; the work per request is in `queue`.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
@@ -12,11 +11,12 @@ use crate::admin_queue::{AdminQueue, Failure};
 use crate::command::{Command, admin, feature, identify, log_page};
 use crate::identity::{ControllerIdentity, IDENTIFY_BYTES, Namespace};
 use crate::memory::{DmaPages, DmaPool, PAGE_BYTES};
-use crate::queue_pair::{Doorbells, QueuePair};
+use crate::queue_pair::{Doorbells, IoQueuePair, QueuePair};
 use crate::registers::{
     ACQ, AQA, ASQ, CAP, CC, CC_ENABLE, CC_ENTRY_SIZES, CC_SHUTDOWN_MASK, CC_SHUTDOWN_NORMAL, CSTS, CSTS_FATAL,
     CSTS_READY, CSTS_SHUTDOWN_COMPLETE, CSTS_SHUTDOWN_MASK, ControllerCapabilities, DOORBELLS, GONE, Registers, VS,
 };
+use crate::reset_gate::{Gate, Resets};
 use crate::shadow_doorbells::ShadowDoorbells;
 use crate::transport::{Patience, Transport};
 
@@ -44,6 +44,9 @@ impl Default for ControllerOptions {
 
 /// A working controller completes an Abort at once.
 const ABORT_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a reset waits for a thread that lost its processor between two instructions, while it rings a doorbell.
+const RINGING_AT_MOST: Duration = Duration::from_secs(1);
+const RINGING_PAUSE: Duration = Duration::from_micros(50);
 /// Commands in flight on the admin queue: one, and an Abort.
 const ADMIN_DEPTH: u32 = 3;
 /// The number of I/O queue pairs requested.
@@ -57,8 +60,8 @@ pub struct Controller {
     options: ControllerOptions,
     identity: ControllerIdentity,
     shadow: Option<ShadowDoorbells>,
-    /// How often it was reset. Queues created before a reset have to be recreated.
-    resets: AtomicU32,
+    /// Queues created before a reset have to be recreated.
+    pub(crate) resets: Resets,
     admin: Mutex<Admin>,
     pools: Mutex<Vec<Weak<DmaPool>>>,
     interrupts: OnceLock<Vec<OwnedFd>>,
@@ -67,19 +70,12 @@ pub struct Controller {
 /// The state that one thread at a time uses.
 struct Admin {
     queue: AdminQueue,
-    /// Whether each I/O queue identifier, from 1 on, is taken.
-    queues: [bool; QUEUES_MAX as usize],
+    /// The queue that has each I/O queue identifier, from 1 on.
+    queues: Vec<Option<Arc<Gate>>>,
     /// The number of identifiers that may be used. A reset may change it, and leaves those in use taken.
     queues_granted: usize,
     /// Why the controller failed for good.
     dead: Option<String>,
-}
-
-/// An I/O queue pair known to the controller, and the number of resets when it was created.
-pub(crate) struct IoQueuePair {
-    pub(crate) pair: QueuePair,
-    pub(crate) resets: u32,
-    vector: Option<u16>,
 }
 
 impl Controller {
@@ -118,7 +114,7 @@ impl Controller {
         let data = DmaPages::new(&transport, PAGE_BYTES)?;
         let admin = Admin {
             queue: AdminQueue::new(pair, data),
-            queues: [false; QUEUES_MAX as usize],
+            queues: vec![None; QUEUES_MAX.into()],
             queues_granted: 0,
             dead: None,
         };
@@ -128,7 +124,7 @@ impl Controller {
             options,
             identity: ControllerIdentity::parse(&[0; IDENTIFY_BYTES], PAGE_BYTES as u64),
             shadow: None,
-            resets: AtomicU32::new(0),
+            resets: Resets::new(),
             admin: Mutex::new(admin),
             pools: Mutex::new(Vec::new()),
             interrupts: OnceLock::new(),
@@ -194,7 +190,7 @@ impl Controller {
 
     /// How often it was reset because it did not answer.
     pub fn resets(&self) -> u32 {
-        self.resets.load(Ordering::Acquire)
+        self.resets.ended()
     }
 
     pub(crate) fn transport(&self) -> &Arc<dyn Transport> {
@@ -249,7 +245,7 @@ impl Controller {
     /// Configures the controller after a reset.
     fn configure(&self, admin: &mut Admin) -> Result<()> {
         let asked = u32::from(QUEUES_MAX - 1);
-        let command = features(feature::NUMBER_OF_QUEUES, asked << 16 | asked);
+        let command = Command::set_feature(feature::NUMBER_OF_QUEUES, asked << 16 | asked);
         let granted = self
             .execute(admin, command)
             .map_err(|failure| failure.error(self.name(), "setting the number of queues"))?;
@@ -264,7 +260,7 @@ impl Controller {
                 .map_err(|failure| failure.error(self.name(), "setting up shadow doorbells"))?;
         }
         if let Some((number, time)) = self.options.coalescing {
-            let command = features(feature::INTERRUPT_COALESCING, u32::from(time) << 8 | u32::from(number));
+            let command = Command::set_feature(feature::INTERRUPT_COALESCING, u32::from(time) << 8 | u32::from(number));
             self.execute(admin, command).map_err(|failure| failure.error(self.name(), "coalescing interrupts"))?;
         }
         Ok(())
@@ -372,7 +368,7 @@ impl Controller {
     pub(crate) fn create_queue_pair(&self, depth: u32, interrupts: bool) -> Result<IoQueuePair> {
         let mut admin = self.lock();
         self.ensure_alive(&admin)?;
-        let Some(index) = admin.queues[..admin.queues_granted].iter().position(|taken| !taken) else {
+        let Some(index) = admin.queues[..admin.queues_granted].iter().position(Option::is_none) else {
             return Err(Error::unavailable(
                 self.name(),
                 format!("all of its {} I/O queues are taken", admin.queues_granted),
@@ -405,8 +401,9 @@ impl Controller {
             registered = self.register_pair(&mut admin, &pair, vector);
         }
         registered.map_err(|(failure, what)| failure.error(self.name(), what))?;
-        admin.queues[index] = true;
-        Ok(IoQueuePair { pair, resets: self.resets(), vector })
+        let gate = Arc::new(Gate::new());
+        admin.queues[index] = Some(gate.clone());
+        Ok(IoQueuePair { pair, resets: self.resets.count(), vector, gate })
     }
 
     /// All interrupt vectors, set up when the first queue needs one.
@@ -455,7 +452,7 @@ impl Controller {
         );
         self.execute_or_reset(admin, completion_queue).map_err(|failure| (failure, "creating a completion queue"))?;
         self.execute_or_reset(admin, submission_queue).map_err(|failure| {
-            let delete = delete(admin::DELETE_COMPLETION_QUEUE, pair.identifier());
+            let delete = Command::delete_queue(admin::DELETE_COMPLETION_QUEUE, pair.identifier());
             // The rings are freed next, so the controller must not use them any more.
             if matches!(failure, Failure::Status(_)) && self.execute(admin, delete).is_err() {
                 self.reset(admin);
@@ -469,7 +466,7 @@ impl Controller {
     pub(crate) fn rebuild(&self, queue: &mut IoQueuePair) -> Result<()> {
         let mut admin = self.lock();
         self.ensure_alive(&admin)?;
-        debug_assert_ne!(queue.resets, self.resets(), "a pair is rebuilt only after a reset");
+        debug_assert_ne!(queue.resets, self.resets.count(), "a pair is rebuilt only after a reset");
         if usize::from(queue.pair.identifier()) > admin.queues_granted {
             let cause = format!("it grants only {} I/O queues since its reset", admin.queues_granted);
             return Err(Error::unavailable(self.name(), cause).with_kind(ErrorKind::Exhausted));
@@ -477,7 +474,7 @@ impl Controller {
         queue.pair.restart();
         let registered = self.register_pair(&mut admin, &queue.pair, queue.vector);
         registered.map_err(|(failure, what)| failure.error(self.name(), what))?;
-        queue.resets = self.resets();
+        queue.resets = self.resets.count();
         Ok(())
     }
 
@@ -487,21 +484,21 @@ impl Controller {
         let identifier = queue.pair.identifier();
         debug_assert_ne!(identifier, 0, "the admin queue is never deleted");
         let mut admin = self.lock();
-        if admin.dead.is_none() && queue.resets == self.resets() {
+        if admin.dead.is_none() && queue.resets == self.resets.count() {
             let deleted = [admin::DELETE_SUBMISSION_QUEUE, admin::DELETE_COMPLETION_QUEUE]
                 .into_iter()
-                .try_for_each(|opcode| self.execute(&mut admin, delete(opcode, identifier)).map(drop));
+                .try_for_each(|opcode| self.execute(&mut admin, Command::delete_queue(opcode, identifier)).map(drop));
             if deleted.is_err() {
                 self.reset(&mut admin);
             }
         }
-        admin.queues[usize::from(identifier) - 1] = false;
+        admin.queues[usize::from(identifier) - 1] = None;
     }
 
     /// Asks the controller to abort a command (section 5.1); the outcome appears on the command's own queue.
     pub(crate) fn abort(&self, queue: &IoQueuePair, identifier: u16) {
         let mut admin = self.lock();
-        if admin.dead.is_some() || queue.resets != self.resets() {
+        if admin.dead.is_some() || queue.resets != self.resets.count() {
             return;
         }
         let dwords = [u32::from(identifier) << 16 | u32::from(queue.pair.identifier()), 0, 0, 0, 0, 0];
@@ -511,16 +508,22 @@ impl Controller {
         }
     }
 
-    /// Resets the controller, unless it was reset since `resets` was read. Afterwards no command in flight on any queue can access
+    /// Resets the controller, unless it was reset since the resets were counted so. Afterwards no command in flight on any queue can access
     /// memory, and each queue has to be rebuilt.
     pub(crate) fn recover(&self, resets: u32) {
         let mut admin = self.lock();
-        if admin.dead.is_none() && self.resets() == resets {
+        if admin.dead.is_none() && self.resets.count() == resets {
             self.reset(&mut admin);
         }
     }
 
     fn reset(&self, admin: &mut Admin) {
+        let mut patience = Patience::new(&*self.transport, RINGING_AT_MOST);
+        self.resets.begin(admin.queues.iter().flatten().map(Arc::as_ref), || {
+            // It may be this core that the other thread needs.
+            std::thread::sleep(RINGING_PAUSE);
+            !patience.is_over(&*self.transport)
+        });
         let outcome = self.revive(admin);
         if let Err(error) = outcome {
             // It may still access memory, which returns to its owners now, so bus mastering is disabled.
@@ -528,8 +531,18 @@ impl Controller {
             let _ = unsafe { self.transport.set_bus_master(false) };
             admin.dead = Some(error.cause().to_owned());
         }
-        // Release: a thread that sees the new number sees a controller that accesses no memory.
-        self.resets.fetch_add(1, Ordering::Release);
+        self.resets.end();
+        self.wake(admin);
+    }
+
+    /// Wakes the threads that wait for an interrupt, which the queues that a reset has dropped do not raise any more.
+    fn wake(&self, admin: &Admin) {
+        let vectors = self.interrupts.get().map_or(&[][..], Vec::as_slice);
+        let taken = admin.queues.iter().zip(vectors.iter().skip(1)).filter(|(queue, _)| queue.is_some());
+        for (_, vector) in taken {
+            // It fails only if the count is full, and then the descriptor is readable.
+            let _ = rustix::io::write(vector, &1u64.to_ne_bytes());
+        }
     }
 
     fn revive(&self, admin: &mut Admin) -> Result<()> {
@@ -555,15 +568,6 @@ impl Controller {
 
 /// A command identifier has 12 bits for the slot, and a ring has one entry more than commands in flight.
 const DEPTH_MAX: u32 = 4095;
-
-fn features(identifier: u32, value: u32) -> Command {
-    let dwords = [identifier, value, 0, 0, 0, 0];
-    Command { opcode: admin::SET_FEATURES, dwords, ..Command::default() }
-}
-
-fn delete(opcode: u8, identifier: u16) -> Command {
-    Command { opcode, dwords: [identifier.into(), 0, 0, 0, 0, 0], ..Command::default() }
-}
 
 impl Drop for Controller {
     /// A normal shutdown (section 3.6.1), which writes back a volatile cache. Then the controller is disabled, so that it accesses

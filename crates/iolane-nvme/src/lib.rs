@@ -5,8 +5,8 @@
 //! - [`transport`]: access to a controller's registers and memory; [`vfio`] with `iova` and `memlock` is the real one, [`model`]
 //!   a simulated one;
 //! - [`memory`]: memory that the controller can access;
-//! - `doorbell`, `shadow_doorbells`, `queue_pair`, `admin_queue`, [`controller`] with [`identity`], [`queue`] with
-//!   `data_pointer`: from one pair of rings to a [`Queue`](iolane_core::Queue);
+//! - `doorbell`, `shadow_doorbells`, `queue_pair`, `admin_queue`, [`controller`] with [`identity`] and `reset_gate`, [`queue`]
+//!   with `data_pointer`: from one pair of rings to a [`Queue`](iolane_core::Queue);
 //! - `interface`: the paths `nvme` and `nvme+int`, and the targets `pci:...`, whose names [`name`] parses;
 //! - [`pci`], [`binding`]: which controllers exist, and how one is taken from the kernel and returned.
 //!
@@ -14,6 +14,7 @@
 #![warn(missing_docs)]
 
 mod admin_queue;
+mod atomic;
 pub mod binding;
 pub mod command;
 pub mod controller;
@@ -30,14 +31,10 @@ pub mod pci;
 pub mod queue;
 mod queue_pair;
 pub mod registers;
+mod reset_gate;
 mod shadow_doorbells;
 pub mod transport;
 pub mod vfio;
-
-/// The atomics of modules that tests check with others in their place.
-mod atomic {
-    pub(crate) use std::sync::atomic::{AtomicU32, Ordering, fence};
-}
 
 #[cfg(test)]
 mod fake_machine;

@@ -17,10 +17,11 @@ use iolane_core::{
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::command::{Command, CompletionEntry, nvm};
-use crate::controller::{Controller, IoQueuePair};
+use crate::controller::Controller;
 use crate::data_pointer::{DataPointers, LIST_BYTES_MAX};
 use crate::identity::Namespace;
 use crate::memory::{DmaPool, PAGE_BYTES};
+use crate::queue_pair::{IoQueuePair, QueuePair};
 
 /// The part of a command identifier that is the slot.
 const SLOT_BITS: u32 = 12;
@@ -326,8 +327,8 @@ impl NvmeQueue {
             let Some(entry) = self.queue.pair.pop() else { break };
             self.complete(entry, completions);
         }
-        if self.is_known() {
-            self.queue.pair.release();
+        if self.queue.pair.is_release_due() {
+            self.release();
         }
         completions.append(&mut self.answered);
         completions.len() - before
@@ -379,9 +380,7 @@ impl NvmeQueue {
         self.flights[slot as usize] = Flight { generation, is_last, total, moved, moving, ..Flight::default() };
         self.counts.commands += 1;
         self.queue.pair.push(Command { identifier: identifier(slot, generation), ..command });
-        if self.is_known() {
-            self.queue.pair.ring();
-        }
+        self.ring();
     }
 
     /// A completion that belongs to no command in flight: the controller's state is unknown, so it is reset.
@@ -391,17 +390,32 @@ impl NvmeQueue {
         self.controller.recover(self.queue.resets);
     }
 
-    /// Whether the controller still has the queue, that is, was not reset. Ringing the doorbell of a queue that does not exist is
-    /// undefined (NVMe over PCIe Transport Specification 1.0, section 3.1.2).
+    /// Gives the places of completions back, which is seldom due.
+    #[cold]
+    fn release(&mut self) {
+        self.queue.ring(&self.controller.resets, QueuePair::release);
+    }
+
+    /// Rings the doorbell if commands were pushed, unless a reset has begun: then they are answered when the queue is recreated.
     #[inline]
-    fn is_known(&self) -> bool {
-        self.queue.resets == self.controller.resets()
+    fn ring(&mut self) {
+        if self.queue.pair.is_pushed() {
+            self.queue.ring(&self.controller.resets, QueuePair::ring);
+        }
     }
 
     /// Recovers if any thread has reset the controller.
-    #[inline]
+    #[inline(always)]
     fn recover_from_reset(&mut self) {
-        if !self.is_known() {
+        if self.controller.resets.count() != self.queue.resets {
+            self.recover_once_over();
+        }
+    }
+
+    /// The same, but not while the reset is under way: the call would wait for it.
+    #[cold]
+    fn recover_once_over(&mut self) {
+        if self.controller.resets.is_over_since(self.queue.resets) {
             self.recreate();
         }
     }
@@ -519,13 +533,12 @@ impl Queue for NvmeQueue {
 
     fn flush(&mut self) -> Result<()> {
         self.recover_from_reset();
-        self.queue.pair.ring();
+        self.ring();
         Ok(())
     }
 
     fn reap(&mut self, min: usize, completions: &mut Vec<Completion>) -> Result<usize> {
-        self.recover_from_reset();
-        self.queue.pair.ring();
+        self.ring();
         let min = min.min(self.in_flight());
         if self.signals_caller {
             self.syscalls += 1;

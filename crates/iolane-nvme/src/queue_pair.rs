@@ -1,5 +1,5 @@
 //! A submission ring, a completion ring and their doorbells. The entries are not interpreted here. One thread owns each pair (a
-//! lock guards the admin pair); threads share nothing.
+//! lock guards the admin pair); threads share nothing but the gate of an I/O pair.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,6 +10,7 @@ use crate::command::{Command, CompletionEntry};
 use crate::doorbell::{Doorbell, Shadow};
 use crate::memory::DmaPages;
 use crate::registers::Registers;
+use crate::reset_gate::{Gate, Resets};
 use crate::transport::Transport;
 
 /// A completion ring takes at least a page.
@@ -41,6 +42,24 @@ pub(crate) struct QueuePair {
     completion_doorbell: Doorbell,
     /// Keeps the doorbell registers mapped.
     _transport: Arc<dyn Transport>,
+}
+
+/// An I/O queue pair known to the controller, and the count of resets when it was created.
+pub(crate) struct IoQueuePair {
+    pub(crate) pair: QueuePair,
+    pub(crate) resets: u32,
+    /// The number of its interrupt; `None` if it is polled.
+    pub(crate) vector: Option<u16>,
+    /// The controller has it, too.
+    pub(crate) gate: Arc<Gate>,
+}
+
+impl IoQueuePair {
+    /// Rings a doorbell of it, unless any thread has begun to reset the controller.
+    #[inline(always)]
+    pub(crate) fn ring(&mut self, resets: &Resets, ring: impl FnOnce(&mut QueuePair)) {
+        self.gate.pass(resets, self.resets, || ring(&mut self.pair));
+    }
 }
 
 /// The location of a controller's doorbells.
@@ -156,13 +175,12 @@ impl QueuePair {
         self.submission_tail != self.submission_doorbell.rung()
     }
 
-    /// Rings the doorbell if commands were pushed.
-    #[inline]
+    /// Rings the doorbell for commands that were pushed.
+    #[inline(always)]
     pub(crate) fn ring(&mut self) {
-        if self.is_pushed() {
-            self.batches += 1;
-            self.submission_doorbell.ring(self.submission_tail);
-        }
+        debug_assert!(self.is_pushed(), "there is something to hand over");
+        self.batches += 1;
+        self.submission_doorbell.ring(self.submission_tail);
     }
 
     /// The next completion, if the controller has written it; [`release`](Self::release) frees its place.
@@ -182,16 +200,20 @@ impl QueuePair {
         Some(CompletionEntry::from_dwords(entry))
     }
 
-    /// Releases the places of popped completions to the controller once half of the spare ones are used.
+    /// Whether half of the spare places are those of popped completions.
     #[inline]
-    pub(crate) fn release(&mut self) {
+    pub(crate) fn is_release_due(&self) -> bool {
         let (head, given_back) = (self.completion_head, self.completion_doorbell.rung());
         let unreleased =
             if head >= given_back { head - given_back } else { head + self.completion_entries - given_back };
         debug_assert!(unreleased <= self.completion_entries, "no more is read than there are entries");
-        if unreleased > self.unreleased_max / 2 {
-            self.completion_doorbell.ring(head);
-        }
+        unreleased > self.unreleased_max / 2
+    }
+
+    /// Releases the places of popped completions to the controller.
+    #[inline]
+    pub(crate) fn release(&mut self) {
+        self.completion_doorbell.ring(self.completion_head);
     }
 
     #[inline]

@@ -21,6 +21,15 @@ impl Engine {
         }
     }
 
+    /// Looks for doorbells that were rung while there were no queues.
+    pub(super) fn refuse_early(&mut self) {
+        for offset in (DOORBELLS + 2 * self.config.doorbell_stride_bytes..self.registers.bytes()).step_by(4) {
+            if self.registers.at(offset).load(Ordering::Relaxed) != UNRUNG {
+                self.dma.violation(format!("the doorbell at {offset:#x} was written while the controller was off"));
+            }
+        }
+    }
+
     /// Resets a doorbell for a new queue.
     pub(super) fn unring(&mut self, queue: u16, completion: bool) {
         if self.rung(queue, completion).is_some() {

@@ -188,6 +188,7 @@ impl Engine {
 
     fn start(&mut self, configuration: u32) {
         (self.is_shut_down, self.is_fatal) = (false, false);
+        self.refuse_early();
         self.unring_all();
         if self.draw(|faults| faults.stuck_reset) {
             self.power = Power::Stuck;
