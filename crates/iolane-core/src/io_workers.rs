@@ -6,17 +6,26 @@ use crate::thread_usage::clock_ns;
 /// The workers of one thread.
 #[derive(Debug)]
 pub struct IoWorkers {
-    /// The name of each.
-    name: String,
-    /// The threads of the process that were seen, with the processor time of those that are workers.
-    threads: Vec<(libc::pid_t, Option<u64>)>,
+    /// The number of the thread.
+    own: u32,
+    /// The threads of the process that were seen.
+    threads: Vec<Thread>,
+}
+
+/// A thread of the process.
+#[derive(Debug)]
+struct Thread {
+    id: libc::pid_t,
+    /// Of a worker, the number of the thread that it works for.
+    works_for: Option<u32>,
+    /// Its processor time at the last look, if it is a worker of ours.
+    used_ns: Option<u64>,
 }
 
 impl IoWorkers {
     /// Those of the calling thread. Time that they have used so far does not count.
     pub fn of_this_thread() -> Self {
-        let name = format!("iou-wrk-{}", rustix::thread::gettid().as_raw_nonzero());
-        let mut workers = Self { name, threads: Vec::new() };
+        let mut workers = Self { own: rustix::thread::gettid().as_raw_nonzero().get() as u32, threads: Vec::new() };
         workers.find();
         workers.used_ns();
         workers
@@ -27,23 +36,38 @@ impl IoWorkers {
         let Ok(folder) = std::fs::read_dir("/proc/self/task") else { return };
         let there: Vec<libc::pid_t> =
             folder.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
-        self.threads.retain(|(thread, _)| there.contains(thread));
-        for thread in there {
-            if !self.threads.iter().any(|(known, _)| *known == thread) {
-                let name = std::fs::read_to_string(format!("/proc/self/task/{thread}/comm")).unwrap_or_default();
-                self.threads.push((thread, (name.trim_end() == self.name).then_some(0)));
+        self.threads.retain(|thread| there.contains(&thread.id));
+        for id in there {
+            if !self.threads.iter().any(|known| known.id == id) {
+                let name = std::fs::read_to_string(format!("/proc/self/task/{id}/comm")).unwrap_or_default();
+                let works_for = name.trim_end().strip_prefix("iou-wrk-").and_then(|number| number.parse().ok());
+                self.threads.push(Thread { id, works_for, used_ns: None });
             }
         }
+        let own = self.own_number();
+        for thread in &mut self.threads {
+            let is_own = own.is_some() && thread.works_for == own;
+            thread.used_ns = thread.used_ns.or(Some(0)).filter(|_| is_own);
+        }
+    }
+
+    /// The number that the workers of the thread have in their names. It is that of the initial PID namespace, which a thread in another one, as
+    /// in a container, cannot know: there the workers are taken to be its own if all of the process work for one thread.
+    fn own_number(&self) -> Option<u32> {
+        let numbers = || self.threads.iter().filter_map(|thread| thread.works_for);
+        let is_here = |number: u32| self.threads.iter().any(|thread| thread.id as u32 == number);
+        let only = numbers().next().filter(|first| numbers().all(|number| number == *first) && !is_here(*first));
+        if numbers().any(|number| number == self.own) { Some(self.own) } else { only }
     }
 
     /// The number of known workers.
     pub fn count(&self) -> usize {
-        self.threads.iter().filter(|(_, used)| used.is_some()).count()
+        self.threads.iter().filter(|thread| thread.used_ns.is_some()).count()
     }
 
     /// Nanoseconds that the known workers have used since the last call: one system call each.
     pub fn used_ns(&mut self) -> u64 {
-        let of_workers = self.threads.iter_mut().filter_map(|(thread, used)| Some((*thread, used.as_mut()?)));
+        let of_workers = self.threads.iter_mut().filter_map(|thread| Some((thread.id, thread.used_ns.as_mut()?)));
         let since = |(thread, used): (libc::pid_t, &mut u64)| {
             let now = processor_time_ns(thread).unwrap_or(*used);
             now.saturating_sub(std::mem::replace(used, now))
@@ -70,7 +94,9 @@ mod tests {
     fn the_time_of_threads_with_the_name_of_a_worker_counts_and_that_of_others_does_not() {
         let mut workers = IoWorkers::of_this_thread();
         assert_eq!(workers.used_ns(), 0);
-        let names = [workers.name.clone(), "iou-wrk-1".into(), "other".into()];
+        // The others work for the first thread of the process, and for none.
+        let names = [workers.own, std::process::id()].map(|thread| format!("iou-wrk-{thread}"));
+        let names = [names[0].clone(), names[1].clone(), "other".into()];
         std::thread::scope(|scope| {
             let threads = names.map(|name| {
                 let (worked, has_worked) = channel();
@@ -93,7 +119,21 @@ mod tests {
             drop(threads);
         });
         assert_eq!(workers.count(), 1);
-        workers.find();
-        assert_eq!(workers.count(), 0);
+        // A scope ends a little before its threads.
+        while workers.count() > 0 {
+            workers.find();
+        }
+    }
+
+    #[test]
+    fn in_a_container_the_workers_are_ours_if_all_work_for_one_thread_that_is_not_here() {
+        let thread = |id, works_for| Thread { id, works_for, used_ns: None };
+        let own_number = |threads| IoWorkers { own: 7, threads }.own_number();
+        assert_eq!(own_number(vec![thread(7, None)]), None);
+        assert_eq!(own_number(vec![thread(7, None), thread(8, Some(7)), thread(9, Some(6))]), Some(7));
+        assert_eq!(own_number(vec![thread(7, None), thread(8, Some(4071)), thread(9, Some(4071))]), Some(4071));
+        assert_eq!(own_number(vec![thread(7, None), thread(8, Some(4071)), thread(9, Some(4072))]), None);
+        // Those of another thread, which is here.
+        assert_eq!(own_number(vec![thread(7, None), thread(6, None), thread(9, Some(6))]), None);
     }
 }

@@ -24,7 +24,7 @@ pub struct Check {
     pub least_gain: f64,
     /// Every load with enough repeats.
     pub loads: Vec<CheckedLoad>,
-    /// Whether no better path is shown for any load.
+    /// Whether for no load a better path is shown, or other paths alone reach the rate.
     pub passed: bool,
 }
 
@@ -37,6 +37,8 @@ pub struct CheckedLoad {
     pub depth: Option<u32>,
     /// Why it could not be checked; empty if it was.
     pub why_not: String,
+    /// The paths that reach the rate of the load, if the one in use does not; else none.
+    pub others_reach_rate: Vec<String>,
     /// The path that is shown to be better by the most; `None` if none is.
     pub better: Option<Beside>,
 }
@@ -61,7 +63,7 @@ impl Check {
         let path = path_in(&results, path, loaded)?;
         let on_loads: Vec<OnLoad<'_>> = loads(&results).iter().map(|arms| OnLoad::new(arms, &path, goal)).collect();
         let comparisons: usize = on_loads.iter().map(|load| load.others.len()).sum();
-        if comparisons == 0 {
+        if comparisons == 0 && on_loads.iter().all(|load| load.reach_rate.is_empty()) {
             let mut reasons: Vec<&str> = on_loads.iter().map(|load| load.why_not).collect();
             reasons.dedup();
             let none = format!("no arm of {} has 3 repeats", loaded.folder.display());
@@ -70,9 +72,9 @@ impl Check {
                 "measure it beside other paths, with 3 repeats or more, and name a goal that `iolane advise` answers",
             ));
         }
-        let tail = ERROR / comparisons as f64;
+        let tail = ERROR / comparisons.max(1) as f64;
         let loads: Vec<CheckedLoad> = on_loads.iter().map(|load| load.check(goal, tail, least_gain)).collect();
-        let passed = loads.iter().all(|load| load.better.is_none());
+        let passed = loads.iter().all(|load| load.better.is_none() && load.others_reach_rate.is_empty());
         Ok(Self { path: path.to_string(), goal, least_gain, loads, passed })
     }
 
@@ -86,18 +88,29 @@ impl Check {
             _ => String::new(),
         };
         let of = if checked == 1 { "1 load".to_owned() } else { format!("{checked} loads") };
+        let missed = loads.iter().filter(|load| !load.others_reach_rate.is_empty()).count();
+        let missed = match missed {
+            0 => String::new(),
+            1 => "; it does not reach the rate of 1 load, which others reach".to_owned(),
+            some => format!("; it does not reach the rate of {some} loads, which others reach"),
+        };
         let shown = match better {
+            _ if checked == 0 => "no load on which the path could be compared".to_owned(),
             0 => format!("no path is shown to be better{by} on {of}"),
             some if some == checked => format!("a path is shown to be better{by} on {of}"),
             some => format!("a path is shown to be better{by} on {some} of {of}"),
         };
-        format!("Check of {path} {}: {shown}.", goal.words())
+        format!("Check of {path} {}: {shown}{missed}.", goal.words())
     }
 }
 
 impl CheckedLoad {
     /// What is better than the path in use, or why it was not checked; `None` if nothing is better.
     pub fn in_words(&self, check: &Check) -> Option<String> {
+        if !self.others_reach_rate.is_empty() {
+            let others = self.others_reach_rate.join(", ");
+            return Some(format!("{}: {} does not reach the rate; {others} reach it", self.load, check.path));
+        }
         if !self.why_not.is_empty() {
             return Some(format!("{}: not checked: {}", self.load, self.why_not));
         }
@@ -134,13 +147,16 @@ struct OnLoad<'a> {
     load: String,
     own: Option<(&'a ArmResults, Vec<f64>)>,
     others: Vec<(&'a ArmResults, Vec<f64>)>,
+    /// The arms that reach the rate, if the path in use does not.
+    reach_rate: Vec<&'a ArmResults>,
     why_not: &'static str,
 }
 
 impl<'a> OnLoad<'a> {
     fn new(arms: &[&'a ArmResults], path: &IoPath, goal: Goal) -> Self {
         let load = arms.first().map_or_else(String::new, |arm| arm.arm.load_in_words());
-        let not = |why_not| Self { load: load.clone(), own: None, others: Vec::new(), why_not };
+        let not =
+            |why_not| Self { load: load.clone(), own: None, others: Vec::new(), reach_rate: Vec::new(), why_not };
         if !arms.iter().any(|arm| arm.arm.path == *path) {
             return not("the path was not measured with 3 repeats");
         }
@@ -149,20 +165,25 @@ impl<'a> OnLoad<'a> {
         }
         let (missing, keeping) = by_rate(arms);
         if !keeping.is_empty() && missing.iter().any(|arm| arm.arm.path == *path) {
-            return not("the path does not reach the rate");
+            return Self { reach_rate: keeping, ..not("the path does not reach the rate") };
         }
         let compared = candidates(goal, if keeping.is_empty() { arms } else { &keeping });
         let (own, others): (Vec<_>, Vec<_>) = compared.into_iter().partition(|(arm, _)| arm.arm.path == *path);
         match best_of_each_path(goal, own).into_iter().next() {
             None => not("its runs have too few requests for this goal"),
             Some(_) if others.is_empty() => not("no other path was measured"),
-            own => Self { load, own, others, why_not: "" },
+            own => Self { load, own, others, reach_rate: Vec::new(), why_not: "" },
         }
     }
 
     fn check(&self, goal: Goal, tail: f64, least_gain: f64) -> CheckedLoad {
         let (load, why_not) = (self.load.clone(), self.why_not.to_owned());
-        let Some((arm, values)) = &self.own else { return CheckedLoad { load, depth: None, why_not, better: None } };
+        let mut others_reach_rate: Vec<String> = self.reach_rate.iter().map(|arm| arm.arm.name.clone()).collect();
+        others_reach_rate.sort_unstable();
+        others_reach_rate.dedup();
+        let Some((arm, values)) = &self.own else {
+            return CheckedLoad { load, depth: None, why_not, others_reach_rate, better: None };
+        };
         let beside = |(other, others): &(&ArmResults, Vec<f64>)| Beside {
             path: other.arm.name.clone(),
             notation: other.arm.path.to_string(),
@@ -171,12 +192,13 @@ impl<'a> OnLoad<'a> {
         };
         let better = self.others.iter().map(beside).filter(|beside| beside.gain.low > least_gain);
         let better = better.max_by(|a, b| a.gain.low.total_cmp(&b.gain.low));
-        CheckedLoad { load, depth: Some(arm.arm.workload.depth), why_not, better }
+        CheckedLoad { load, depth: Some(arm.arm.workload.depth), why_not, others_reach_rate, better }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use iolane_measure::workload::Rate;
     use serde_json::json;
 
     use super::*;
@@ -187,8 +209,14 @@ mod tests {
 
     /// Results of paths with these rates in I/Os per second.
     fn results(paths: &[(&str, &[f64])]) -> Loaded {
+        results_at(None, paths)
+    }
+
+    /// The same of loads that ask for a rate.
+    fn results_at(rate: Option<Rate>, paths: &[(&str, &[f64])]) -> Loaded {
         let rows = paths.iter().flat_map(|(path, rates)| {
-            let arm = Arm { path: path.parse().unwrap(), ..Arm::of_null(path) };
+            let mut arm = Arm { path: path.parse().unwrap(), ..Arm::of_null(path) };
+            arm.workload.rate = rate;
             rates.iter().enumerate().map(move |(repeat, rate)| Row {
                 ios: *rate as u64,
                 elapsed_s: 1.0,
@@ -226,6 +254,19 @@ mod tests {
         let small: &[f64] = &[103.0, 104.0, 102.0, 103.0, 105.0];
         assert!(!check(&[OWN, ("libaio", small)], 1.0).passed);
         assert!(check(&[OWN, ("libaio", small)], 1.05).passed);
+    }
+
+    #[test]
+    fn a_path_that_does_not_reach_a_rate_which_others_reach_fails_it() {
+        let rate = Some(Rate::new(200.0).unwrap());
+        let fast: &[f64] = &[200.0; 5];
+        let check = |paths: &[(&str, &[f64])]| Check::new(&results_at(rate, paths), "psync", Goal::Processor, 1.0);
+        let found = check(&[OWN, ("libaio", fast), ("io_uring", fast)]).unwrap();
+        assert!(!found.passed && found.loads[0].others_reach_rate == ["io_uring", "libaio"], "{found:?}");
+        let words = found.loads[0].in_words(&found).unwrap();
+        assert!(words.ends_with("psync does not reach the rate; io_uring, libaio reach it"), "{words}");
+        assert!(found.in_words().contains("it does not reach the rate of 1 load, which others reach."), "{found:?}");
+        assert!(check(&[("psync", fast), ("libaio", OWN.1)]).is_err(), "there is nothing to compare with");
     }
 
     #[test]

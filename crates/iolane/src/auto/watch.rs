@@ -67,6 +67,8 @@ pub(super) struct Watch {
     stride: u64,
     dither: u64,
     is_stale: bool,
+    /// Whether a call has begun with requests in flight. Otherwise each begins with none, and what was before it does not matter.
+    mixes: bool,
     /// In the sample: calls, completions, time with requests in flight, and the number of them summed over it.
     calls: u64,
     sampled_ios: u64,
@@ -156,6 +158,7 @@ impl Watch {
             stride: 0,
             dither: 1,
             is_stale: false,
+            mixes: false,
             calls: 0,
             sampled_ios: 0,
             busy: 0,
@@ -180,6 +183,7 @@ impl Watch {
     pub(super) fn begin(&mut self, window_ns: u64, sampling: Sampling) {
         let begin = self.clock.ticks();
         self.sampling = sampling;
+        self.mixes &= sampling != Sampling::Every;
         self.stride = match sampling {
             Sampling::Every => 0,
             Sampling::LeaveOut(calls) => calls,
@@ -195,8 +199,8 @@ impl Watch {
             self.workers = None;
         }
         if self.decides() && self.workers.is_some() {
-            // Those that began since are found now, and what all of them have used so far belongs to other windows.
-            self.look_at_workers(true);
+            // What they have used so far belongs to other windows.
+            self.look_at_workers();
         }
         self.workers_ns = 0;
         self.usage_at_begin = self.usage();
@@ -241,6 +245,7 @@ impl Watch {
             self.idle_gap_time += if passed > self.gap { passed } else { 0 };
             self.counted = now;
             self.was_idle = true;
+            self.is_stale &= self.mixes;
         }
     }
 
@@ -257,7 +262,7 @@ impl Watch {
         self.calls += 1;
         self.ios += ios as u64;
         if self.is_stale {
-            self.is_stale = false;
+            (self.is_stale, self.mixes) = (false, true);
             return 0;
         }
         self.sampled_ios += ios as u64;
@@ -382,7 +387,7 @@ impl Watch {
         let is_same = thread::current().id() == self.thread;
         let used = is_same.then(|| self.usage().since(self.usage_at_begin))?;
         if used.sleeps > 0 && self.decides() {
-            self.look_at_workers(self.sampling == Sampling::Every);
+            self.look_at_workers();
         }
         Some(used)
     }
@@ -392,10 +397,10 @@ impl Watch {
         !matches!(self.sampling, Sampling::LeaveOut(_))
     }
 
-    /// Adds what the workers of the thread have used since the last look, new ones too if they are looked for.
-    fn look_at_workers(&mut self, finds: bool) {
+    /// Adds what the workers of the thread have used since the last look. New ones are looked for while paths are compared.
+    fn look_at_workers(&mut self) {
         let workers = self.workers.get_or_insert_with(IoWorkers::of_this_thread);
-        if finds {
+        if self.sampling == Sampling::Every {
             workers.find();
         }
         self.workers_ns += workers.used_ns();
@@ -538,7 +543,7 @@ mod tests {
     fn the_first_quarter_of_a_window_of_a_new_path_is_left_out() {
         let (mut watch, now) = watch_and_clock(4_000_000);
         watch.warms_up();
-        let mut call = |watch: &mut Watch, ns| {
+        let call = |watch: &mut Watch, ns| {
             now.fetch_add(ns, Ordering::Relaxed);
             watch.completes(1, 1);
             watch.may_be_over().then(|| watch.ended(|_| true))
