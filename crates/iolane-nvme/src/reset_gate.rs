@@ -2,7 +2,7 @@
 //! Transport Specification 1.0, section 3.1.2), and a reset ends all queues. `tests/resets.rs` tries every order of the two.
 //!
 //! A queue marks itself as ringing, and then rings only if no reset has begun since the queue was created. A reset first announces itself, and
-//! then waits until no queue rings; for a second at most, should the scheduler keep a queue's thread off its core for so long between two
+//! then waits until no queue rings; for a second at most, should the scheduler keep a queue's thread off its core for this long between two
 //! instructions. Each side writes its word before it reads the other's, with a fence in between, so that one of the two sees the other. Resets
 //! are rare, and pay for the fence of both sides.
 

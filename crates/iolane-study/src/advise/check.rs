@@ -155,8 +155,7 @@ struct OnLoad<'a> {
 impl<'a> OnLoad<'a> {
     fn new(arms: &[&'a ArmResults], path: &IoPath, goal: Goal) -> Self {
         let load = arms.first().map_or_else(String::new, |arm| arm.arm.load_in_words());
-        let not =
-            |why_not| Self { load: load.clone(), own: None, others: Vec::new(), reach_rate: Vec::new(), why_not };
+        let not = |why_not| Self { load: load.clone(), own: None, others: Vec::new(), reach_rate: Vec::new(), why_not };
         if !arms.iter().any(|arm| arm.arm.path == *path) {
             return not("the path was not measured with 3 repeats");
         }
