@@ -63,6 +63,9 @@ fn the_path_in_use_may_stand_in_a_file() {
         checked(&["--goal", "processor", "--min-gain", "50%"]),
         ("psync".into(), "processor".into(), 1.5.into())
     );
+    let refused = iolane(&folder, ["advise", "--check", "current.toml", "--json", "./current.toml"]);
+    assert!(refused.code == Some(2) && refused.stderr.contains("./current.toml: it is a target"), "{refused:#?}");
+    assert_eq!(checked(&[]).0, "psync");
 }
 
 /// On a busy machine runs are repeated until the time is up, and advice lacks repeats: it says so then.

@@ -138,6 +138,27 @@ fn an_interrupted_study_keeps_its_whole_repeats_and_says_so() {
 }
 
 #[test]
+fn a_killed_measurement_for_advice_is_in_the_way_of_another_load_until_it_is_to_start_over() {
+    let folder = Folder::new();
+    folder.file("target", ODD_BYTES);
+    let advise = |bytes, time| {
+        ["advise", "--path", "psync,libaio", "--depth", "1", "--bs", bytes, "--time", time, "--target", "target"]
+    };
+    let child = start(&folder, &advise("4k", "10m"));
+    let journal = folder.join("results/advice/journal.jsonl");
+    wait_until("it has a journal", || fs::metadata(&journal).is_ok_and(|file| file.len() > 0));
+    wait_until("it measures", || measuring_threads(pid(&child)) > 0);
+    kill_process(pid(&child), Signal::KILL).unwrap();
+    assert_eq!(finish(child).code, None);
+    let other = advise("16k", "2s");
+    let refused = iolane(&folder, other);
+    assert_eq!(refused.code, Some(2), "{refused:#?}");
+    assert!(refused.stderr.contains("differs in its workload") && refused.stderr.contains("--fresh"), "{refused:#?}");
+    let fresh = iolane(&folder, other.into_iter().chain(["--fresh"]));
+    assert!(!fresh.stderr.contains("differs") && fresh.stdout.contains("Advice from results/advice"), "{fresh:#?}");
+}
+
+#[test]
 fn a_study_interrupted_before_anything_was_measured_says_so_and_writes_nothing() {
     let folder = Folder::new();
     let child = start(&folder, &["study", "--path", "psync", "--depth", "1", "--runtime", "1m", "--size", "16m"]);

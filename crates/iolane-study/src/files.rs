@@ -38,7 +38,7 @@ pub fn write_together(files: &[(&Path, &[u8])]) -> Result<()> {
 /// `Usage` for a file that is to be kept, `Failed` for one that cannot be written.
 pub fn check_writable(file: &Path, kept: &[OsString]) -> Result<()> {
     if kept.iter().any(|kept| guard::refuse_doubles(&[kept.clone(), file.into()]).is_err()) {
-        let cause = "it is a target or holds results, and would be lost";
+        let cause = "it is a target, holds results or is read, and would be lost";
         return Err(
             Error::usage(format!("writing {}", printable(file)), cause).remedy("choose another file for the results")
         );
@@ -185,7 +185,7 @@ mod tests {
         let file = folder.path().join("target");
         std::fs::write(&file, "data").unwrap();
         let error = check_writable(&folder.path().join("./target"), &[file.into()]).unwrap_err().to_string();
-        assert!(error.contains("it is a target or holds results"), "{error}");
+        assert!(error.contains("it is a target, holds results or is read"), "{error}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `iolane advise`.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -58,6 +59,9 @@ pub(crate) struct AdviseArguments {
     /// Folder for the results [default: results/advice]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Measuring")]
     measured: Option<PathBuf>,
+    /// Start over, and lose what an interrupted measurement left in the folder
+    #[arg(long, help_heading = "Measuring")]
+    fresh: bool,
     #[command(flatten)]
     survey: SurveyArguments,
     #[command(flatten)]
@@ -71,7 +75,7 @@ impl AdviseArguments {
     pub(crate) fn check(&self) -> Result<()> {
         let Self { survey, targets, check, goal, pid, watch, .. } = self;
         let of_measurement = survey.is_given() || targets.size.is_some() || !targets.allow_writes.is_empty();
-        let of_measurement = of_measurement || self.time.is_some() || self.measured.is_some();
+        let of_measurement = of_measurement || self.time.is_some() || self.measured.is_some() || self.fresh;
         let of_results = !goal.is_empty() || check.is_some();
         if !self.measures() && (of_measurement || pid.is_some() && of_results) {
             let cause = "a load, a size, a time, a folder or a goal was given, and nothing is measured";
@@ -121,8 +125,17 @@ impl AdviseArguments {
         let survey = of_process.map_or_else(|| self.survey.clone(), |load| self.survey.or_load(load));
         let time = self.time.unwrap_or(MEASURED_FOR);
         let folder = self.measured.clone().unwrap_or_else(|| MEASURED.into());
-        let study = || StudyArguments::of_survey(survey, self.targets.clone(), time, folder);
+        let study = || StudyArguments {
+            fresh: self.fresh,
+            ..StudyArguments::of_survey(survey, self.targets.clone(), time, folder)
+        };
         self.measures().then(study)
+    }
+
+    /// Files that are read, besides results: none of them is a place for the document.
+    pub(crate) fn reads(&self) -> Vec<OsString> {
+        let of_check = self.check.iter().filter(|check| is_file(check)).map(OsString::from);
+        self.targets.target.iter().cloned().chain(of_check).collect()
     }
 
     /// The folder of results to read.

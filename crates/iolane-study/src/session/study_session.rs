@@ -588,5 +588,5 @@ fn nanoseconds(duration: Duration) -> u64 {
 fn another_study(folder: &Path, differs: &str) -> Error {
     let what = format!("continuing the study in {}", folder.display());
     Error::usage(what, format!("the study that began there differs in {differs}"))
-        .remedy("repeat the command that began it, choose another --out, or start over with --fresh")
+        .remedy("repeat the command that began it, choose another folder for the results, or start over with --fresh")
 }

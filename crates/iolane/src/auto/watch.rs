@@ -285,16 +285,20 @@ impl Watch {
         (self.dither >> 32) % DITHER
     }
 
-    /// Whether to look at the window: it may have ended.
+    /// Whether to look at the window: it may have ended, or the clock went back, as the counter of a machine does that slept.
     #[inline(always)]
     pub(super) fn may_be_over(&self) -> bool {
-        self.counted >= self.look_at
+        self.counted.wrapping_sub(self.begin) >= self.look_at.wrapping_sub(self.begin)
     }
 
     /// What was measured, if the window has ended; at a quarter of it, if `is_hopeless` says so. A window in which too little happened is
     /// prolonged.
     #[cold]
     pub(super) fn ended(&mut self, is_hopeless: impl Fn(&Window) -> bool) -> Option<Window> {
+        if self.counted < self.begin {
+            self.restart();
+            return None;
+        }
         let has_whole_turns = self.is_after_gap && self.gaps >= GAPS_MIN;
         if self.counted < self.gap_awaited_until {
             return has_whole_turns.then(|| self.measured());
@@ -554,5 +558,19 @@ mod tests {
         assert_eq!(call(&mut watch, 10_000), None);
         let window = call(&mut watch, 1_000_000).flatten().expect("it is hopeless");
         assert_eq!((window.ios, window.busy_ns), (2, 1_010_000));
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_begins_the_window_anew() {
+        let (mut watch, now) = watch_and_clock(4_000_000);
+        now.store(1 << 40, Ordering::Relaxed);
+        watch.restart();
+        now.store(1000, Ordering::Relaxed);
+        watch.completes(1, 1);
+        assert!(watch.may_be_over() && watch.ended(|_| true).is_none());
+        now.fetch_add(2_000_000, Ordering::Relaxed);
+        watch.completes(3, 1);
+        let window = watch.ended(|_| true).expect("it is hopeless");
+        assert_eq!((window.ios, window.busy_ns), (3, 2_000_000));
     }
 }

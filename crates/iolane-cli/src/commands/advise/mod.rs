@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use iolane::Error;
-use iolane_study::advise::{Advice, Advised, Check, Cost, HostSetting, InUse, Limit, Setting};
+use iolane_study::advise::{Advice, Advised, Check, Cost, HostSetting, InUse, Limit, ObservedLoad, Setting};
 use iolane_study::format::{self, number};
 use iolane_study::results::{self, Answer, Choice, Goal, Loaded, REPEATS_FOR_ADVICE, RunnerUp, Skipped};
 
@@ -16,18 +16,25 @@ use crate::arguments::AdviseArguments;
 use crate::interrupt::is_stopped;
 use crate::outcome::Outcome;
 use crate::output::{self, CellAlignment, Outputs, warn, wrap};
-use crate::targets::Chosen;
 
-/// How a measurement that was interrupted goes on.
-const GOES_ON: &str = "the same command continues it";
+/// How a measurement that was interrupted goes on: with the options of the load, if a process showed it, which shows another one next time.
+fn goes_on(of_process: Option<&ObservedLoad>) -> String {
+    match of_process {
+        None => "the same command continues it, and --fresh starts over".into(),
+        Some(load) => {
+            format!("`iolane advise` continues it with {} in place of --pid, and --fresh starts over", load.options())
+        }
+    }
+}
 
 pub(crate) fn advise(arguments: AdviseArguments) -> anyhow::Result<Outcome> {
     arguments.check()?;
     let in_use = arguments.in_use()?;
     // What the measurement will replace or read is no place for the document; results name more of it.
-    let outputs = Outputs::checked(arguments.json.clone(), Chosen::of(&arguments.targets.target).names())?;
+    let outputs = Outputs::checked(arguments.json.clone(), &arguments.reads())?;
     let Some(pid) = arguments.pid else {
-        let measured = arguments.study(None).map(|study| super::study::measure_for(study, GOES_ON)).transpose()?;
+        let measured =
+            arguments.study(None).map(|study| super::study::measure_for(study, &goes_on(None))).transpose()?;
         let folder = measured.unwrap_or_else(|| arguments.folder().to_owned());
         return from_results(&arguments, in_use.as_ref(), &folder, None);
     };
@@ -43,27 +50,28 @@ pub(crate) fn advise(arguments: AdviseArguments) -> anyhow::Result<Outcome> {
         outputs.text(&watched.next_step(&load?))?;
         return Ok(Outcome::Done);
     };
-    load?;
+    let load = load?;
     let before = watched.moved();
-    let folder = super::study::measure_for(study, GOES_ON)?;
-    from_results(&arguments, in_use.as_ref(), &folder, Some((&watched, watched.moved().saturating_sub(before))))
+    let folder = super::study::measure_for(study, &goes_on(Some(&load)))?;
+    let went_on = watched.went_on(before, watched.moved());
+    from_results(&arguments, in_use.as_ref(), &folder, Some((&watched, went_on)))
 }
 
-/// Advises from results: of the load of a process, which moved these bytes while it was measured.
+/// Advises from results: of the load of a process, with a warning if it went on while it was measured.
 fn from_results(
     arguments: &AdviseArguments,
     in_use: Option<&InUse>,
     folder: &Path,
-    of: Option<(&Watched, u64)>,
+    of: Option<(&Watched, Option<String>)>,
 ) -> anyhow::Result<Outcome> {
     let loaded = load(folder)?;
-    let never_replaced: Vec<OsString> = kept(&loaded);
+    let never_replaced: Vec<OsString> = kept(&loaded).into_iter().chain(arguments.reads()).collect();
     let outputs = Outputs::checked(arguments.json.clone(), &never_replaced)?;
     let goals = in_use.map_or_else(|| arguments.goal.clone(), |in_use| vec![in_use.goal]);
     let mut advised = Advised::new(&loaded, &goals);
-    if let Some((watched, moved)) = of {
+    if let Some((watched, went_on)) = of {
         advised.process = Some(watched.document());
-        advised.warnings.extend(watched.went_on(moved));
+        advised.warnings.extend(went_on);
     }
     if let Some(InUse { path, goal, min_gain_percent }) = in_use {
         advised.check = Some(Check::new(&loaded, path, *goal, 1.0 + min_gain_percent / 100.0)?);

@@ -53,16 +53,23 @@ impl Watched {
         text
     }
 
-    /// The bytes that the process has moved so far; 0 if it is gone.
-    pub(super) fn moved(&self) -> u64 {
+    /// The bytes that the process has moved so far; `None` if it is gone.
+    pub(super) fn moved(&self) -> Option<u64> {
         let pid = i32::try_from(self.observed.pid).ok().and_then(rustix::process::Pid::from_raw);
-        pid.and_then(|pid| bytes_of(pid).ok()).unwrap_or(0)
+        pid.and_then(|pid| bytes_of(pid).ok())
     }
 
-    /// A warning, if it moved bytes while something was measured.
-    pub(super) fn went_on(&self, moved: u64) -> Option<String> {
+    /// A warning, if it moved bytes while something was measured, or may have: by what it had moved before and after.
+    pub(super) fn went_on(&self, before: Option<u64>, after: Option<u64>) -> Option<String> {
         let pid = self.observed.pid;
+        let Some(after) = after else {
+            before?;
+            return Some(format!(
+                "process {pid} ended during the measurement: if it went on until then, both disturbed each other"
+            ));
+        };
         // What it moves in a hundredth of a second is no load.
+        let moved = after.saturating_sub(before?);
         let is_busy = moved as f64 > 0.01 * self.observed.stored_bytes_per_s();
         is_busy.then(|| {
             let moved = format::bytes(moved);

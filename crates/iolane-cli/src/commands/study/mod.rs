@@ -13,7 +13,8 @@ pub(crate) use find::results_folder;
 use std::path::{Path, PathBuf};
 
 use iolane::Error;
-use iolane_study::results::{Asked, RECORDS_FILE, REPORT_FILE, StudyReport, Written};
+use iolane_study::results::{Asked, RECORDS_FILE, REPORT_FILE, ResultsFolder, StudyReport, Written};
+use iolane_study::session::Session;
 use iolane_study::{files, fio};
 
 use self::job::{Job, Measurement, Work};
@@ -59,14 +60,9 @@ fn write_fio_jobs(file: &Path, jobs: &[fio::JobSpec]) -> anyhow::Result<()> {
 /// As [`study`]; `Failed` if it was interrupted or is not complete.
 pub(crate) fn measure_for(arguments: StudyArguments, goes_on: &str) -> anyhow::Result<PathBuf> {
     let Job::Measure(measurement) = Job::of_arguments(arguments)? else { unreachable!("nothing else was asked for") };
-    let Measurement { work, folder, .. } = measurement;
+    let Measurement { work, folder, starts_over, .. } = measurement;
     let Work { session, _opener, .. } = work;
-    let asked = Asked { study: session.study().clone(), conditions: session.conditions().clone() };
-    let measured = {
-        let mut live = Live::of(&session);
-        session.run(folder.path(), &STOP, |progress| live.at(&progress))?
-    };
-    let (report, written) = folder.write(&asked, measured)?;
+    let (_, report, written) = run(session, &folder, starts_over)?;
     if is_stopped() || !report.complete || written == Written::KeptEarlier {
         let what = printable(folder.path());
         return Err(Error::failed(what, "the measurement was interrupted").remedy(goes_on).into());
@@ -79,21 +75,7 @@ fn measure(measurement: Measurement) -> anyhow::Result<Outcome> {
     let Measurement { work, folder, starts_over, is_unspecific } = measurement;
     // The write permits last until the results are written.
     let Work { session, outputs, _opener } = work;
-    if let Some(damage) = folder.damage() {
-        output::warn(damage);
-    }
-    let asked = Asked { study: session.study().clone(), conditions: session.conditions().clone() };
-    if starts_over {
-        folder.discard_journal()?;
-    }
-    let measured = {
-        let mut live = Live::of(&session);
-        session.run(folder.path(), &STOP, |progress| live.at(&progress))?
-    };
-    let (report, written) = {
-        let _bar = Bar::unknown("deciding claims");
-        folder.write(&asked, measured)?
-    };
+    let (asked, report, written) = run(session, &folder, starts_over)?;
     let page = match written {
         Written::Yes => report_page::renew(folder.path()),
         Written::KeptEarlier => None,
@@ -111,6 +93,24 @@ fn measure(measurement: Measurement) -> anyhow::Result<Outcome> {
     })?;
     outputs.document(&report)?;
     Ok(outcome(&report, &outputs, written == Written::Yes && page.is_none()))
+}
+
+/// Runs what is left of a study, or all of it if it starts over, and writes its results.
+fn run(session: Session, folder: &ResultsFolder, starts_over: bool) -> anyhow::Result<(Asked, StudyReport, Written)> {
+    if let Some(damage) = folder.damage() {
+        output::warn(damage);
+    }
+    let asked = Asked { study: session.study().clone(), conditions: session.conditions().clone() };
+    if starts_over {
+        folder.discard_journal()?;
+    }
+    let measured = {
+        let mut live = Live::of(&session);
+        session.run(folder.path(), &STOP, |progress| live.at(&progress))?
+    };
+    let _bar = Bar::unknown("deciding claims");
+    let (report, written) = folder.write(&asked, measured)?;
+    Ok((asked, report, written))
 }
 
 /// The exit code, with the warnings on standard error where they were not printed.
