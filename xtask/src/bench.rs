@@ -43,6 +43,8 @@ struct Options {
     iolane: Option<PathBuf>,
     /// What else than the comparison on a cached file.
     other: Option<Other>,
+    /// With `--drives`, the kernel of the guests.
+    kernel: Option<String>,
     figures: Figures,
 }
 
@@ -87,10 +89,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     match options.other {
         Some(Other::Exact) => return exact::run(&binary, check, accept),
         Some(Other::Nvme) => return nvme::run(&binary, &target_folder, check, accept),
-        Some(Other::Auto) if check => return auto::run(&binary, &target_folder, Part::Check),
-        Some(Other::Auto) => return auto::run(&binary, &target_folder, Part::Whole),
-        Some(Other::Changes) => return auto::run(&binary, &target_folder, Part::Changes),
-        Some(Other::Drives) => return auto::run(&binary, &target_folder, Part::Drives),
+        Some(Other::Auto) if check => return auto::run(&binary, &target_folder, Part::Check, None),
+        Some(Other::Auto) => return auto::run(&binary, &target_folder, Part::Whole, None),
+        Some(Other::Changes) => return auto::run(&binary, &target_folder, Part::Changes, None),
+        Some(Other::Drives) => return auto::run(&binary, &target_folder, Part::Drives, options.kernel.as_deref()),
         Some(Other::Settings) => return settings::run(&binary),
         Some(Other::Profile) => return profile::run(&binary, &target_folder),
         Some(Other::Files) => return many_files::run(&binary, &target_folder, check),
@@ -113,6 +115,7 @@ impl Options {
             gate: false,
             iolane: None,
             other: None,
+            kernel: None,
             figures: Figures::default(),
         };
         let mut arguments = arguments.iter();
@@ -128,6 +131,7 @@ impl Options {
                 "--auto" => options.other = Some(Other::Auto),
                 "--changes" => options.other = Some(Other::Changes),
                 "--drives" => options.other = Some(Other::Drives),
+                "--kernel" => options.kernel = Some(value()?.clone()),
                 "--settings" => options.other = Some(Other::Settings),
                 "--files" => options.other = Some(Other::Files),
                 "--profile" => options.other = Some(Other::Profile),
@@ -135,13 +139,14 @@ impl Options {
                 "--accept" => options.figures.accept = true,
                 other => bail!(
                     "`bench` has no option `{other}`; it takes --pairs N, --markdown, --gate, --iolane FILE, --exact, \
-                     --nvme, --auto, --changes, --drives, --settings, --files, --profile, --check, --accept"
+                     --nvme, --auto, --changes, --drives, --kernel, --settings, --files, --profile, --check, --accept"
                 ),
             }
         }
         let about_figures = options.figures != Figures::default();
         let has_gate = matches!(options.other, Some(Other::Exact | Other::Nvme | Other::Auto | Other::Files));
         ensure!(!about_figures || has_gate, "--check and --accept go with --exact, --nvme, --auto or --files");
+        ensure!(options.kernel.is_none() || options.other == Some(Other::Drives), "--kernel goes with --drives");
         Ok(options)
     }
 }

@@ -60,13 +60,13 @@ Usage: cargo xtask COMMAND
       --auto           The path auto beside each other path, and loads that change; written to docs/auto.md; takes 40
                        minutes. --auto --check does a part of it, as in CI, and --changes only the loads that change
       --drives         The path auto on an emulated drive, and on two processors, in real time; written to docs/auto.md;
-                       for a quiet machine, takes an hour or more
+                       for a quiet machine, takes 35 minutes for each kernel; --kernel 6.1 measures on one
       --settings       What settings of a block device cost; written to docs/host-settings.md
   capture [FILE...] [--only TEXT]
                     Run the commands that the documentation shows, or those that contain TEXT, and replace the output shown
   gallery [pages]   Run the four studies in the lab, one of them on two kernels, and write their pages and pictures to
                     docs/gallery; takes 45 minutes on a quiet machine. `pages` renders them again from the runs, which
-                    stay in target/gallery
+                    stay in target/gallery; `peers` and `application` run and write only these
   redb [PATH...]    Run redb's own tests on a copy of redb that reads and writes by iolane, on each PATH (default: psync,
                     io_uring,fixedbufs,fixedfiles and auto), with O_DIRECT and through the page cache
   campaign guard [ATTEMPTS [SEED]]

@@ -8,7 +8,7 @@ mod summary;
 
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use iolane_lab::cache::Cache;
 use serde_json::Value;
 
@@ -48,8 +48,9 @@ pub(super) enum Part {
     Drives,
 }
 
-/// Measures, prints, and compares with the goals. What is not only checked is written to the page too.
-pub(super) fn run(iolane: &Path, target_folder: &Path, part: Part) -> Result<bool> {
+/// Measures, prints, and compares with the goals. What is not only checked is written to the page too. In real time just on one kernel, if it is
+/// named.
+pub(super) fn run(iolane: &Path, target_folder: &Path, part: Part, kernel: Option<&str>) -> Result<bool> {
     if let [package, ..] = packages::install(&[packages::QEMU])?[..] {
         bail!("{} is missing; as root: apt-get install {}", package.program, package.name);
     }
@@ -57,7 +58,9 @@ pub(super) fn run(iolane: &Path, target_folder: &Path, part: Part) -> Result<boo
     let (grids, page) = match part {
         Part::Drives => {
             let of_kernel = |kernel| Place::TIMED.map(|place| (kernel, place, WITHOUT_ADVICE));
-            let grids = KERNELS.into_iter().flat_map(of_kernel).collect();
+            let named = |version: &&str| kernel.is_none_or(|kernel| kernel == *version);
+            let grids: Vec<_> = KERNELS.into_iter().filter(named).flat_map(of_kernel).collect();
+            ensure!(!grids.is_empty(), "--kernel is one of {}", KERNELS.join(" and "));
             return measure_grids(iolane, grids, Some("drive figures"), &cache);
         }
         Part::Check => (CHECKED.to_vec(), None),
@@ -77,19 +80,18 @@ pub(super) fn run(iolane: &Path, target_folder: &Path, part: Part) -> Result<boo
     Ok(is_reached && is_followed && is_idle)
 }
 
-/// Measures grids and says whether all reach their goals. They are written to the marks of this name in the page.
+/// Measures grids and says whether all reach their goals. Each is written as soon as it is there, to the marks of this name and its own in the
+/// page.
 fn measure_grids(iolane: &Path, grids: Vec<(&str, Place, Extent)>, marks: Option<&str>, cache: &Cache) -> Result<bool> {
-    let mut tables = Vec::new();
     let (mut is_reached, mut is_advised_well) = (true, true);
     for (kernel, place, extent) in grids {
         let grid = Grid::measure(iolane, kernel, place, extent, cache)?;
         println!("{}", grid.text(Style::Text));
-        tables.push(grid.text(Style::Markdown));
+        if let Some(marks) = marks {
+            renew(&format!("{marks} {}", grid.mark), &[grid.text(Style::Markdown)])?;
+        }
         is_reached &= grid.is_reached();
         is_advised_well &= grid.is_advised_well();
-    }
-    if let Some(marks) = marks {
-        renew(marks, &tables)?;
     }
     println!("gate: {}", if is_reached { "auto reaches its goals" } else { "closed" });
     if !is_advised_well {

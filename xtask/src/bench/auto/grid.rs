@@ -54,6 +54,12 @@ impl Place {
         Lab { timeout: TIMED_AT_MOST, ..guest::lab(iolane, kernel, cache, machine) }
     }
 
+    /// Its name in marks.
+    fn mark(self) -> String {
+        let device = self.target.trim_start_matches("/dev/");
+        if self.is_exact() { String::new() } else { format!(" {device} {}", self.cpus) }
+    }
+
     fn name(self) -> String {
         match (self.is_exact(), self.cpus) {
             (true, _) => format!("{}, random reads", self.target),
@@ -82,6 +88,8 @@ impl Extent {
 /// The cells of one kernel and place.
 pub(super) struct Grid {
     pub(super) name: String,
+    /// The kernel and the place in a few words, which the marks of its table in a page have.
+    pub(super) mark: String,
     pub(super) cells: Vec<Cell>,
 }
 
@@ -104,7 +112,8 @@ impl Grid {
                 cells.push(cell);
             }
         }
-        Ok(Self { name: format!("Linux {} ({}), {}:", kernel.release, kernel.origin, place.name()), cells })
+        let name = format!("Linux {} ({}), {}:", kernel.release, kernel.origin, place.name());
+        Ok(Self { name, mark: format!("{version}{}", place.mark()), cells })
     }
 
     pub(super) fn text(&self, style: Style) -> String {
@@ -217,7 +226,7 @@ mod tests {
     use super::*;
 
     fn grid(cells: Vec<Cell>) -> Grid {
-        Grid { name: String::new(), cells }
+        Grid { name: String::new(), mark: String::new(), cells }
     }
 
     #[test]
