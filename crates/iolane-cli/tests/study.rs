@@ -204,7 +204,7 @@ fn an_interrupted_study_goes_on_by_the_same_command_and_by_no_other() {
         (of("named.toml", "file", &[]), "its name"),
     ] {
         let ended = iolane(&folder, words);
-        assert_refused(&ended, 2, &["continuing the study in results/mine", differs, "--fresh", "--out"]);
+        assert_refused(&ended, 2, &["continuing the study in results/mine", differs, "--fresh", "another folder"]);
     }
     assert!(fs::read(results.join("journal.jsonl")).unwrap() == before, "a refused command changed the journal");
 

@@ -31,12 +31,13 @@ impl IoWorkers {
         workers
     }
 
-    /// Looks for new workers: two system calls, and three more for each thread that was not there before.
+    /// Looks for new workers. What they have used so far counts, if their threads are new, too.
     pub fn find(&mut self) {
         let Ok(folder) = std::fs::read_dir("/proc/self/task") else { return };
         let there: Vec<libc::pid_t> =
             folder.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
         self.threads.retain(|thread| there.contains(&thread.id));
+        let known = self.threads.len();
         for id in there {
             if !self.threads.iter().any(|known| known.id == id) {
                 let name = std::fs::read_to_string(format!("/proc/self/task/{id}/comm")).unwrap_or_default();
@@ -45,14 +46,15 @@ impl IoWorkers {
             }
         }
         let own = self.own_number();
-        for thread in &mut self.threads {
+        for (place, thread) in self.threads.iter_mut().enumerate() {
             let is_own = own.is_some() && thread.works_for == own;
-            thread.used_ns = thread.used_ns.or(Some(0)).filter(|_| is_own);
+            let before = || if place < known { processor_time_ns(thread.id) } else { Some(0) };
+            thread.used_ns = if is_own { thread.used_ns.or_else(before) } else { None };
         }
     }
 
-    /// The number that the workers of the thread have in their names. It is that of the initial PID namespace, which a thread in another one, as
-    /// in a container, cannot know: there the workers are taken to be its own if all of the process work for one thread.
+    /// The number that the workers of the thread have in their names. It is that of the initial PID namespace, which a thread in another one,
+    /// as in a container, cannot know: there the workers are taken to be its own if all of the process work for one thread.
     fn own_number(&self) -> Option<u32> {
         let numbers = || self.threads.iter().filter_map(|thread| thread.works_for);
         let is_here = |number: u32| self.threads.iter().any(|thread| thread.id as u32 == number);

@@ -23,8 +23,8 @@ const FEW: u64 = 8;
 /// slowed down. The same if they cost so much less: what was in the way is gone, and the others may have gained more by it.
 const WORSE: f64 = 1.4;
 
-/// Windows that have to agree on that it costs less, or more: at first, and at most. The number doubles each time, for windows may cost less in
-/// the long run than in a survey, or more, for a reason that surveys do not change.
+/// Windows that have to agree on that it costs less, or more: at first, and at most. The number doubles each time, for windows may cost
+/// less in the long run than in a survey, or more, for a reason that surveys do not change.
 const BETTER: (u32, u32) = (AGREEING, 512);
 const WORSE_WINDOWS: (u32, u32) = (AGREEING, 64);
 
@@ -34,7 +34,7 @@ const AGREEING: u32 = 2;
 /// Held windows between two trials: at first, and at most.
 const PERIOD: (u32, u32) = (16, 256);
 
-/// Further windows of both, after a trial that looked better.
+/// Further windows of both, after a trial that looked better, or after a survey that another path won.
 const DUEL: u32 = 3;
 
 /// Loads that are remembered.
@@ -89,7 +89,8 @@ enum Stage {
         next: usize,
     },
     Hold,
-    /// One window of a challenger; if it looked better, or after a survey, `DUEL` further windows of both in turn. `windows_left` is that of the duel.
+    /// One window of a challenger; if it looked better, or after a survey, `DUEL` further windows of both in turn. `windows_left` is the
+    /// number of windows that follow this one.
     Trial {
         challenger: usize,
         windows_left: u32,
@@ -182,15 +183,9 @@ impl Chooser {
         self
     }
 
-    /// What was measured at each load, to be passed on. A survey that has not ended has compared nothing yet, and a choice that does not
-    /// explore compares nothing.
+    /// What was compared at each load, to be passed on.
     pub fn known(&self) -> Vec<Known> {
-        let is_compared = |load: &usize| match self.stage {
-            Stage::Survey { .. } => *load != self.here,
-            Stage::Hold | Stage::Trial { .. } => true,
-        };
-        let loads = if self.bounds.explores { self.loads.len() } else { 0 };
-        (0..loads).filter(is_compared).filter_map(|load| self.loads[load].known()).collect()
+        self.loads.iter().filter_map(|experience| experience.known(&self.bounds)).collect()
     }
 
     /// What to do at first.
@@ -220,7 +215,8 @@ impl Chooser {
                 return self.enter(load, Reason::Known);
             }
             if !is_near {
-                return self.decide(self.on, Reason::Best);
+                let is_held = matches!(self.stage, Stage::Hold);
+                return self.decide(self.on, if is_held { Reason::Best } else { Reason::Tried });
             }
         }
         let cost = window.cost(self.goal);
@@ -261,7 +257,7 @@ impl Chooser {
         if let Some(known) = self.loads.iter().position(|experience| experience.load.is_near(&load)) {
             self.here = known;
             let usable = self.usable();
-            return match self.loads[known].best(&self.bounds, usable.into_iter()) {
+            return match self.loads[known].known_best(&self.bounds, &usable) {
                 Some(best) => self.keep(best, reason),
                 None => self.survey(),
             };
@@ -280,8 +276,7 @@ impl Chooser {
             return self.keep(0, Reason::Unexplored);
         }
         let mut list = self.usable();
-        // Of those that cannot be used any more, too: what they cost is no measure for the others.
-        (0..self.usable.len()).for_each(|candidate| self.loads[self.here].forget(candidate));
+        self.loads[self.here].forget();
         list.sort_by_key(|candidate| *candidate != self.on);
         self.go_on_surveying(0, list, 0)
     }
@@ -312,10 +307,16 @@ impl Chooser {
                 self.period = PERIOD.0;
                 return match self.defender.take() {
                     Some(defender) if defender != best && self.usable[defender] => self.duel(best),
-                    _ => self.keep(best, Reason::Best),
+                    _ => self.choose(best),
                 };
             }
         }
+    }
+
+    /// Holds the winner of a comparison.
+    fn choose(&mut self, best: usize) -> Decision {
+        self.loads[self.here].choose(best);
+        self.keep(best, Reason::Best)
     }
 
     /// Windows of a challenger and of the best in turn.
@@ -327,7 +328,7 @@ impl Chooser {
     /// Holds a candidate from now on.
     fn keep(&mut self, best: usize, reason: Reason) -> Decision {
         if best != self.best {
-            self.worse_max = WORSE_WINDOWS.0;
+            (self.worse_max, self.better_max) = (WORSE_WINDOWS.0, BETTER.0);
         }
         (self.best, self.on, self.stage) = (best, best, Stage::Hold);
         (self.worse, self.better, self.until_trial) = (0, 0, self.period);
@@ -380,6 +381,11 @@ impl Chooser {
             return self.decide(self.on, Reason::Tried);
         }
         self.period = if wins { PERIOD.0 } else { (self.period * 2).min(PERIOD.1) };
-        self.keep(if wins { challenger } else { self.best }, Reason::Best)
+        match wins {
+            true => self.choose(challenger),
+            // Nothing new: it won before, perhaps on another queue.
+            false if self.loads[self.here].is_remembered() => self.keep(self.best, Reason::Best),
+            false => self.choose(self.best),
+        }
     }
 }

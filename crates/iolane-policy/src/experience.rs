@@ -25,24 +25,36 @@ pub struct Known {
 pub(crate) struct Experience {
     pub(crate) load: Load,
     costs: Vec<VecDeque<Cost>>,
-    /// Whether anything was measured here, and not only by another queue.
-    is_own: bool,
+    /// The candidate that won the last comparison of all. `None` before, and while it is under way.
+    chosen: Option<usize>,
+    /// Whether another queue has compared them.
+    is_remembered: bool,
 }
 
 impl Experience {
     pub(crate) fn new(load: Load, candidates: usize) -> Self {
-        Self { load, costs: vec![VecDeque::with_capacity(KEPT); candidates], is_own: false }
+        Self { load, costs: vec![VecDeque::with_capacity(KEPT); candidates], chosen: None, is_remembered: false }
     }
 
     /// What another queue knew.
     pub(crate) fn of(known: Known) -> Self {
-        Self { load: known.load, costs: known.costs.into_iter().map(VecDeque::from_iter).collect(), is_own: false }
+        Self {
+            load: known.load,
+            costs: known.costs.into_iter().map(VecDeque::from_iter).collect(),
+            chosen: None,
+            is_remembered: true,
+        }
     }
 
-    /// What is to be passed on; `None` before anything was measured here.
-    pub(crate) fn known(&self) -> Option<Known> {
-        let costs: Vec<Option<Cost>> = (0..self.costs.len()).map(|candidate| self.median(candidate)).collect();
-        (self.is_own && costs.iter().any(Option::is_some)).then_some(Known { load: self.load, costs })
+    /// What is to be passed on: of candidates that lost after a window that looked better, nothing. `None` before all were compared here.
+    pub(crate) fn known(&self, bounds: &Bounds) -> Option<Known> {
+        let chosen = self.chosen?;
+        let mut passed: Vec<usize> = (0..self.costs.len()).collect();
+        while let Some(better) = self.best(bounds, passed.iter().copied()).filter(|best| *best != chosen) {
+            passed.retain(|candidate| *candidate != better);
+        }
+        let cost = |candidate| passed.contains(&candidate).then(|| self.median(candidate)).flatten();
+        Some(Known { load: self.load, costs: (0..self.costs.len()).map(cost).collect() })
     }
 
     pub(crate) fn add(&mut self, candidate: usize, cost: Cost) {
@@ -51,12 +63,29 @@ impl Experience {
             costs.pop_front();
         }
         costs.push_back(cost);
-        self.is_own = true;
     }
 
-    /// Forgets a candidate's windows.
-    pub(crate) fn forget(&mut self, candidate: usize) {
-        self.costs[candidate].clear();
+    /// Forgets everything, as all candidates are compared anew.
+    pub(crate) fn forget(&mut self) {
+        self.costs.iter_mut().for_each(VecDeque::clear);
+        (self.chosen, self.is_remembered) = (None, false);
+    }
+
+    /// Whether another queue, and not this one, has compared all candidates.
+    pub(crate) fn is_remembered(&self) -> bool {
+        self.is_remembered
+    }
+
+    /// This candidate has won a comparison.
+    pub(crate) fn choose(&mut self, candidate: usize) {
+        self.chosen = Some(candidate);
+    }
+
+    /// The candidate to take at this load without another comparison; `None` if there was none.
+    pub(crate) fn known_best(&self, bounds: &Bounds, usable: &[usize]) -> Option<usize> {
+        let chosen = self.chosen.filter(|chosen| usable.contains(chosen));
+        let is_compared = self.is_remembered || self.chosen.is_some();
+        chosen.or_else(|| self.best(bounds, usable.iter().copied()).filter(|_| is_compared))
     }
 
     /// The median of a candidate's last `count` windows; `None` if there are none.

@@ -85,7 +85,39 @@ fn a_survey_that_has_not_ended_and_what_was_only_remembered_are_not_passed_on() 
     // Another queue knows more by now: what this one has only been told would replace it.
     let mut second = Chooser::new(Goal::Throughput, 3).remembering(known);
     assert_eq!(second.known(), []);
-    until(&mut second, &costs, Reason::Remembered);
-    second.next(&window(900));
-    assert_eq!(second.known().len(), 1);
+    let (mut decision, _) = until(&mut second, &costs, Reason::Remembered);
+    for _ in 0..40 {
+        decision = second.next(&window(costs[decision.candidate]));
+        assert_eq!(second.known(), []);
+    }
+    assert_eq!(decision.candidate, 2);
+    // A trial that another path wins is news.
+    let costs = [3000, 800, 900];
+    for _ in 0..200 {
+        decision = second.next(&window(costs[decision.candidate]));
+    }
+    assert_eq!((decision.candidate, second.known().len()), (1, 1));
+}
+
+#[test]
+fn a_candidate_that_lost_after_a_window_that_looked_better_is_not_taken_elsewhere() {
+    let mut first = Chooser::new(Goal::Throughput, 3);
+    let mut decision = first.first();
+    let mut windows_of_1 = 0;
+    for _ in 0..30 {
+        // The second is the best by its first window alone, and is then dropped.
+        windows_of_1 += u32::from(decision.candidate == 1);
+        let costs = [1000, if windows_of_1 < 2 { 950 } else { 2000 }, 1020];
+        decision = first.next(&window(costs[decision.candidate]));
+    }
+    let best = decision.candidate;
+    assert_ne!(best, 1);
+    let mut second = Chooser::new(Goal::Throughput, 3).remembering(first.known());
+    let (known, _) = until(&mut second, &[1000, 2000, 1020], Reason::Remembered);
+    assert_eq!(known.candidate, best);
+    // Nor here, when the load comes back.
+    let other = Window { request_bytes: 1 << 17, ..window(1000) };
+    (0..20).for_each(|_| decision = first.next(&other));
+    (0..2).for_each(|_| decision = first.next(&window(1000)));
+    assert_eq!((decision.candidate, decision.reason), (best, Reason::Known));
 }

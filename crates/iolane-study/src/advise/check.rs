@@ -24,7 +24,7 @@ pub struct Check {
     pub least_gain: f64,
     /// Every load with enough repeats.
     pub loads: Vec<CheckedLoad>,
-    /// Whether for no load a better path is shown, or other paths alone reach the rate.
+    /// Whether no load has a path that is shown to be better, or a rate that only other paths reach.
     pub passed: bool,
 }
 

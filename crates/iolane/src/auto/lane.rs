@@ -1,5 +1,4 @@
-//! One of the paths that `auto` chooses from, with its queue once it is open. `queue` opens it, hands requests to it and
-//! closes it.
+//! One of the paths that `auto` chooses from, with its queue once it is open. `queue` opens it and hands requests to it.
 
 use iolane_core::{Error, Interface, IoPath, Operations, Queue, QueueConfig, Request, Result, Target, TargetId};
 
@@ -50,11 +49,6 @@ impl Residence for Moves {
 pub(super) struct Lane<R: Residence> {
     path: IoPath,
     state: State<R>,
-    /// Requests that completed on queues that were closed.
-    closed_ios: u64,
-    /// System calls of queues that were closed; `None` if one could not count them.
-    closed_syscalls: Option<u64>,
-    closed_batches: Option<u64>,
 }
 
 enum State<R: Residence> {
@@ -78,7 +72,7 @@ pub(super) struct OpenLane<R: Residence> {
 
 impl<R: Residence> Lane<R> {
     pub(super) fn new(path: IoPath) -> Self {
-        Self { path, state: State::Closed, closed_ios: 0, closed_syscalls: Some(0), closed_batches: Some(0) }
+        Self { path, state: State::Closed }
     }
 
     pub(super) fn path(&self) -> &IoPath {
@@ -110,13 +104,14 @@ impl<R: Residence> Lane<R> {
         }
     }
 
+    /// It cannot be opened.
     pub(super) fn refuse(&mut self, why: String) {
-        self.close();
+        debug_assert!(self.open().is_none(), "requests on it would be lost");
         self.state = State::Unusable(why);
     }
 
-    /// Opens its queue on a target, which stays only if `keeps` says so, with the others that are attached; whether it was not open yet. `general` is
-    /// the general path.
+    /// Opens its queue on a target, which stays only if `keeps` says so, with the others that are attached; whether it was not open yet.
+    /// `general` is the general path.
     pub(super) fn make_ready(
         &mut self,
         target: &Target,
@@ -179,37 +174,27 @@ impl<R: Residence> Lane<R> {
         })
     }
 
-    /// Closes its queue; what is in flight is waited for and lost, so there is nothing.
-    pub(super) fn close(&mut self) {
-        if let State::Open(open) = std::mem::replace(&mut self.state, State::Closed) {
-            debug_assert!(open.queue.in_flight() == 0, "completions of a closed queue would be lost");
-            self.closed_ios += open.ios;
-            self.closed_syscalls = self.closed_syscalls.zip(open.queue.syscalls()).map(|(a, b)| a + b);
-            self.closed_batches = self.closed_batches.zip(open.queue.stats().batches).map(|(a, b)| a + b);
-        }
-    }
-
-    /// The requests that completed on all its queues.
+    /// The requests that completed on its queue.
     pub(super) fn ios(&self) -> u64 {
         match &self.state {
-            State::Open(open) => self.closed_ios + open.ios,
-            State::Closed | State::Unusable(_) => self.closed_ios,
+            State::Open(open) => open.ios,
+            State::Closed | State::Unusable(_) => 0,
         }
     }
 
-    /// The system calls of all its queues.
+    /// The system calls of its queue; `None` if that does not count them.
     pub(super) fn syscalls(&self) -> Option<u64> {
         match &self.state {
-            State::Open(open) => self.closed_syscalls.zip(open.queue.syscalls()).map(|(a, b)| a + b),
-            State::Closed | State::Unusable(_) => self.closed_syscalls,
+            State::Open(open) => open.queue.syscalls(),
+            State::Closed | State::Unusable(_) => Some(0),
         }
     }
 
-    /// The batches of all its queues; `None` if it had one that does not count them.
+    /// The batches of its queue; `None` if that does not count them.
     pub(super) fn batches(&self) -> Option<u64> {
         match &self.state {
-            State::Open(open) => self.closed_batches.zip(open.queue.stats().batches).map(|(a, b)| a + b),
-            State::Closed | State::Unusable(_) => self.closed_batches,
+            State::Open(open) => open.queue.stats().batches,
+            State::Closed | State::Unusable(_) => Some(0),
         }
     }
 }

@@ -286,6 +286,10 @@ impl<R: Residence> AutoQueue<R> {
 
     /// Opens the queue of a lane, unless it is open; whether it was opened.
     fn make_ready(&mut self, index: usize) -> Result<bool> {
+        // It may have requests in flight, and stays, however many other queues there are now.
+        if self.lanes[index].open().is_some() {
+            return Ok(false);
+        }
         let path = self.lanes[index].path();
         if path.polls_submissions() && self.config.sqpoll_cpu.is_none() {
             // A thread that polls for submissions needs a core of its own: without one, the path falls to a thirteenth
@@ -548,5 +552,42 @@ impl<R: Residence> Drop for AutoQueue<R> {
     fn drop(&mut self) {
         self.remember();
         OPEN.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+
+    use iolane_core::{Pages, Pool, Request};
+
+    use super::super::lane::Stays;
+    use super::*;
+
+    #[test]
+    fn a_lane_with_requests_in_flight_stays_open_when_other_queues_need_the_cores() {
+        let file = std::env::temp_dir().join(format!("iolane-auto-lanes-{}", std::process::id()));
+        let target = Target::options().create(1 << 16).direct(false).open(&file).unwrap();
+        let _ = std::fs::remove_file(&file);
+        let pool = Pool::new(4, 4096, Pages::Base).unwrap();
+        // With a core named for the thread, nobody counts cores.
+        let config = QueueConfig::new(4).pool(&pool).sqpoll_cpu(Some(0));
+        let mut general = Lane::<Stays>::new(IoPath::new("psync"));
+        general.open_general(&target, &config).unwrap();
+        let others = vec![Lane::new(IoPath::new("io_uring").sqpoll())];
+        let mut queue = AutoQueue::open(general, others, AutoOptions::default(), &target, &config).unwrap();
+        if let Err(error) = queue.make_ready(1) {
+            return println!("SKIPPED auto a lane with a submission thread: {error}");
+        }
+        queue.current = 1;
+        let reads = (0..4).map(|block| Request::read(block, block * 4096, pool.take().unwrap()));
+        assert_eq!(queue.submit(&mut reads.collect()), 4);
+        queue.config.sqpoll_cpu = None;
+        OPEN.fetch_add(1 << 20, Ordering::Relaxed);
+        let stays = queue.make_ready(1);
+        OPEN.fetch_sub(1 << 20, Ordering::Relaxed);
+        assert!(!stays.unwrap(), "it was open");
+        let mut completions = Vec::new();
+        assert_eq!(queue.reap(4, &mut completions).unwrap(), 4);
+        assert!(completions.iter().all(|completion| completion.result == Ok(4096)), "{completions:?}");
     }
 }

@@ -25,8 +25,8 @@ const GAPS_AWAITED_NS: u64 = 48_000_000;
 const GAPS_MIN: u32 = 3;
 
 /// Calls in the sample of a window, if there are as many, and how many are left out between two of them at most: more would save nothing, and
-/// be slower to see that a window is over. Up to `DITHER` - 1 more are left out, at random, for a program whose calls repeat in a cycle: in step with it,
-/// the sample would be of one kind of its calls.
+/// be slower to see that a window is over. Up to `DITHER` - 1 more are left out, at random, for a program whose calls repeat in a cycle: in
+/// step with it, the sample would be of one kind of its calls.
 const SAMPLE: u64 = 128;
 const SKIPPED_MAX: u64 = 28;
 const DITHER: u64 = 4;
@@ -498,6 +498,9 @@ mod tests {
         assert_eq!(window.in_flight_ns / window.busy_ns, 2);
     }
 
+    /// What other programs do to the core does not matter, which the clock below does not see.
+    const UNDISTURBED: Sampling = Sampling::LeaveOut(0);
+
     /// A watch whose clock advances by the nanoseconds that are added to it.
     fn watch_and_clock(window_ns: u64) -> (Watch, &'static AtomicU64) {
         let now: &AtomicU64 = Box::leak(Box::new(AtomicU64::new(1)));
@@ -507,7 +510,8 @@ mod tests {
         (watch, now)
     }
 
-    /// A program that reads two blocks, waits for each, and then thinks: its calls repeat in a cycle of two, of which only the first is long and finds nothing in flight.
+    /// A program that reads two blocks, waits for each, and then thinks: its calls repeat in a cycle of two, of which only the first is long
+    /// and finds nothing in flight.
     #[test]
     fn a_held_window_samples_each_call_of_a_cycle() {
         let (mut watch, now) = watch_and_clock(20_000_000);
@@ -546,6 +550,7 @@ mod tests {
     #[test]
     fn the_first_quarter_of_a_window_of_a_new_path_is_left_out() {
         let (mut watch, now) = watch_and_clock(4_000_000);
+        watch.begin(4_000_000, UNDISTURBED);
         watch.warms_up();
         let call = |watch: &mut Watch, ns| {
             now.fetch_add(ns, Ordering::Relaxed);
@@ -564,7 +569,7 @@ mod tests {
     fn a_clock_that_goes_back_begins_the_window_anew() {
         let (mut watch, now) = watch_and_clock(4_000_000);
         now.store(1 << 40, Ordering::Relaxed);
-        watch.restart();
+        watch.begin(4_000_000, UNDISTURBED);
         now.store(1000, Ordering::Relaxed);
         watch.completes(1, 1);
         assert!(watch.may_be_over() && watch.ended(|_| true).is_none());

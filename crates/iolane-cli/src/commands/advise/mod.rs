@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use iolane::Error;
-use iolane_study::advise::{Advice, Advised, Check, Cost, HostSetting, InUse, Limit, ObservedLoad, Setting};
+use iolane_study::advise::{Advice, Advised, Check, Cost, HostSetting, InUse, Limit, Setting};
 use iolane_study::format::{self, number};
 use iolane_study::results::{self, Answer, Choice, Goal, Loaded, REPEATS_FOR_ADVICE, RunnerUp, Skipped};
 
@@ -17,15 +17,11 @@ use crate::interrupt::is_stopped;
 use crate::outcome::Outcome;
 use crate::output::{self, CellAlignment, Outputs, warn, wrap};
 
-/// How a measurement that was interrupted goes on: with the options of the load, if a process showed it, which shows another one next time.
-fn goes_on(of_process: Option<&ObservedLoad>) -> String {
-    match of_process {
-        None => "the same command continues it, and --fresh starts over".into(),
-        Some(load) => {
-            format!("`iolane advise` continues it with {} in place of --pid, and --fresh starts over", load.options())
-        }
-    }
-}
+/// How a measurement that was interrupted goes on.
+const GOES_ON: &str = "the same command continues it, and --fresh starts over";
+/// The same where a process showed the load, which shows another one next time.
+const GOES_ON_FROM_PROCESS: &str =
+    "the command continues it with the load that it showed in place of --pid, and --fresh starts over";
 
 pub(crate) fn advise(arguments: AdviseArguments) -> anyhow::Result<Outcome> {
     arguments.check()?;
@@ -33,8 +29,7 @@ pub(crate) fn advise(arguments: AdviseArguments) -> anyhow::Result<Outcome> {
     // What the measurement will replace or read is no place for the document; results name more of it.
     let outputs = Outputs::checked(arguments.json.clone(), &arguments.reads())?;
     let Some(pid) = arguments.pid else {
-        let measured =
-            arguments.study(None).map(|study| super::study::measure_for(study, &goes_on(None))).transpose()?;
+        let measured = arguments.study(None).map(|study| super::study::measure_for(study, GOES_ON)).transpose()?;
         let folder = measured.unwrap_or_else(|| arguments.folder().to_owned());
         return from_results(&arguments, in_use.as_ref(), &folder, None);
     };
@@ -50,9 +45,9 @@ pub(crate) fn advise(arguments: AdviseArguments) -> anyhow::Result<Outcome> {
         outputs.text(&watched.next_step(&load?))?;
         return Ok(Outcome::Done);
     };
-    let load = load?;
+    load?;
     let before = watched.moved();
-    let folder = super::study::measure_for(study, &goes_on(Some(&load)))?;
+    let folder = super::study::measure_for(study, GOES_ON_FROM_PROCESS)?;
     let went_on = watched.went_on(before, watched.moved());
     from_results(&arguments, in_use.as_ref(), &folder, Some((&watched, went_on)))
 }
