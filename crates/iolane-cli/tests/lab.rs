@@ -155,7 +155,7 @@ fn a_command_that_hangs_is_ended_and_the_console_is_kept() {
     let ended = finish(command.env("IOLANE_LAB_CACHE", &cache).spawn().unwrap());
     assert_eq!(ended.code, Some(1), "{ended:#?}");
     let last = ended.stderr.lines().last().unwrap();
-    let log = cache.join("console.log");
+    let log = cache.join("iolane-console.log");
     assert!(last.starts_with("iolane: the guest: it was not done after"), "{ended:#?}");
     assert!(last.ends_with(&format!("its console is in {}", log.display())), "{ended:#?}");
     assert!(log.exists());

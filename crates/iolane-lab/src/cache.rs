@@ -1,13 +1,18 @@
 //! The folder in which the lab keeps what is worth keeping: kernels, the log of the last guest that failed, and whether
-//! KVM can be used. All of it can be removed at any time.
+//! KVM can be used. All of it can be removed at any time. The folder may be one that holds other things, by `IOLANE_LAB_CACHE`: what the lab removes
+//! or replaces there has a name that only the lab gives, or is a kernel of the lab's.
 
-use std::fs::{self, File};
+use std::fs;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use iolane_core::{Error, Result};
-use rustix::fs::FlockOperation;
+use rustix::fs::{FlockOperation, Mode, OFlags};
 
 use crate::files;
+
+const WORK: &str = ".iolane-lab-work";
+const CONSOLE: &str = "iolane-console.log";
 
 /// A folder of the user's own, shared by all runs.
 #[derive(Debug, Clone)]
@@ -56,10 +61,12 @@ impl Cache {
     /// it works alone: a second run waits here.
     pub(crate) fn workshop(&self) -> Result<Workshop> {
         let lock_path = self.folder.join("lock");
-        let lock = File::create(&lock_path).map_err(|error| Error::system(lock_path.display().to_string(), error))?;
+        let options = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let lock = rustix::fs::open(&lock_path, options, Mode::from_raw_mode(0o666))
+            .map_err(|error| Error::system(lock_path.display().to_string(), error))?;
         rustix::fs::flock(&lock, FlockOperation::LockExclusive)
             .map_err(|error| Error::system(format!("lock {}", lock_path.display()), error))?;
-        let folder = self.folder.join("work");
+        let folder = self.folder.join(WORK);
         let swept = match fs::remove_dir_all(&folder) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
             _ => fs::create_dir(&folder),
@@ -70,7 +77,7 @@ impl Cache {
 
     /// Keeps a failed guest's console, and says where; it replaces the one before.
     pub(crate) fn keep_console(&self, console: &[u8]) -> Result<PathBuf> {
-        let path = self.folder.join("console.log");
+        let path = self.folder.join(CONSOLE);
         files::write(&path, console)?;
         Ok(path)
     }
@@ -94,7 +101,7 @@ fn boot_id() -> String {
 /// A folder that is gone when this is dropped, and a lock.
 pub(crate) struct Workshop {
     folder: PathBuf,
-    _lock: File,
+    _lock: OwnedFd,
 }
 
 impl Workshop {
@@ -118,11 +125,23 @@ mod tests {
     fn what_a_killed_run_left_is_swept_out() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::at(folder.path()).unwrap();
-        fs::create_dir_all(folder.path().join("work/half/unpacked")).unwrap();
+        fs::create_dir_all(folder.path().join(WORK).join("half/unpacked")).unwrap();
         let workshop = cache.workshop().unwrap();
         assert_eq!(files::list(workshop.folder()), Vec::<PathBuf>::new());
         drop(workshop);
-        assert!(!folder.path().join("work").exists());
+        assert!(!folder.path().join(WORK).exists());
+    }
+
+    #[test]
+    fn what_others_keep_in_the_folder_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path()).unwrap();
+        fs::create_dir_all(folder.path().join("work")).unwrap();
+        let theirs = ["work/thesis", "lock", "console.log"].map(|name| folder.path().join(name));
+        theirs.iter().for_each(|file| fs::write(file, "theirs").unwrap());
+        drop(cache.workshop().unwrap());
+        cache.keep_console(b"ours").unwrap();
+        assert!(theirs.iter().all(|file| fs::read(file).unwrap() == b"theirs"));
     }
 
     #[test]

@@ -37,6 +37,8 @@ pub fn kept(cache: &Cache) -> Vec<(String, Kernel)> {
 }
 
 /// What the image is called in the cache.
+/// What makes a folder one of a kernel: it is written last, and with the others moved to its place.
+const MANIFEST: &str = "kernel.json";
 const IMAGE: &str = "vmlinux";
 
 /// What the cache says of a kernel, beside its files.
@@ -72,9 +74,9 @@ fn keep(kernel: &Kernel, place: &Path, workshop: &Path) -> Result<()> {
         modules: kernel.modules.iter().map(|module| (module.name.clone(), files::sha256(&module.bytes))).collect(),
     };
     let text = serde_json::to_vec_pretty(&manifest).map_err(|error| Error::failed("kernel.json", error.to_string()))?;
-    files::write(&made.join("kernel.json"), &text)?;
+    files::write(&made.join(MANIFEST), &text)?;
     let moved = || {
-        if place.exists() {
+        if place.join(MANIFEST).exists() {
             fs::remove_dir_all(place)?;
         }
         fs::create_dir_all(place.parent().unwrap_or(place))?;
@@ -88,7 +90,7 @@ fn keep(kernel: &Kernel, place: &Path, workshop: &Path) -> Result<()> {
 /// # Errors
 /// If a file is not what was written.
 fn load(place: &Path) -> Result<Option<Kernel>> {
-    let Ok(text) = fs::read(place.join("kernel.json")) else { return Ok(None) };
+    let Ok(text) = fs::read(place.join(MANIFEST)) else { return Ok(None) };
     let Ok(manifest) = serde_json::from_slice::<Manifest>(&text) else { return Ok(None) };
     if manifest.wanted != wanted_names() {
         return Ok(None);

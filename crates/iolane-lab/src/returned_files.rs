@@ -121,12 +121,7 @@ impl Part {
         };
         let (name, folders) = split(inner);
         let folder = open_folders(base, folders).map_err(failed)?;
-        let mut part = OsString::from(".");
-        part.push(&name);
-        part.push(format!(".{}.part", std::process::id()));
-        // Exclusive: what has that name, a link too, is not opened. The mode is the host's, whatever the file has in the guest.
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&folder, &part, flags, Mode::from_raw_mode(0o666)).map_err(failed)?;
+        let (part, file) = create_part(&folder, &name).map_err(failed)?;
         Ok(Self { shown, folder, name, part, file: file.into(), left: header.bytes, is_finished: false })
     }
 
@@ -151,6 +146,24 @@ impl Drop for Part {
             let _ = rustix::fs::unlinkat(&self.folder, &self.part, AtFlags::empty());
         }
     }
+}
+
+/// Creates a file in the folder under a name that nothing has: neither another process of the same number, as one in another container, nor one
+/// that was killed.
+fn create_part(folder: &OwnedFd, name: &OsStr) -> Result<(OsString, OwnedFd), Errno> {
+    const TRIES: u32 = 1000;
+    // Exclusive: what has that name, a link too, is not opened. The mode is the host's, whatever the file has in the guest.
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    for attempt in 0..TRIES {
+        let mut part = OsString::from(".");
+        part.push(name);
+        part.push(format!(".{}.{attempt}.part", std::process::id()));
+        match rustix::fs::openat(folder, &part, flags, Mode::from_raw_mode(0o666)) {
+            Err(Errno::EXIST) => {}
+            created => return created.map(|file| (part, file)),
+        }
+    }
+    Err(Errno::EXIST)
 }
 
 /// The last part of a path, and those before it.

@@ -37,7 +37,7 @@ pub fn write_together(files: &[(&Path, &[u8])]) -> Result<()> {
 /// # Errors
 /// `Usage` for a file that is to be kept, `Failed` for one that cannot be written.
 pub fn check_writable(file: &Path, kept: &[OsString]) -> Result<()> {
-    if kept.iter().any(|kept| guard::refuse_doubles(&[kept.clone(), file.into()]).is_err()) {
+    if kept.iter().any(|kept| is_same(kept.as_ref(), file)) {
         let cause = "it is a target, holds results or is read, and would be lost";
         return Err(
             Error::usage(format!("writing {}", printable(file)), cause).remedy("choose another file for the results")
@@ -142,6 +142,16 @@ fn create_part(file: &Path) -> std::io::Result<(File, PathBuf)> {
     Err(ErrorKind::AlreadyExists.into())
 }
 
+/// Whether two names mean one file, or two files of one place that are not there yet.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let place = |file: &Path| {
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        Some((std::fs::canonicalize(folder).ok()?, file.file_name()?.to_owned()))
+    };
+    guard::refuse_doubles(&[one.into(), other.into()]).is_err()
+        || place(one).is_some_and(|one| place(other) == Some(one))
+}
+
 /// Always `Failed`: `Unavailable` is about targets and paths.
 fn cannot_write(file: &Path, error: std::io::Error) -> Error {
     let remedy = match error.kind() {
@@ -186,6 +196,14 @@ mod tests {
         std::fs::write(&file, "data").unwrap();
         let error = check_writable(&folder.path().join("./target"), &[file.into()]).unwrap_err().to_string();
         assert!(error.contains("it is a target, holds results or is read"), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_another_name_means_is_no_place_though_it_is_not_there_yet() {
+        let folder = tempfile::tempdir().unwrap();
+        let kept: OsString = folder.path().join("records").into();
+        assert!(check_writable(&folder.path().join("./records"), std::slice::from_ref(&kept)).is_err());
+        check_writable(&folder.path().join("other"), &[kept]).unwrap();
     }
 
     #[test]

@@ -107,13 +107,19 @@ pub(super) struct Folder(pub(super) PathBuf);
 
 impl Folder {
     pub(super) fn create() -> Result<Self> {
+        const TRIES: u32 = 1000;
         static MADE: AtomicU64 = AtomicU64::new(0);
-        let number = MADE.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("iolane-peer-{}-{number}", std::process::id()));
-        // An existing folder may have been planted by another user: it is an error, never reused.
-        let made = std::fs::DirBuilder::new().mode(0o700).create(&path);
-        made.map_err(|error| Error::system(format!("folder {}", path.display()), error))?;
-        Ok(Self(path))
+        for attempt in 1.. {
+            let number = MADE.fetch_add(1, Ordering::Relaxed);
+            let path = std::env::temp_dir().join(format!("iolane-peer-{}-{number}", std::process::id()));
+            // An existing folder is never used: another user may have planted it, or a killed process of the same number left it.
+            match std::fs::DirBuilder::new().mode(0o700).create(&path) {
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && attempt < TRIES => {}
+                Err(error) => return Err(Error::system(format!("folder {}", path.display()), error)),
+                Ok(()) => return Ok(Self(path)),
+            }
+        }
+        unreachable!("the last try returns")
     }
 }
 

@@ -39,11 +39,16 @@ impl ResultsFolder {
     /// continued and `fresh` is false; `Usage` if a file is one of the targets.
     pub fn prepare(path: &Path, others: &[&str], targets: &[OsString], fresh: bool) -> Result<Self> {
         let made = MadeFolders::make(path)?;
-        for file in [REPORT_FILE, RECORDS_FILE, journal::FILE].iter().chain(others) {
-            files::check_writable(&path.join(file), targets)?;
+        for file in files_of(path, others) {
+            files::check_writable(file.as_ref(), targets)?;
         }
         let damage = if fresh { None } else { journal::check(path)? };
         Ok(Self { path: path.into(), damage, _made: made })
+    }
+
+    /// The files that a study writes there, with others of these names.
+    pub fn files(&self, others: &[&str]) -> Vec<OsString> {
+        files_of(&self.path, others).collect()
     }
 
     /// What is lost of the study that is continued, in a line for people; `None` if nothing is.
@@ -139,4 +144,7 @@ fn holds_complete_results(folder: &Path) -> bool {
     }
     let text = std::fs::read(folder.join(REPORT_FILE)).unwrap_or_default();
     serde_json::from_slice::<Completeness>(&text).is_ok_and(|report| report.complete)
+}
+fn files_of(path: &Path, others: &[&str]) -> impl Iterator<Item = OsString> {
+    [REPORT_FILE, RECORDS_FILE, journal::FILE].iter().chain(others).map(|file| path.join(file).into())
 }

@@ -18,7 +18,7 @@ pub(crate) use self::sources::source;
 use crate::arguments::CalibrateArguments;
 use crate::interrupt::is_stopped;
 use crate::outcome::Outcome;
-use crate::output::{Bar, Destination, Outputs, printable};
+use crate::output::{Bar, Outputs, printable};
 use crate::targets::Chosen;
 
 /// Between two looks whether the user asked to stop.
@@ -46,16 +46,14 @@ fn check(arguments: &CalibrateArguments) -> anyhow::Result<()> {
     if !arguments.measure && (!targets.target.is_empty() || targets.size.is_some()) {
         return Err(Error::usage("--target", "nothing is measured").remedy("add --measure").into());
     }
-    if arguments.json.as_ref().and_then(Destination::file) == Some(arguments.out.as_path()) {
-        return Err(Error::usage("--json", "it is the file of the machine").remedy("name another file").into());
-    }
     let unknown = arguments.paths().into_iter().find_map(|path| Behaviour::of(&path).err());
     unknown.map_or(Ok(()), |error| Err(error.into()))
 }
 
 fn outputs(arguments: &CalibrateArguments, kept: &[OsString]) -> anyhow::Result<Outputs> {
     files::check_writable(&arguments.out, kept)?;
-    Outputs::checked(arguments.json.clone(), kept)
+    let kept: Vec<OsString> = kept.iter().cloned().chain([arguments.out.clone().into()]).collect();
+    Outputs::checked(arguments.json.clone(), &kept)
 }
 
 /// Measures each path that the model knows at a few depths.

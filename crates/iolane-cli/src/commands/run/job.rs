@@ -54,7 +54,9 @@ impl Job {
         let plan = RunPlan { memory: memory.as_ref().map(|(memory, _)| memory.clone()), ..plan };
         plan.placement.check()?;
         let chosen = Chosen::of_arguments(&arguments.targets, Some(&plan.path))?;
-        let outputs = Outputs::checked(arguments.json.clone(), chosen.names())?;
+        let remembered = memory.iter().map(|(_, file)| OsString::from(file));
+        let kept: Vec<OsString> = chosen.names().iter().cloned().chain(remembered).collect();
+        let outputs = Outputs::checked(arguments.json.clone(), &kept)?;
         memory.as_ref().map_or(Ok(()), |(_, file)| files::check_writable(file, chosen.names()))?;
         let mut opener = Opener::new(&arguments.targets);
         let direct = arguments.targets.direct;

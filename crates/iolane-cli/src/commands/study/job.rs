@@ -1,6 +1,7 @@
 //! The arguments of `iolane study` as a job: the study is parsed, its targets are open, its arms are checked, its outputs can
 //! be written. Nothing reads the arguments again.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use iolane_study::session::{Conditions, InstalledPeer, Session};
 use super::find::{self, find};
 use crate::arguments::StudyArguments;
 use crate::meter;
-use crate::output::{Outputs, warn};
+use crate::output::{Destination, Outputs, warn};
 use crate::targets::{self, Chosen, Opener, SCRATCH_BYTES};
 
 /// What `iolane study` does.
@@ -68,7 +69,9 @@ impl Job {
         let paths = arguments.survey.paths();
         let only_path = if let [only] = &paths[..] { Some(only) } else { None };
         let chosen = Chosen::of_arguments(&arguments.targets, only_path)?;
-        let outputs = Outputs::checked(arguments.json.clone(), chosen.names())?;
+        let read = arguments.study.iter().map(OsString::from);
+        let kept: Vec<OsString> = chosen.names().iter().cloned().chain(read).collect();
+        let outputs = Outputs::checked(arguments.json.clone(), &kept)?;
         if let Some(folder) = &arguments.fio {
             let work = work(&arguments, named, &chosen, outputs, Purpose::Plan)?;
             let made = MadeFolders::make(folder)?;
@@ -81,6 +84,9 @@ impl Job {
         }
         let path = find::folder(&arguments, named.as_ref());
         let folder = ResultsFolder::prepare(&path, &[PAGE_FILE], chosen.names(), arguments.fresh)?;
+        if let Some(file) = arguments.json.as_ref().and_then(Destination::file) {
+            files::check_writable(file, &folder.files(&[PAGE_FILE]))?;
+        }
         Ok(Self::Measure(Measurement {
             work: work(&arguments, named, &chosen, outputs, Purpose::Measurement)?,
             folder,
