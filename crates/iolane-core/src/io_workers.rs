@@ -1,6 +1,8 @@
 //! Processor time of the kernel's workers that carry out requests of io_uring which would have blocked their caller (io-wq). From Linux
 //! 5.12 on they are threads of the process, named `iou-wrk-TID` for the thread that submits; before, they cannot be told apart.
 
+use rustix::fs::{Mode, OFlags, RawDir};
+
 use crate::thread_usage::clock_ns;
 
 /// The workers of one thread.
@@ -10,6 +12,8 @@ pub struct IoWorkers {
     own: u32,
     /// The threads of the process that were seen.
     threads: Vec<Thread>,
+    /// System calls that looking took.
+    syscalls: u64,
 }
 
 /// A thread of the process.
@@ -25,7 +29,8 @@ struct Thread {
 impl IoWorkers {
     /// Those of the calling thread. Time that they have used so far does not count.
     pub fn of_this_thread() -> Self {
-        let mut workers = Self { own: rustix::thread::gettid().as_raw_nonzero().get() as u32, threads: Vec::new() };
+        let own = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        let mut workers = Self { own, threads: Vec::new(), syscalls: 1 };
         workers.find();
         workers.used_ns();
         workers
@@ -33,15 +38,16 @@ impl IoWorkers {
 
     /// Looks for new workers. What they have used so far counts, if their threads are new, too.
     pub fn find(&mut self) {
-        let Ok(folder) = std::fs::read_dir("/proc/self/task") else { return };
-        let there: Vec<libc::pid_t> =
-            folder.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
+        // Opened, read twice, and closed.
+        self.syscalls += 4;
+        let Ok(there) = threads_of_process() else { return };
         self.threads.retain(|thread| there.contains(&thread.id));
         let known = self.threads.len();
         for id in there {
             if !self.threads.iter().any(|known| known.id == id) {
-                let name = std::fs::read_to_string(format!("/proc/self/task/{id}/comm")).unwrap_or_default();
-                let works_for = name.trim_end().strip_prefix("iou-wrk-").and_then(|number| number.parse().ok());
+                // Opened, read, and closed.
+                self.syscalls += 3;
+                let works_for = works_for(id);
                 self.threads.push(Thread { id, works_for, used_ns: None });
             }
         }
@@ -49,6 +55,7 @@ impl IoWorkers {
         for (place, thread) in self.threads.iter_mut().enumerate() {
             let is_own = own.is_some() && thread.works_for == own;
             let before = || if place < known { processor_time_ns(thread.id) } else { Some(0) };
+            self.syscalls += u64::from(is_own && place < known && thread.used_ns.is_none());
             thread.used_ns = if is_own { thread.used_ns.or_else(before) } else { None };
         }
     }
@@ -62,6 +69,11 @@ impl IoWorkers {
         if numbers().any(|number| number == self.own) { Some(self.own) } else { only }
     }
 
+    /// System calls since the last call of this.
+    pub fn take_syscalls(&mut self) -> u64 {
+        std::mem::take(&mut self.syscalls)
+    }
+
     /// The number of known workers.
     pub fn count(&self) -> usize {
         self.threads.iter().filter(|thread| thread.used_ns.is_some()).count()
@@ -69,6 +81,7 @@ impl IoWorkers {
 
     /// Nanoseconds that the known workers have used since the last call: one system call each.
     pub fn used_ns(&mut self) -> u64 {
+        self.syscalls += self.count() as u64;
         let of_workers = self.threads.iter_mut().filter_map(|thread| Some((thread.id, thread.used_ns.as_mut()?)));
         let since = |(thread, used): (libc::pid_t, &mut u64)| {
             let now = processor_time_ns(thread).unwrap_or(*used);
@@ -76,6 +89,27 @@ impl IoWorkers {
         };
         of_workers.map(since).sum()
     }
+}
+
+/// The threads of this process. Up to a thousand fit one read.
+fn threads_of_process() -> rustix::io::Result<Vec<libc::pid_t>> {
+    let folder =
+        rustix::fs::open("/proc/self/task", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut buffer = Vec::with_capacity(32 << 10);
+    let mut entries = RawDir::new(folder, buffer.spare_capacity_mut());
+    let mut threads = Vec::new();
+    while let Some(entry) = entries.next() {
+        threads.extend(entry?.file_name().to_str().ok().and_then(|name| name.parse::<libc::pid_t>().ok()));
+    }
+    Ok(threads)
+}
+
+/// For which thread this one works, by its name.
+fn works_for(id: libc::pid_t) -> Option<u32> {
+    let file = rustix::fs::open(format!("/proc/self/task/{id}/comm"), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+    let mut name = [0; 32];
+    let length = rustix::io::read(file.ok()?, &mut name).ok()?;
+    std::str::from_utf8(&name[..length]).ok()?.trim_end().strip_prefix("iou-wrk-")?.parse().ok()
 }
 
 /// The processor time of a thread of this process (pthread_getcpuclockid(3), of which the kernel's part is the number of the clock).
@@ -130,7 +164,7 @@ mod tests {
     #[test]
     fn in_a_container_the_workers_are_ours_if_all_work_for_one_thread_that_is_not_here() {
         let thread = |id, works_for| Thread { id, works_for, used_ns: None };
-        let own_number = |threads| IoWorkers { own: 7, threads }.own_number();
+        let own_number = |threads| IoWorkers { own: 7, threads, syscalls: 0 }.own_number();
         assert_eq!(own_number(vec![thread(7, None)]), None);
         assert_eq!(own_number(vec![thread(7, None), thread(8, Some(7)), thread(9, Some(6))]), Some(7));
         assert_eq!(own_number(vec![thread(7, None), thread(8, Some(4071)), thread(9, Some(4071))]), Some(4071));

@@ -1,12 +1,13 @@
 //! Byte ranges of a target, one call at a time.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 use crate::{
     Buffer, Choices, Completion, Error, IoPath, Operations, Pages, PathMemory, Pool, Queue, QueueConfig, Request,
-    Result, Target, first_of, open_movable_queue, probe_for,
+    Result, Target, TargetKind, first_of, open_movable_queue, probe_for,
 };
 
 /// Most requests of a call in flight.
@@ -53,8 +54,25 @@ pub struct Blocking {
     lanes: Mutex<Lanes>,
     /// A lane is idle, or there is one less.
     changed: Condvar,
-    /// Held by a write that covers a block in part, from when it reads the block until it has written it.
-    parts: Mutex<()>,
+    /// Held alone by a write that covers a block in part, from when it reads the block until it has written it, and by other writes together: no
+    /// write comes in between. That of all of this process on the target.
+    writing: Arc<RwLock<()>>,
+}
+
+/// The lock of writes to a target: one for each file or device, however often it was opened.
+fn writing_to(target: &Target) -> Arc<RwLock<()>> {
+    /// By the device, and the number of the file on it; none of a device itself.
+    type File = ((u32, u32), Option<u64>);
+    static LOCKS: Mutex<BTreeMap<File, Weak<RwLock<()>>>> = Mutex::new(BTreeMap::new());
+    let number = target.fd().and_then(|fd| rustix::fs::fstat(fd).ok()).map(|file| file.st_ino);
+    let file = target.device().map(|device| (device, number.filter(|_| target.kind() == TargetKind::File)));
+    // A simulated one has neither.
+    let Some(file) = file else { return Arc::default() };
+    let mut locks = lock(&LOCKS);
+    locks.retain(|_, writing| writing.strong_count() > 0);
+    let writing = locks.get(&file).and_then(Weak::upgrade).unwrap_or_default();
+    locks.insert(file, Arc::downgrade(&writing));
+    writing
 }
 
 impl std::fmt::Debug for Blocking {
@@ -100,7 +118,7 @@ impl Blocking {
             memory: memory.clone(),
             lanes: Mutex::new(Lanes { idle: vec![first], open: 1 }),
             changed: Condvar::new(),
-            parts: Mutex::new(()),
+            writing: writing_to(target),
         })
     }
 
@@ -141,7 +159,8 @@ impl Blocking {
     }
 
     /// Writes all of `data` from `offset` on. It is durable after the next [`sync_data`](Self::sync_data). A block of which it covers only a
-    /// part is read first; calls that do so wait for each other. A file that ends within the last block grows to the end of that block, by
+    /// part is read first; meanwhile no other call of this process writes to the target, by this or another `Blocking`. Writes by queues of your own
+    /// and by other processes are not held back: they must not write to the same block. A file that ends within the last block grows to the end of that block, by
     /// zeroes; one whose size always is a multiple of [`Target::block_bytes`] does not.
     ///
     /// # Errors
@@ -155,8 +174,14 @@ impl Blocking {
         let written = offset..offset.checked_add(data.len() as u64).ok_or(io::ErrorKind::InvalidInput)?;
         let is_whole = written.start.is_multiple_of(self.sizes.block_bytes)
             && (written.end.is_multiple_of(self.sizes.block_bytes) || written.is_empty());
-        let _alone = (!is_whole).then(|| lock(&self.parts));
-        self.with_lane(|lane| lane.write(data, written))
+        let write = || self.with_lane(|lane| lane.write(data, written));
+        // It guards no data, which a panic could leave half changed.
+        if is_whole {
+            let _together = self.writing.read().unwrap_or_else(PoisonError::into_inner);
+            return write();
+        }
+        let _alone = self.writing.write().unwrap_or_else(PoisonError::into_inner);
+        write()
     }
 
     /// Makes durable what was written by all calls that had returned before this one began, of any thread, as fdatasync(2) does; and a

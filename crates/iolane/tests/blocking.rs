@@ -290,3 +290,34 @@ fn a_call_for_which_no_queue_can_be_opened_waits_for_one() {
     let other = Blocking::open(&path("scarce"), &target).unwrap_err();
     assert!(other.to_string().contains("a second queue: there is one"), "{other}");
 }
+
+/// Writes of these parts of a block by threads of their own, each of which finds bytes as it wrote them, whatever the others do.
+fn write_beside_each_other(parts: [(&Blocking, std::ops::Range<usize>, std::ops::Range<usize>); 2]) {
+    std::thread::scope(|scope| {
+        for (part, (file, written, found)) in parts.into_iter().enumerate() {
+            scope.spawn(move || {
+                for round in 0..500 {
+                    let mark = (part * 100 + round % 100) as u8;
+                    file.write_all_at(&vec![mark; written.len()], written.start as u64).unwrap();
+                    let mut read = vec![0; found.len()];
+                    file.read_exact_at(&mut read, found.start as u64).unwrap();
+                    assert!(read.iter().all(|byte| *byte == mark), "part {part} in round {round}");
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_write_leaves_alone_what_it_does_not_name_of_a_block() {
+    let folder = Folder::new("blocking-parts");
+    let name = folder.file("file", &[0; 8192]);
+    let open = || Target::options().write_unguarded().open(&name);
+    let (Ok(one), Ok(other)) = (open(), open()) else {
+        return println!("SKIPPED blocking writes of parts of blocks: the temporary folder takes no O_DIRECT");
+    };
+    // They know nothing of each other.
+    let [one, other] = [one, other].map(|target| Blocking::open(&path("psync"), &target).unwrap());
+    write_beside_each_other([(&one, 0..100, 0..100), (&other, 100..200, 100..200)]);
+    write_beside_each_other([(&one, 0..100, 0..0), (&one, 0..8192, 100..8192)]);
+}

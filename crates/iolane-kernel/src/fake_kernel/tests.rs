@@ -267,6 +267,21 @@ fn a_ring_that_has_no_memory_for_a_request_looks_for_completions_all_the_same() 
 }
 
 #[test]
+fn a_look_that_waits_for_nothing_finds_what_the_kernel_posts_only_to_who_enters() {
+    for finds in [Finds::Deferred, Finds::Polled] {
+        let (kernel, mut queue) = plain_ring!(Habits::plain(finds, false), Device::new(0, 9), 4);
+        let (pool, mut completions) = (pool(), Vec::new());
+        queue.submit(&mut reads(&pool, 0..4));
+        queue.flush().unwrap();
+        let look = |_| {
+            kernel.tick();
+            queue.reap_within(0, Duration::from_secs(1), &mut completions).unwrap()
+        };
+        assert_eq!((0..100).map(look).sum::<usize>(), 4, "{finds:?}");
+    }
+}
+
+#[test]
 fn a_held_request_that_is_refused_comes_back_from_the_wait_for_it() {
     let habits = Habits::plain(Finds::Polled, false);
     let (kernel, ring) = FakeRing::new(1, 2, habits.clone(), Device::new(0, 9));

@@ -381,6 +381,10 @@ impl<E: Encode, R: Residence, K: RingCalls> Queue for RingQueue<E, R, K> {
             return self.reap(0, completions);
         }
         let min = min.min(self.in_flight());
+        if min == 0 {
+            // It looks where the kernel posts completions only to whom enters the ring.
+            return self.reap(0, completions);
+        }
         let mut count = self.refused.len();
         completions.append(&mut self.refused);
         count += self.take_completions(completions);

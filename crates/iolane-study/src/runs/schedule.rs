@@ -72,18 +72,21 @@ impl Schedule {
             let group = std::mem::replace(&mut left, later);
             match self.run_group(&group, stop, progress) {
                 Err(error) => return Ran { records, error: Some(error) },
-                Ok(mut ended) => {
+                Ok((mut ended, error)) => {
                     if !stop.load(Ordering::Relaxed) {
                         let notes = group.iter().map(|job| note_on_dropped(job, &mut left));
                         ended.iter_mut().zip(notes).for_each(|((_, record), note)| record.warnings.extend(note));
                     }
                     let ran = records.iter().chain(ended.iter().map(|(_, record)| record));
                     if stop.load(Ordering::Relaxed) && ran.into_iter().all(|record| record.result.ios == 0) {
-                        return Ran { records: Vec::new(), error: None };
+                        return Ran { records: Vec::new(), error };
                     }
                     for (plan, record) in ended {
                         progress(Event::Ended { plan: plan.plan(), record: &record });
                         records.push(record);
+                    }
+                    if error.is_some() {
+                        return Ran { records, error };
                     }
                 }
             }
@@ -94,20 +97,25 @@ impl Schedule {
         Ran { records, error: None }
     }
 
-    /// Runs jobs side by side; what ran, and its record.
+    /// Runs jobs side by side; what ran, and its record, and an error that ended it after a repeat or more.
     fn run_group(
         &self,
         group: &[&RunJob],
         stop: &AtomicBool,
         progress: &mut dyn FnMut(Event<'_>),
-    ) -> Result<Vec<(CheckedPlan, RunRecord)>> {
+    ) -> Result<(Vec<(CheckedPlan, RunRecord)>, Option<Error>)> {
         let mut plans = Vec::new();
         for job in group {
             plans.push(job.ready(stop, |written, total| progress(Event::MakesScratch { written, total }))?);
         }
         let labels: Vec<String> = group.iter().map(|job| job.label()).collect();
         progress(Event::Begins { labels: &labels, length: self.length(group) });
-        let outcomes = self.repeat(group, &plans, stop)?;
+        let Repeats { outcomes, is_cut, error } = self.repeat(group, &plans, stop);
+        if outcomes.iter().all(Vec::is_empty)
+            && let Some(error) = error
+        {
+            return Err(error);
+        }
         let mut ended = Vec::new();
         for ((job, checked), runs) in group.iter().zip(plans).zip(outcomes) {
             let plan = checked.plan();
@@ -122,9 +130,13 @@ impl Schedule {
             }
             record.job = job.name.clone();
             record.warnings.splice(0..0, job.notes.iter().cloned().chain(note_on_others(job, group)).chain(note));
+            if is_cut {
+                let (whole, asked) = (outcomes.len(), self.repeats);
+                record.warnings.push(format!("interrupted: the figures are of the {whole} whole repeats of {asked}"));
+            }
             ended.push((checked, record));
         }
-        Ok(ended)
+        Ok((ended, error))
     }
 
     /// How long a group takes, if all of its jobs end with their time.
@@ -133,18 +145,24 @@ impl Schedule {
         Some(lengths.into_iter().max()? * self.repeats.into())
     }
 
-    /// By job, the end of each repeat.
-    fn repeat(&self, group: &[&RunJob], plans: &[CheckedPlan], stop: &AtomicBool) -> Result<Vec<Vec<Ended>>> {
-        let mut outcomes = vec![Vec::new(); plans.len()];
-        for _ in 0..self.repeats {
-            for (of_job, outcome) in outcomes.iter_mut().zip(side_by_side(group, plans, stop)?) {
-                of_job.push(outcome);
+    /// Repeats until all are made, one fails, or it is stopped. A repeat that is cut short counts only if it is the first: it would have the
+    /// weight of a whole one.
+    fn repeat(&self, group: &[&RunJob], plans: &[CheckedPlan], stop: &AtomicBool) -> Repeats {
+        let mut repeats = Repeats { outcomes: vec![Vec::new(); plans.len()], is_cut: false, error: None };
+        for repeat in 0..self.repeats {
+            let ended = match side_by_side(group, plans, stop) {
+                Ok(ended) => ended,
+                Err(error) => return Repeats { error: Some(error), ..repeats },
+            };
+            if repeat > 0 && ended.iter().any(|run| run.outcome.interrupted) {
+                return Repeats { is_cut: true, ..repeats };
             }
+            repeats.outcomes.iter_mut().zip(ended).for_each(|(of_job, run)| of_job.push(run));
             if stop.load(Ordering::Relaxed) {
                 break;
             }
         }
-        Ok(outcomes)
+        repeats
     }
 
     /// Adds the joules of a run to its record, or why there are none.
@@ -161,6 +179,16 @@ impl Schedule {
             }
         }
     }
+}
+
+/// What came of the repeats of jobs that run side by side.
+struct Repeats {
+    /// By job, the end of each repeat that counts.
+    outcomes: Vec<Vec<Ended>>,
+    /// Whether one more was cut short.
+    is_cut: bool,
+    /// What ended them.
+    error: Option<Error>,
 }
 
 /// A note that names the jobs that ran at the same time, if any did.

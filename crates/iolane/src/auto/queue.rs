@@ -320,7 +320,8 @@ impl<R: Residence> AutoQueue<R> {
         }
         if self.is_simple
             && let Some(open) = self.lanes[self.current].open()
-            && (!self.is_small || open.has_room(requests.len()))
+            // What has no room stays with the caller, as it is: with the targets' numbers of this queue and not of the lane.
+            && (!self.is_small && open.takes_all() || open.has_room(requests.len()))
             && open.prepares(requests)
         {
             if self.checked_turns > 0 {
@@ -588,6 +589,44 @@ mod tests {
         assert!(!stays.unwrap(), "it was open");
         let mut completions = Vec::new();
         assert_eq!(queue.reap(4, &mut completions).unwrap(), 4);
+        assert!(completions.iter().all(|completion| completion.result == Ok(4096)), "{completions:?}");
+    }
+
+    #[test]
+    fn requests_that_find_no_room_keep_their_target() {
+        let file = |name: &str| {
+            let file = std::env::temp_dir().join(format!("iolane-auto-{name}-{}", std::process::id()));
+            let target = Target::options().create(1 << 16).direct(false).open(&file).unwrap();
+            let _ = std::fs::remove_file(&file);
+            target
+        };
+        let [first, a, b, c] = ["first", "a", "b", "c"].map(file);
+        let pool = Pool::new(6, 4096, Pages::Base).unwrap();
+        let config = QueueConfig::new(2).pool(&pool).targets(4);
+        let mut general = Lane::<Stays>::new(IoPath::new("libaio"));
+        general.open_general(&first, &config).unwrap();
+        let others = vec![Lane::new(IoPath::new("io_uring"))];
+        let mut queue = AutoQueue::open(general, others, AutoOptions::default(), &first, &config).unwrap();
+        // The lane is opened when one has gone, and gives the others numbers of its own.
+        let [gone, _, kept] = [&a, &b, &c].map(|target| queue.attach(target).unwrap());
+        queue.detach(gone).unwrap();
+        if let Err(error) = queue.make_ready(1) {
+            return println!("SKIPPED auto a lane with numbers of its own: {error}");
+        }
+        queue.current = 1;
+        queue.see_whether_simple();
+        assert!(queue.is_simple);
+        let write = |block| {
+            let mut buffer = pool.take().unwrap();
+            buffer.fill(7);
+            Request::write(block, block * 4096, buffer).on(kept)
+        };
+        let mut requests: Vec<Request> = (0..6).map(write).collect();
+        let mut completions = Vec::new();
+        while completions.len() < 6 {
+            queue.turn(&mut requests, 1, &mut completions).unwrap();
+            assert!(requests.iter().all(|request| request.target == kept), "{requests:?}");
+        }
         assert!(completions.iter().all(|completion| completion.result == Ok(4096)), "{completions:?}");
     }
 }

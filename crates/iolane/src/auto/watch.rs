@@ -408,7 +408,7 @@ impl Watch {
             workers.find();
         }
         self.workers_ns += workers.used_ns();
-        self.syscalls += workers.count() as u64;
+        self.syscalls += workers.take_syscalls();
     }
 
     fn usage(&mut self) -> ThreadUsage {

@@ -20,6 +20,9 @@ fn enter_failed(errno: Errno) -> Error {
     Error::system("io_uring_enter", errno)
 }
 
+/// More than a century.
+const LONGEST_WAIT: Duration = Duration::from_secs(1 << 32);
+
 impl<E: Encode, R: Residence, K: RingCalls> RingQueue<E, R, K> {
     #[inline(always)]
     pub(super) fn enter(&mut self, to_submit: u32, min_complete: u32, flags: IoringEnterFlags) -> Result<u32, Errno> {
@@ -86,7 +89,8 @@ impl<E: Encode, R: Residence, K: RingCalls> RingQueue<E, R, K> {
     /// Submits the entries in the ring, and waits until `min` completions are there or the timeout is over.
     pub(super) fn enter_within(&mut self, min: usize, timeout: Duration) -> Result<()> {
         self.keep_workers();
-        let timeout = Timespec::try_from(timeout).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 });
+        // The kernel adds it to the time, and an overflow there is a timeout that is over.
+        let timeout = Timespec::try_from(timeout.min(LONGEST_WAIT)).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
         if !self.ring.params().is_feature_ext_arg() {
             // Before Linux 5.11 the call takes no timeout; the ring's descriptor is readable when completions wait.
             self.enter_for(0)?;
