@@ -110,7 +110,8 @@ impl Schedule {
         }
         let labels: Vec<String> = group.iter().map(|job| job.label()).collect();
         progress(Event::Begins { labels: &labels, length: self.length(group) });
-        let Repeats { outcomes, is_cut, error } = self.repeat(group, &plans, stop);
+        let Repeats { outcomes, is_cut, error } =
+            Repeats::make(self.repeats, stop, || side_by_side(group, &plans, stop));
         if outcomes.iter().all(Vec::is_empty)
             && let Some(error) = error
         {
@@ -145,26 +146,6 @@ impl Schedule {
         Some(lengths.into_iter().max()? * self.repeats.into())
     }
 
-    /// Repeats until all are made, one fails, or it is stopped. A repeat that is cut short counts only if it is the first: it would have the
-    /// weight of a whole one.
-    fn repeat(&self, group: &[&RunJob], plans: &[CheckedPlan], stop: &AtomicBool) -> Repeats {
-        let mut repeats = Repeats { outcomes: vec![Vec::new(); plans.len()], is_cut: false, error: None };
-        for repeat in 0..self.repeats {
-            let ended = match side_by_side(group, plans, stop) {
-                Ok(ended) => ended,
-                Err(error) => return Repeats { error: Some(error), ..repeats },
-            };
-            if repeat > 0 && ended.iter().any(|run| run.outcome.interrupted) {
-                return Repeats { is_cut: true, ..repeats };
-            }
-            repeats.outcomes.iter_mut().zip(ended).for_each(|(of_job, run)| of_job.push(run));
-            if stop.load(Ordering::Relaxed) {
-                break;
-            }
-        }
-        repeats
-    }
-
     /// Adds the joules of a run to its record, or why there are none.
     fn set_energy(&self, record: &mut RunRecord, plan: &RunPlan, outcomes: &[RunOutcome]) {
         let meter = self.metering.meter.as_ref().map_err(Clone::clone);
@@ -189,6 +170,29 @@ struct Repeats {
     is_cut: bool,
     /// What ended them.
     error: Option<Error>,
+}
+
+impl Repeats {
+    /// Repeats until all are made, one fails, or it is stopped. A repeat that is cut short counts only if it is the first: it would have the
+    /// weight of a whole one.
+    fn make(times: u16, stop: &AtomicBool, mut once: impl FnMut() -> Result<Vec<Ended>>) -> Self {
+        let mut repeats = Self { outcomes: Vec::new(), is_cut: false, error: None };
+        for repeat in 0..times {
+            let ended = match once() {
+                Ok(ended) => ended,
+                Err(error) => return Self { error: Some(error), ..repeats },
+            };
+            if repeat > 0 && ended.iter().any(|run| run.outcome.interrupted) {
+                return Self { is_cut: true, ..repeats };
+            }
+            repeats.outcomes.resize(ended.len(), Vec::new());
+            repeats.outcomes.iter_mut().zip(ended).for_each(|(of_job, run)| of_job.push(run));
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+        repeats
+    }
 }
 
 /// A note that names the jobs that ran at the same time, if any did.
@@ -266,6 +270,26 @@ mod tests {
             |index: usize| ran.records[index].warnings.iter().any(|note| note.contains("at the same time as ["));
         assert!(shared(0) && shared(1) && !shared(2), "{:#?}", ran.records);
         assert!(ran.error.is_none());
+    }
+
+    #[test]
+    fn a_repeat_that_is_cut_short_counts_only_if_it_is_the_first_and_an_error_leaves_those_before() {
+        let job = job("a", 10, false);
+        let plan = job.ready(&AtomicBool::new(false), |_, _| {}).unwrap();
+        let whole = side_by_side(&[&job], &[plan], &AtomicBool::new(false)).unwrap();
+        let mut cut = whole.clone();
+        cut[0].outcome.interrupted = true;
+        // None is an error.
+        let made = |ends: &[Option<&Vec<Ended>>]| {
+            let mut ends = ends.iter().copied();
+            let failed = || Error::failed("a run", "as the test wants it");
+            let once = || ends.next().expect("no more are made").cloned().ok_or_else(failed);
+            let repeats = Repeats::make(5, &AtomicBool::new(false), once);
+            (repeats.outcomes.first().map_or(0, Vec::len), repeats.is_cut, repeats.error.is_some())
+        };
+        assert_eq!(made(&[Some(&whole), Some(&whole), Some(&cut)]), (2, true, false));
+        assert_eq!(made(&[Some(&whole), Some(&whole), None]), (2, false, true));
+        assert_eq!(made(&[None]), (0, false, true));
     }
 
     #[test]
