@@ -103,7 +103,7 @@ impl Schedule {
         group: &[&RunJob],
         stop: &AtomicBool,
         progress: &mut dyn FnMut(Event<'_>),
-    ) -> Result<(Vec<(CheckedPlan, RunRecord)>, Option<Error>)> {
+    ) -> Result<(Vec<Recorded>, Option<Error>)> {
         let mut plans = Vec::new();
         for job in group {
             plans.push(job.ready(stop, |written, total| progress(Event::MakesScratch { written, total }))?);
@@ -161,6 +161,9 @@ impl Schedule {
         }
     }
 }
+
+/// What ran, and its record.
+type Recorded = (CheckedPlan, RunRecord);
 
 /// What came of the repeats of jobs that run side by side.
 struct Repeats {

@@ -1,0 +1,72 @@
+//! Lanes that stay, and requests that keep their targets.
+
+use iolane_core::{Pages, Pool, Request};
+
+use super::super::lane::Stays;
+use super::*;
+
+#[test]
+fn a_lane_with_requests_in_flight_stays_open_when_other_queues_need_the_cores() {
+    let file = std::env::temp_dir().join(format!("iolane-auto-lanes-{}", std::process::id()));
+    let target = Target::options().create(1 << 16).direct(false).open(&file).unwrap();
+    let _ = std::fs::remove_file(&file);
+    let pool = Pool::new(4, 4096, Pages::Base).unwrap();
+    // With a core named for the thread, nobody counts cores.
+    let config = QueueConfig::new(4).pool(&pool).sqpoll_cpu(Some(0));
+    let mut general = Lane::<Stays>::new(IoPath::new("psync"));
+    general.open_general(&target, &config).unwrap();
+    let others = vec![Lane::new(IoPath::new("io_uring").sqpoll())];
+    let mut queue = AutoQueue::open(general, others, AutoOptions::default(), &target, &config).unwrap();
+    if let Err(error) = queue.make_ready(1) {
+        return println!("SKIPPED auto a lane with a submission thread: {error}");
+    }
+    queue.current = 1;
+    let reads = (0..4).map(|block| Request::read(block, block * 4096, pool.take().unwrap()));
+    assert_eq!(queue.submit(&mut reads.collect()), 4);
+    queue.config.sqpoll_cpu = None;
+    OPEN.fetch_add(1 << 20, Ordering::Relaxed);
+    let stays = queue.make_ready(1);
+    OPEN.fetch_sub(1 << 20, Ordering::Relaxed);
+    assert!(!stays.unwrap(), "it was open");
+    let mut completions = Vec::new();
+    assert_eq!(queue.reap(4, &mut completions).unwrap(), 4);
+    assert!(completions.iter().all(|completion| completion.result == Ok(4096)), "{completions:?}");
+}
+
+#[test]
+fn requests_that_find_no_room_keep_their_target() {
+    let file = |name: &str| {
+        let file = std::env::temp_dir().join(format!("iolane-auto-{name}-{}", std::process::id()));
+        let target = Target::options().create(1 << 16).direct(false).open(&file).unwrap();
+        let _ = std::fs::remove_file(&file);
+        target
+    };
+    let [first, a, b, c] = ["first", "a", "b", "c"].map(file);
+    let pool = Pool::new(6, 4096, Pages::Base).unwrap();
+    let config = QueueConfig::new(2).pool(&pool).targets(4);
+    let mut general = Lane::<Stays>::new(IoPath::new("libaio"));
+    general.open_general(&first, &config).unwrap();
+    let others = vec![Lane::new(IoPath::new("io_uring"))];
+    let mut queue = AutoQueue::open(general, others, AutoOptions::default(), &first, &config).unwrap();
+    // The lane is opened when one has gone, and gives the others numbers of its own.
+    let [gone, _, kept] = [&a, &b, &c].map(|target| queue.attach(target).unwrap());
+    queue.detach(gone).unwrap();
+    if let Err(error) = queue.make_ready(1) {
+        return println!("SKIPPED auto a lane with numbers of its own: {error}");
+    }
+    queue.current = 1;
+    queue.see_whether_simple();
+    assert!(queue.is_simple);
+    let write = |block| {
+        let mut buffer = pool.take().unwrap();
+        buffer.fill(7);
+        Request::write(block, block * 4096, buffer).on(kept)
+    };
+    let mut requests: Vec<Request> = (0..6).map(write).collect();
+    let mut completions = Vec::new();
+    while completions.len() < 6 {
+        queue.turn(&mut requests, 1, &mut completions).unwrap();
+        assert!(requests.iter().all(|request| request.target == kept), "{requests:?}");
+    }
+    assert!(completions.iter().all(|completion| completion.result == Ok(4096)), "{completions:?}");
+}
