@@ -138,7 +138,7 @@ impl Clock {
 }
 
 impl Watch {
-    /// A window of this length, which may have as few requests as `ios_min`.
+    /// A window of this length; for a queue that changes its path at random, one that may have as few requests as `ios_min`.
     pub(super) fn new(window_ns: u64, ios_min: Option<u64>) -> Self {
         let mut watch = Self {
             clock: Clock::new(),
@@ -175,7 +175,8 @@ impl Watch {
             ios_min: ios_min.unwrap_or(IOS_MIN),
         };
         watch.gap = watch.clock.ticks_in(GAP_NS);
-        watch.begin(window_ns, Sampling::Every);
+        // Windows of few requests decide nothing, and wait for nothing.
+        watch.begin(window_ns, if ios_min.is_some() { Sampling::LeaveOut(0) } else { Sampling::Every });
         watch
     }
 
