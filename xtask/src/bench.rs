@@ -89,10 +89,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     match options.other {
         Some(Other::Exact) => return exact::run(&binary, check, accept),
         Some(Other::Nvme) => return nvme::run(&binary, &target_folder, check, accept),
-        Some(Other::Auto) if check => return auto::run(&binary, &target_folder, Part::Check, None),
-        Some(Other::Auto) => return auto::run(&binary, &target_folder, Part::Whole, None),
-        Some(Other::Changes) => return auto::run(&binary, &target_folder, Part::Changes, None),
-        Some(Other::Drives) => return auto::run(&binary, &target_folder, Part::Drives, options.kernel.as_deref()),
+        Some(Other::Auto) if check => return auto::run(&binary, &target_folder, Part::Check),
+        Some(Other::Auto) => return auto::run(&binary, &target_folder, Part::Whole),
+        Some(Other::Changes) => return auto::run(&binary, &target_folder, Part::Changes),
+        Some(Other::Drives) => {
+            return auto::run(&binary, &target_folder, Part::Drives { kernel: options.kernel.as_deref() });
+        }
         Some(Other::Settings) => return settings::run(&binary),
         Some(Other::Profile) => return profile::run(&binary, &target_folder),
         Some(Other::Files) => return many_files::run(&binary, &target_folder, check),

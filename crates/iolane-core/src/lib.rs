@@ -21,6 +21,7 @@ pub mod loop_device;
 mod mapping;
 pub mod nvme;
 pub mod open_files;
+pub mod part_file;
 pub mod path;
 pub mod path_memory;
 pub mod phase_mark;

@@ -1,13 +1,15 @@
 //! What queues that choose among paths have learnt, kept for later queues and later runs of a program. `auto` reads and fills it.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Result};
+use crate::part_file::create_beside;
 use crate::path::IoPath;
 
 /// The costs of paths by place and load. Clones share one memory; queues of several threads may use it at once.
@@ -89,7 +91,9 @@ impl PathMemory {
     pub fn save(&self, file: impl AsRef<Path>) -> Result<()> {
         let file = file.as_ref();
         let failed = |error: io::Error| Error::system(format!("path memory {}", file.display()), error);
-        let (mut new, beside) = create_beside(file).map_err(failed)?;
+        let create = |name: &OsStr| File::create_new(file.with_file_name(name));
+        let (mut new, name) = create_beside(file.file_name().unwrap_or_default(), create).map_err(failed)?;
+        let beside = file.with_file_name(name);
         let written = new.write_all(self.to_string().as_bytes()).and_then(|()| new.sync_all());
         let replaced = written.and_then(|()| std::fs::rename(&beside, file));
         replaced.map_err(|error| {
@@ -123,22 +127,6 @@ impl PathMemory {
         // No caller panics while it changes the map.
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// A new file in the folder of another. Its name is one that nothing has: not what another thread, or a process of the same number in another
-/// container, writes there, and no link.
-fn create_beside(file: &Path) -> io::Result<(File, PathBuf)> {
-    const ATTEMPTS: u32 = 1000;
-    for attempt in 0..ATTEMPTS {
-        let mut name = file.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".{}.{attempt}.part", std::process::id()));
-        let beside = file.with_file_name(name);
-        match File::create_new(&beside) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            created => return created.map(|created| (created, beside)),
-        }
-    }
-    Err(io::ErrorKind::AlreadyExists.into())
 }
 
 /// The text of a file, which [`FromStr`](std::str::FromStr) reads.
@@ -243,7 +231,7 @@ mod tests {
         let (file, theirs) = (folder.join("paths"), folder.join("theirs"));
         std::fs::write(&theirs, "theirs").unwrap();
         // A name that a saver might take.
-        std::os::unix::fs::symlink(&theirs, folder.join(format!("paths.{}.0.part", std::process::id()))).unwrap();
+        std::os::unix::fs::symlink(&theirs, folder.join(format!(".paths.{}.0.part", std::process::id()))).unwrap();
         let memories = [1.0, 4096.0].map(|bytes| {
             let memory = PathMemory::new();
             memory.note("here", (0..60).map(|power| load(bytes * f64::from(power).exp2(), 1.0, "psync")).collect());

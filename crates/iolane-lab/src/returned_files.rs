@@ -7,6 +7,7 @@ use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
+use iolane_core::part_file::create_beside;
 use iolane_core::units::Bytes;
 use iolane_core::{Error, Result};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
@@ -121,7 +122,7 @@ impl Part {
         };
         let (name, folders) = split(inner);
         let folder = open_folders(base, folders).map_err(failed)?;
-        let (part, file) = create_part(&folder, &name).map_err(failed)?;
+        let (file, part) = create_part(&folder, &name).map_err(failed)?;
         Ok(Self { shown, folder, name, part, file: file.into(), left: header.bytes, is_finished: false })
     }
 
@@ -148,22 +149,12 @@ impl Drop for Part {
     }
 }
 
-/// Creates a file in the folder under a name that nothing has: neither another process of the same number, as one in another container, nor one
-/// that was killed.
-fn create_part(folder: &OwnedFd, name: &OsStr) -> Result<(OsString, OwnedFd), Errno> {
-    const TRIES: u32 = 1000;
+/// Creates a file in the folder under a name that nothing has.
+fn create_part(folder: &OwnedFd, name: &OsStr) -> Result<(OwnedFd, OsString), Errno> {
     // Exclusive: what has that name, a link too, is not opened. The mode is the host's, whatever the file has in the guest.
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    for attempt in 0..TRIES {
-        let mut part = OsString::from(".");
-        part.push(name);
-        part.push(format!(".{}.{attempt}.part", std::process::id()));
-        match rustix::fs::openat(folder, &part, flags, Mode::from_raw_mode(0o666)) {
-            Err(Errno::EXIST) => {}
-            created => return created.map(|file| (part, file)),
-        }
-    }
-    Err(Errno::EXIST)
+    let create = |part: &OsStr| Ok(rustix::fs::openat(folder, part, flags, Mode::from_raw_mode(0o666))?);
+    create_beside(name, create).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::EXIST))
 }
 
 /// The last part of a path, and those before it.

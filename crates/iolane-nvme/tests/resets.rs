@@ -92,6 +92,12 @@ impl Controller {
     }
 }
 
+/// A thread that resets the controller.
+fn reset_beside(controller: &Arc<Controller>) -> thread::JoinHandle<()> {
+    let controller = controller.clone();
+    thread::spawn(move || controller.reset())
+}
+
 /// Runs it in every order, but for those with more than a few switches between threads, which tell nothing new, and take long.
 fn in_every_order(run: impl Fn() + Sync + Send + 'static) {
     let mut bounded = loom::model::Builder::new();
@@ -103,8 +109,7 @@ fn in_every_order(run: impl Fn() + Sync + Send + 'static) {
 fn a_queue_that_flushes_and_is_dropped_beside_a_reset_rings_no_doorbell_after_its_end() {
     in_every_order(|| {
         let controller = Controller::new();
-        let shared = controller.clone();
-        let resets = thread::spawn(move || shared.reset());
+        let resets = reset_beside(&controller);
         controller.ring(0);
         controller.ring(0);
         controller.delete(0);
@@ -119,8 +124,7 @@ fn a_queue_that_flushes_and_is_dropped_beside_a_reset_rings_no_doorbell_after_it
 fn a_doorbell_is_held_back_only_by_a_reset_after_which_the_queue_is_recreated_and_rings() {
     in_every_order(|| {
         let controller = Controller::new();
-        let shared = controller.clone();
-        let resets = thread::spawn(move || shared.reset());
+        let resets = reset_beside(&controller);
         controller.ring(0);
         let mut known = 0;
         if controller.rung.load(Ordering::Relaxed) == 0 {
@@ -144,8 +148,7 @@ fn a_doorbell_is_held_back_only_by_a_reset_after_which_the_queue_is_recreated_an
 fn a_queue_is_recreated_after_each_of_two_resets_or_once_after_both() {
     in_every_order(|| {
         let controller = Controller::new();
-        let (one, other) = (controller.clone(), controller.clone());
-        let resets = [thread::spawn(move || one.reset()), thread::spawn(move || other.reset())];
+        let resets = [reset_beside(&controller), reset_beside(&controller)];
         let mut known = 0;
         let mut recreate = || {
             if controller.resets.is_over_since(known) {

@@ -1,11 +1,12 @@
 //! Files of results, written whole: each is complete under its name or is left as it was (`place` says what a name stands for). Results folders, reports and the
 //! command line write through it. It knows no format, and never writes to a target.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use iolane::part_file::create_beside;
 use iolane::{Error, Result, guard};
 
 use crate::place::Place;
@@ -127,19 +128,9 @@ impl Drop for Part {
 
 /// Creates a file in the same folder under a name that nothing has.
 fn create_part(file: &Path) -> std::io::Result<(File, PathBuf)> {
-    const TRIES: u32 = 1000;
-    let process = std::process::id();
-    let name = file.file_name().unwrap_or_default().to_string_lossy();
-    // Other processes have other numbers, except one in another container, and one that a power cut or a kill ended: what it left
-    // has such a name.
-    for attempt in 0..TRIES {
-        let part = file.with_file_name(format!(".{name}.{process}.{attempt}.part"));
-        match File::create_new(&part) {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            created => return created.map(|created| (created, part)),
-        }
-    }
-    Err(ErrorKind::AlreadyExists.into())
+    let create = |name: &OsStr| File::create_new(file.with_file_name(name));
+    let (part, name) = create_beside(file.file_name().unwrap_or_default(), create)?;
+    Ok((part, file.with_file_name(name)))
 }
 
 /// Whether two names mean one file, or two files of one place that are not there yet.

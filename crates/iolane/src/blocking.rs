@@ -54,8 +54,8 @@ pub struct Blocking {
     lanes: Mutex<Lanes>,
     /// A lane is idle, or there is one less.
     changed: Condvar,
-    /// Held alone by a write that covers a block in part, from when it reads the block until it has written it, and by other writes together: no
-    /// write comes in between. That of all of this process on the target.
+    /// Held alone by a write that covers a block in part, from when it reads the block until it has written it, and by other writes
+    /// together: none comes in between. Every `Blocking` of this process on the same file or device has the same one.
     writing: Arc<RwLock<()>>,
 }
 
@@ -159,9 +159,9 @@ impl Blocking {
     }
 
     /// Writes all of `data` from `offset` on. It is durable after the next [`sync_data`](Self::sync_data). A block of which it covers only a
-    /// part is read first; meanwhile no other call of this process writes to the target, by this or another `Blocking`. Writes by queues of your own
-    /// and by other processes are not held back: they must not write to the same block. A file that ends within the last block grows to the end of that block, by
-    /// zeroes; one whose size always is a multiple of [`Target::block_bytes`] does not.
+    /// part is read first; meanwhile no other call writes to the target, by this or another `Blocking` of this process on the file or device.
+    /// Writes by queues of your own and by other processes are not held back: they must not write to the same block. A file that ends within the last block
+    /// grows to the end of that block, by zeroes; one whose size always is a multiple of [`Target::block_bytes`] does not.
     ///
     /// # Errors
     /// `PermissionDenied` on a target that was opened for reading. Otherwise as [`read_exact_at`](Self::read_exact_at), after which any part

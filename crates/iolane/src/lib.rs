@@ -116,8 +116,6 @@ mod must_not_compile;
 pub mod nvme;
 
 pub use blocking::Blocking;
-#[doc(hidden)]
-pub use iolane_core::phase_mark;
 pub use iolane_core::{
     AtomicWrites, AutoOptions, Buffer, Buffers, Capabilities, Chains, Change, Choices, Completion, CompletionMode,
     Deadlines, Error, ErrorKind, Goal, Interface, IoError, IoErrorKind, IoPath, KnownLoad, OTHER_INTERFACES, Operation,
@@ -125,6 +123,8 @@ pub use iolane_core::{
     SyscallUse, Target, TargetId, TargetKind, TargetOptions, WritePermission, did_you_mean,
 };
 pub use iolane_core::{capability, error, path, scheme, tsc, units};
+#[doc(hidden)]
+pub use iolane_core::{part_file, phase_mark};
 pub use iolane_kernel::sim;
 
 /// Every interface there is: one registry, from which help, `probe`, surveys, charts and the conformance suite are fed.

@@ -37,26 +37,25 @@ const OF_IDLE: [&str; 4] = ["--rate", "10", "--runtime", "2s"];
 
 /// How much is measured.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Part {
+pub(super) enum Part<'a> {
     /// All in exact mode, for docs/auto.md.
     Whole,
     /// What CI checks; nothing is written.
     Check,
     /// Loads that change, for docs/auto.md.
     Changes,
-    /// An emulated drive and two processors, in real time, for docs/auto.md.
-    Drives,
+    /// An emulated drive and two processors, in real time, for docs/auto.md; just on one kernel, if it is named.
+    Drives { kernel: Option<&'a str> },
 }
 
-/// Measures, prints, and compares with the goals. What is not only checked is written to the page too. In real time just on one kernel, if it is
-/// named.
-pub(super) fn run(iolane: &Path, target_folder: &Path, part: Part, kernel: Option<&str>) -> Result<bool> {
+/// Measures, prints, and compares with the goals. What is not only checked is written to the page too.
+pub(super) fn run(iolane: &Path, target_folder: &Path, part: Part<'_>) -> Result<bool> {
     if let [package, ..] = packages::install(&[packages::QEMU])?[..] {
         bail!("{} is missing; as root: apt-get install {}", package.program, package.name);
     }
     let cache = Cache::of_user()?;
     let (grids, page) = match part {
-        Part::Drives => {
+        Part::Drives { kernel } => {
             let of_kernel = |kernel| Place::TIMED.map(|place| (kernel, place, WITHOUT_ADVICE));
             let named = |version: &&str| kernel.is_none_or(|kernel| kernel == *version);
             let grids: Vec<_> = KERNELS.into_iter().filter(named).flat_map(of_kernel).collect();

@@ -90,10 +90,7 @@ impl<R: Residence> Lane<R> {
 
     #[inline]
     pub(super) fn in_flight(&self) -> usize {
-        match &self.state {
-            State::Open(open) => open.queue.in_flight(),
-            State::Closed | State::Unusable(_) => 0,
-        }
+        self.opened().map_or(0, |open| open.queue.in_flight())
     }
 
     /// Why it cannot be used, if it was tried and cannot.
@@ -106,7 +103,7 @@ impl<R: Residence> Lane<R> {
 
     /// It cannot be opened.
     pub(super) fn refuse(&mut self, why: String) {
-        debug_assert!(self.open().is_none(), "requests on it would be lost");
+        debug_assert!(self.opened().is_none(), "requests on it would be lost");
         self.state = State::Unusable(why);
     }
 
@@ -176,25 +173,24 @@ impl<R: Residence> Lane<R> {
 
     /// The requests that completed on its queue.
     pub(super) fn ios(&self) -> u64 {
-        match &self.state {
-            State::Open(open) => open.ios,
-            State::Closed | State::Unusable(_) => 0,
-        }
+        self.opened().map_or(0, |open| open.ios)
     }
 
     /// The system calls of its queue; `None` if that does not count them.
     pub(super) fn syscalls(&self) -> Option<u64> {
-        match &self.state {
-            State::Open(open) => open.queue.syscalls(),
-            State::Closed | State::Unusable(_) => Some(0),
-        }
+        self.opened().map_or(Some(0), |open| open.queue.syscalls())
     }
 
     /// The batches of its queue; `None` if that does not count them.
     pub(super) fn batches(&self) -> Option<u64> {
+        self.opened().map_or(Some(0), |open| open.queue.stats().batches)
+    }
+
+    #[inline]
+    fn opened(&self) -> Option<&OpenLane<R>> {
         match &self.state {
-            State::Open(open) => open.queue.stats().batches,
-            State::Closed | State::Unusable(_) => Some(0),
+            State::Open(open) => Some(open),
+            State::Closed | State::Unusable(_) => None,
         }
     }
 }

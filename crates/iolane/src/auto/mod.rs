@@ -154,11 +154,17 @@ mod tests {
 
     use super::*;
 
+    /// A file of zeroes, without a name.
+    pub(super) fn scratch(name: &str, bytes: u64) -> Target {
+        let file = std::env::temp_dir().join(format!("iolane-auto-{name}-{}", std::process::id()));
+        let target = Target::options().create(bytes).direct(false).open(&file).unwrap();
+        let _ = std::fs::remove_file(&file);
+        target
+    }
+
     #[test]
     fn a_path_without_registered_memory_is_a_candidate_only_where_none_with_it_is() {
-        let file = std::env::temp_dir().join(format!("iolane-auto-{}", std::process::id()));
-        let target = Target::options().create(4096).direct(false).open(&file).unwrap();
-        let _ = std::fs::remove_file(&file);
+        let target = scratch("candidates", 4096);
         let pool = Pool::new(1, 4096, Pages::Base).unwrap();
         let names = |config: &QueueConfig, options: AutoOptions| -> Vec<String> {
             let lanes = candidates::<Stays>(&IoPath::new("io_uring"), &target, config, options);
@@ -223,9 +229,7 @@ mod tests {
 
     #[test]
     fn as_many_requests_are_taken_by_a_turn_as_the_queue_has_room_for_whatever_path_is_in_use() {
-        let file = std::env::temp_dir().join(format!("iolane-auto-turns-{}", std::process::id()));
-        let target = Target::options().create(1 << 20).direct(false).open(&file).unwrap();
-        let _ = std::fs::remove_file(&file);
+        let target = scratch("turns", 1 << 20);
         let pool = Pool::new(8, 4096, Pages::Base).unwrap();
         let mut queue =
             Auto.open(&"auto,restless".parse().unwrap(), &target, &QueueConfig::new(8).pool(&pool)).unwrap();
@@ -247,9 +251,7 @@ mod tests {
 
     #[test]
     fn a_queue_begins_with_what_an_earlier_one_has_learnt() {
-        let file = std::env::temp_dir().join(format!("iolane-auto-memory-{}", std::process::id()));
-        let target = Target::options().create(1 << 20).direct(false).open(&file).unwrap();
-        let _ = std::fs::remove_file(&file);
+        let target = scratch("memory", 1 << 20);
         let (pool, memory) = (Pool::new(1, 4096, Pages::Base).unwrap(), iolane_core::PathMemory::new());
         let config = QueueConfig::new(1).pool(&pool).memory(&memory);
         // Reads until the queue holds a path for this reason.

@@ -3,13 +3,12 @@
 use iolane_core::{Pages, Pool, Request};
 
 use super::super::lane::Stays;
+use super::super::tests::scratch;
 use super::*;
 
 #[test]
 fn a_lane_with_requests_in_flight_stays_open_when_other_queues_need_the_cores() {
-    let file = std::env::temp_dir().join(format!("iolane-auto-lanes-{}", std::process::id()));
-    let target = Target::options().create(1 << 16).direct(false).open(&file).unwrap();
-    let _ = std::fs::remove_file(&file);
+    let target = scratch("lanes", 1 << 16);
     let pool = Pool::new(4, 4096, Pages::Base).unwrap();
     // With a core named for the thread, nobody counts cores.
     let config = QueueConfig::new(4).pool(&pool).sqpoll_cpu(Some(0));
@@ -35,13 +34,7 @@ fn a_lane_with_requests_in_flight_stays_open_when_other_queues_need_the_cores() 
 
 #[test]
 fn requests_that_find_no_room_keep_their_target() {
-    let file = |name: &str| {
-        let file = std::env::temp_dir().join(format!("iolane-auto-{name}-{}", std::process::id()));
-        let target = Target::options().create(1 << 16).direct(false).open(&file).unwrap();
-        let _ = std::fs::remove_file(&file);
-        target
-    };
-    let [first, a, b, c] = ["first", "a", "b", "c"].map(file);
+    let [first, a, b, c] = ["first", "a", "b", "c"].map(|name| scratch(name, 1 << 16));
     let pool = Pool::new(6, 4096, Pages::Base).unwrap();
     let config = QueueConfig::new(2).pool(&pool).targets(4);
     let mut general = Lane::<Stays>::new(IoPath::new("libaio"));
