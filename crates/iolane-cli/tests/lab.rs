@@ -337,7 +337,7 @@ fn a_guest_that_panics_is_quoted_and_its_console_is_kept() {
     let lab = Lab { iolane: "/bin/true".into(), ..guest::lab(&cache, Vec::new()) };
     let error = guest::run(&lab, Vec::new()).0.unwrap_err().to_string();
     assert!(error.starts_with("the guest: Kernel panic - not syncing: Attempted to kill init!"), "{error}");
-    let log = cache.folder().join("console.log");
+    let log = cache.folder().join("iolane-console.log");
     assert!(error.ends_with(&format!("its console is in {}", log.display())), "{error}");
     assert!(fs::read_to_string(log).unwrap().contains("Attempted to kill init!"));
 }
