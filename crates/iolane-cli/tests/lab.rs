@@ -131,6 +131,34 @@ fn an_interrupted_command_keeps_what_it_measured_and_its_guest_is_gone() {
 }
 
 #[test]
+fn an_interrupted_study_in_a_guest_replaces_neither_complete_results_nor_a_journal_of_this_machine() {
+    guest_or_skip!("an interrupted study in the lab");
+    let folder = Folder::new();
+    fs::create_dir(folder.join("results")).unwrap();
+    let kept = [("study.json", r#"{"complete": true}"#), ("journal.jsonl", "that of this machine")];
+    for (name, text) in kept {
+        fs::write(folder.join("results").join(name), text).unwrap();
+    }
+    let runs = ["--path", "psync", "--depth", "1", "--runtime", "50ms", "--warmup", "0s", "--repeat", "2000"];
+    let words = [&["study", "--target", "nullb0", "--out", "results"], &runs[..]].concat();
+    let (child, _, mut stderr) = start(&mut command(&folder, lab(&["--nvme", "0"], &words)));
+    let mut line = String::new();
+    while !line.contains("study: 10 of 2000 runs") {
+        line.clear();
+        assert!(stderr.read_line(&mut line).unwrap() > 0, "it ended before ten runs had");
+    }
+    kill_process(pid(&child), Signal::INT).unwrap();
+    let reader = std::thread::spawn(move || stderr.read_to_end(&mut Vec::new()));
+    let ended = finish(child);
+    reader.join().unwrap().unwrap();
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    assert!(ended.stdout.contains("a study in a guest is not resumed"), "{ended:#?}");
+    for (name, text) in kept {
+        assert_eq!(fs::read_to_string(folder.join("results").join(name)).unwrap(), text, "{name}");
+    }
+}
+
+#[test]
 fn a_killed_lab_leaves_no_process_and_no_file() {
     guest_or_skip!("killing the lab");
     let folder = Folder::new();

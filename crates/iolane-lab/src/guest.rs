@@ -252,7 +252,7 @@ impl Channel {
             self.send(&Frame::Ended(ended))?;
         }
         for place in &orders.job.returns {
-            self.send_files(place)?;
+            self.send_files(place, &orders.job.stays)?;
         }
         self.send(&Frame::Done)
     }
@@ -335,17 +335,17 @@ impl Channel {
     }
 
     /// Sends the files at or beneath a place that were written since the guest came up: those it was born with bear the
-    /// time 0. Links and other file systems are left alone.
-    fn send_files(&self, place: &Path) -> Result<()> {
+    /// time 0. Links, other file systems and what stays here are left alone.
+    fn send_files(&self, place: &Path, stays: &[PathBuf]) -> Result<()> {
         let Ok(found) = fs::symlink_metadata(place) else { return Ok(()) };
         if found.is_dir() {
             let device = found.dev();
             return files::list(place)
                 .iter()
                 .filter(|path| fs::symlink_metadata(path).is_ok_and(|inner| inner.dev() == device))
-                .try_for_each(|path| self.send_files(path));
+                .try_for_each(|path| self.send_files(path, stays));
         }
-        if !found.is_file() || found.mtime() == 0 {
+        if !found.is_file() || found.mtime() == 0 || stays.iter().any(|file| file == place) {
             return Ok(());
         }
         let shown = place.display().to_string();

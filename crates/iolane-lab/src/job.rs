@@ -15,6 +15,8 @@ pub struct Job {
     pub folder: PathBuf,
     /// Files and folders that are copied back when all commands ended; nothing else is.
     pub returns: Vec<PathBuf>,
+    /// Files of these that are not: they mean something only in the guest.
+    pub stays: Vec<PathBuf>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

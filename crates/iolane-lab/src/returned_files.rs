@@ -30,14 +30,16 @@ struct Quota {
 pub(crate) struct ReturnedFiles {
     /// Files, and folders with all that is beneath them.
     places: Vec<PathBuf>,
+    /// Files beneath these that the guest keeps.
+    stays: Vec<PathBuf>,
     quota: Quota,
     left: Quota,
     current: Option<Part>,
 }
 
 impl ReturnedFiles {
-    pub(crate) fn new(places: &[PathBuf]) -> Self {
-        Self { places: places.to_vec(), quota: QUOTA, left: QUOTA, current: None }
+    pub(crate) fn new(places: &[PathBuf], stays: &[PathBuf]) -> Self {
+        Self { places: places.to_vec(), stays: stays.to_vec(), quota: QUOTA, left: QUOTA, current: None }
     }
 
     /// Begins a file.
@@ -80,7 +82,8 @@ impl ReturnedFiles {
     /// The folder on the host that a path of the guest is beneath, and the rest of it. That folder was named by the user, whose
     /// links are followed.
     fn place_of(&self, path: &Path) -> Result<(PathBuf, PathBuf)> {
-        let is_plain = path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
+        let is_plain = path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)))
+            && !self.stays.iter().any(|file| file == path);
         let found = self.places.iter().filter(|_| is_plain).find_map(|place| {
             let rest = path.strip_prefix(place).ok()?;
             match rest.as_os_str().is_empty() {
@@ -212,7 +215,7 @@ mod tests {
     }
 
     fn into_out(folder: &Path) -> ReturnedFiles {
-        ReturnedFiles::new(&[folder.join("out")])
+        ReturnedFiles::new(&[folder.join("out")], &[])
     }
 
     #[test]
@@ -231,13 +234,22 @@ mod tests {
     #[test]
     fn a_named_file_comes_back_and_what_is_beside_it_does_not() {
         let folder = tempfile::tempdir().unwrap();
-        let mut returned = ReturnedFiles::new(&[folder.path().join("x.json")]);
+        let mut returned = ReturnedFiles::new(&[folder.path().join("x.json")], &[]);
         feed(&mut returned, &[file(&folder.path().join("x.json"), 2), data("{}")]).unwrap();
         for other in ["y.json", "x.json2", "../x.json", "x.json/../y"] {
             let error = feed(&mut returned, &[file(&folder.path().join(other), 1)]).unwrap_err().to_string();
             assert!(error.contains("the guest may not write there"), "{error}");
         }
         assert_eq!(files::list(folder.path()), [folder.path().join("x.json")]);
+    }
+
+    #[test]
+    fn a_file_that_stays_in_the_guest_replaces_none_here() {
+        let folder = tempfile::tempdir().unwrap();
+        let [out, journal] = ["out", "out/journal"].map(|name| folder.path().join(name));
+        let mut returned = ReturnedFiles::new(&[out], std::slice::from_ref(&journal));
+        let error = feed(&mut returned, &[file(&journal, 2), data("{}")]).unwrap_err().to_string();
+        assert!(error.contains("the guest may not write there") && !journal.exists(), "{error}");
     }
 
     #[test]
@@ -294,7 +306,7 @@ mod tests {
             symlink("../secret", out.join("link")).unwrap();
             symlink("../secret/key", out.join("key")).unwrap();
             let places = [out.clone(), folder.path().join("x.json")];
-            let mut returned = ReturnedFiles { left: Quota { bytes: 20, files: 4 }, ..ReturnedFiles::new(&places) };
+            let mut returned = ReturnedFiles { left: Quota { bytes: 20, files: 4 }, ..ReturnedFiles::new(&places, &[]) };
             for (parts, bytes, is_below) in sent {
                 let base = if is_below { out.clone() } else { folder.path().to_owned() };
                 let frames = [file(&base.join(parts.join("/")), bytes), Frame::Data(vec![b'x'; bytes as usize])];

@@ -308,7 +308,7 @@ impl Guest {
         stop: &AtomicBool,
     ) -> Result<(), Trouble> {
         let mut command = 0;
-        let mut returned = ReturnedFiles::new(&job.returns);
+        let mut returned = ReturnedFiles::new(&job.returns, &job.stays);
         let mut interrupted_at: Option<Instant> = None;
         let mut look = |guest: &mut Self| match interrupted_at {
             None if stop.load(Ordering::Relaxed) => {

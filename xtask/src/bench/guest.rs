@@ -119,7 +119,7 @@ const SUCCESS: Ended = Ended::Code(0);
 const UNAVAILABLE: Ended = Ended::Code(3);
 
 fn outputs_where(lab: &Lab<'_>, commands: Vec<GuestCommand>, allowed: &'static [Ended]) -> Result<Vec<String>> {
-    let job = Job { commands, folder: "/".into(), returns: Vec::new() };
+    let job = Job { commands, folder: "/".into(), ..Job::default() };
     let mut printed = Printed { outputs: vec![String::new(); job.commands.len()], allowed, failed: None };
     lab.run(&job, &mut printed, &AtomicBool::new(false))?;
     match printed.failed {

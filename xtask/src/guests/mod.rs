@@ -395,7 +395,7 @@ impl Runner {
             timeout,
             cache: &self.cache,
         };
-        let job = Job { commands, folder: "/".into(), returns: made.returns };
+        let job = Job { commands, folder: "/".into(), returns: made.returns, ..Job::default() };
         let began = Instant::now();
         let mut guest = Guest::new(&release, names, self.show);
         let ended = lab.run_untimed(&job, &mut guest, &AtomicBool::new(false));

@@ -58,7 +58,7 @@ pub(crate) fn lab(cache: &Cache, drives: Vec<Drive>) -> Lab<'_> {
 /// Runs commands in a guest, one after the other.
 pub(crate) fn run(lab: &Lab<'_>, commands: Vec<GuestCommand>) -> (iolane::Result<()>, Heard) {
     let mut heard = Heard::default();
-    let job = Job { commands, folder: PathBuf::from("/"), returns: Vec::new() };
+    let job = Job { commands, folder: PathBuf::from("/"), ..Job::default() };
     let outcome = lab.run(&job, &mut heard, &AtomicBool::new(false));
     (outcome, heard)
 }

@@ -49,7 +49,7 @@ pub(super) fn inputs(words: &[String], folder: &Path, outputs: &[PathBuf]) -> Ve
 }
 
 /// The path without `.` and `..`, as the guest resolves it.
-fn normal(path: &Path) -> PathBuf {
+pub(super) fn normal(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for part in path.components() {
         match part {

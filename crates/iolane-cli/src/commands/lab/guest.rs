@@ -14,6 +14,8 @@ use iolane_lab::{
 };
 use iolane_measure::host::{COMMAND_LINE_VARIABLE, LAB_VARIABLE, LabMachine, command_line};
 use iolane_study::format;
+use iolane_study::results::REPORT_FILE;
+use iolane_study::rows::journal;
 
 use super::files;
 use crate::arguments::{Accel, GuestArguments};
@@ -41,7 +43,12 @@ pub(super) fn run(
     };
     let folder = std::env::current_dir().map_err(|error| Error::system("the current folder", error))?;
     let returns = files::outputs(words, results, &folder);
-    let files = files::inputs(words, &folder, &returns);
+    // A study in the guest keeps complete results as one here does, for which it has to know of them. It is not resumed, so
+    // that its journal is of no use here, where it could replace that of a study of this machine.
+    let [earlier, stays] =
+        [REPORT_FILE, journal::FILE].map(|file| results.map(|results| files::normal(&folder.join(results).join(file))));
+    let mut files = files::inputs(words, &folder, &returns);
+    files.extend(earlier.filter(|report| report.is_file()).map(|report| (report.clone(), report)));
     let lab = Lab {
         machine,
         iolane: std::env::current_exe().map_err(|error| Error::system("this program", error))?,
@@ -66,7 +73,7 @@ pub(super) fn run(
     let command = GuestCommand::new(words)
         .with(COMMAND_LINE_VARIABLE, serde_json::to_string(&command_line())?)
         .with(LAB_VARIABLE, serde_json::to_string(&behind)?);
-    let job = Job { commands: vec![command], folder, returns };
+    let job = Job { commands: vec![command], folder, returns, stays: stays.into_iter().collect() };
     let mut events = Shown { lab: &lab, output, streams: Default::default(), ended: None };
     lab.run(&job, &mut events, &STOP)?;
     Ok(match events.ended {

@@ -13,6 +13,7 @@ pub(crate) use find::results_folder;
 use std::path::{Path, PathBuf};
 
 use iolane::Error;
+use iolane_measure::host::LabMachine;
 use iolane_study::results::{Asked, RECORDS_FILE, REPORT_FILE, ResultsFolder, StudyReport, Written};
 use iolane_study::session::Session;
 use iolane_study::{files, fio};
@@ -131,9 +132,10 @@ fn controllers_note() -> String {
 
 /// Where an interrupted study leaves what it measured if complete results are there already.
 fn kept_earlier(report: &str) -> String {
-    let text = format!(
-        "Results: {report} is that of an earlier, complete study and was not replaced. The interrupted study continues when \
-         the same command is given again; --fresh starts over."
-    );
+    let goes_on = match LabMachine::of_this_guest() {
+        None => "The interrupted study continues when the same command is given again; --fresh starts over.",
+        Some(_) => "The same command starts over: a study in a guest is not resumed.",
+    };
+    let text = format!("Results: {report} is that of an earlier, complete study and was not replaced. {goes_on}");
     format!("{}\n", wrap(&text, 0))
 }
