@@ -211,10 +211,11 @@ fn prove_syscalls<C: Clock>(
     engine.run(Phase::Measure, Extent::of(SHORT_PHASE_NS), stop, &mut tally)?;
     let counted = counter.as_mut().map_err(|unavailable| unavailable.clone()).and_then(SyscallCounter::stop);
     let kernel = match (counted, tally.syscalls) {
-        // Each I/O of a path that cannot count its own calls takes at least one, made by threads of its library.
-        (Ok(counted), None) if counted < tally.ios => {
-            Err(Unavailable::new("the library's threads were started before the counter was opened"))
-        }
+        // A path that cannot count its own calls: the sleeps between requests at a rate are not its calls. Each I/O takes at least one,
+        // made by threads of its library.
+        (Ok(counted), None) => Some(counted.saturating_sub(tally.sleeps))
+            .filter(|calls| *calls >= tally.ios)
+            .ok_or_else(|| Unavailable::new("the library's threads were started before the counter was opened")),
         (counted, _) => counted,
     };
     let engine = tally.syscalls.map(|syscalls| syscalls + tally.sleeps);

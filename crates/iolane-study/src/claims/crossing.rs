@@ -5,12 +5,12 @@ use super::evidence::{ArmEvidence, ByRepeat, Evidence, at, common_repeats};
 use super::finding::{Computed, Finding};
 use super::missing::Missing;
 use super::operand::OperandValues;
-use super::tails::At;
+use super::tails::{At, Tails};
 use super::values::common_values;
 use super::verdict::{REPEATS_MIN, Verdict};
 use crate::format::{number, place};
 use crate::plan::{Arm, Check, Factor, Metric, Operand};
-use crate::stats::{Crossing, Estimate, crossing, estimate_ratio};
+use crate::stats::{Crossing, Estimate, RatioCurve, estimate_ratio_at};
 
 pub(super) fn find<'a>(
     check: &Check,
@@ -18,6 +18,7 @@ pub(super) fn find<'a>(
     operands: [&Operand; 2],
     along: Factor,
     evidence: &Evidence<'a>,
+    tails: Tails,
 ) -> Finding<'a> {
     let points = match Points::of(metric, operands, along, evidence) {
         Ok(points) => points,
@@ -34,7 +35,7 @@ pub(super) fn find<'a>(
     if repeats.is_empty() {
         return Finding::nothing_common();
     }
-    points.finding(check, along, &repeats)
+    points.finding(check, along, &repeats, tails)
 }
 
 /// Both operands at one value of the factor.
@@ -93,32 +94,42 @@ impl<'a> Points<'a> {
         Ok(())
     }
 
-    fn finding(&self, check: &Check, along: Factor, repeats: &[u32]) -> Finding<'a> {
+    fn finding(&self, check: &Check, along: Factor, repeats: &[u32], tails: Tails) -> Finding<'a> {
         let x: Vec<f64> = self.measured.iter().map(|point| point.x).collect();
         let of: Vec<Vec<f64>> = self.measured.iter().map(|point| at(&point.of, repeats)).collect();
         let to: Vec<Vec<f64>> = self.measured.iter().map(|point| at(&point.to, repeats)).collect();
         let (first, last) = (x[0], x[x.len() - 1]);
-        let starts = estimate_ratio(&of[0], &to[0]);
+        let starts = estimate_ratio_at(&of[0], &to[0], tails.fails);
         let here = |x: f64| place(along, &number(x));
         let range = format!("{} to {}", here(first), number(last));
-        match crossing(&x, &of, &to) {
-            Crossing::At { x: at, .. } => self.at_place(check, along, at, (&x, repeats.len())),
-            _ if repeats.len() < REPEATS_MIN => {
-                let why = format!("{} repeats; a verdict needs {REPEATS_MIN}", repeats.len());
-                self.found(Verdict::Inconclusive, why, &range)
-            }
-            Crossing::AlwaysAbove => {
-                let verdict = never_below(check, last);
+        let curve = RatioCurve::new(&x, &of, &to);
+        let shape = tails.map(|tail| curve.as_ref().map_or(Crossing::Unclear, |curve| curve.crossing(tail)));
+        let is = |is: fn(&Crossing) -> bool| shape.map(|shape| is(&shape));
+        let [above, below] = [is(|shape| *shape == Crossing::AlwaysAbove), is(|shape| *shape == Crossing::AlwaysBelow)];
+        if let Some(place) = crosses_at(shape, (first, last)) {
+            return self.at_place(check, along, place, (&x, repeats.len()));
+        }
+        if repeats.len() < REPEATS_MIN {
+            let why = format!("{} repeats; a verdict needs {REPEATS_MIN}", repeats.len());
+            return self.found(Verdict::Inconclusive, why, &range);
+        }
+        match never_below(check, last) {
+            Some(verdict)
+                if (verdict == Verdict::Holds && above.holds) || (verdict == Verdict::DoesNotHold && above.fails) =>
+            {
                 self.found(verdict, format!("never falls below, {range}"), &format!("above {range}"))
             }
-            Crossing::AlwaysBelow => {
+            None if above.holds => {
+                self.found(Verdict::Inconclusive, format!("never falls below, {range}"), &format!("above {range}"))
+            }
+            _ if below.fails => {
                 self.found(Verdict::DoesNotHold, format!("is below from the start, {range}"), &format!("below {range}"))
             }
-            Crossing::Unclear if starts.high < 1.0 => {
+            _ if starts.high < 1.0 => {
                 let why = format!("does not start above: {} it is {}x", here(first), number(starts.value));
                 self.found(Verdict::DoesNotHold, why, &format!("below {}", here(first)))
             }
-            Crossing::Unclear => {
+            _ => {
                 let why = format!("the repeats do not agree on whether or where it falls below, {range}");
                 self.found(Verdict::Inconclusive, why, &format!("no clear crossing {range}"))
             }
@@ -126,12 +137,13 @@ impl<'a> Points<'a> {
     }
 
     /// A gap before or at the crossing leaves it open: the missing values could have moved it.
-    fn at_place(&self, check: &Check, along: Factor, at: Estimate, (x, repeats): (&[f64], usize)) -> Finding<'a> {
-        let next = x.iter().copied().find(|x| *x >= at.high).unwrap_or(f64::INFINITY);
+    fn at_place(&self, check: &Check, along: Factor, at: At<Estimate>, (x, repeats): (&[f64], usize)) -> Finding<'a> {
+        let most = at.holds.high.max(at.fails.high);
+        let next = x.iter().copied().find(|x| *x >= most).unwrap_or(f64::INFINITY);
         let is_open = self.gaps.iter().any(|gap| *gap < next);
         let computed = Computed {
-            estimate: Some(At { holds: at, fails: at }),
-            figures: format!("crosses at a {} of {}", along.noun(), number(at.value)),
+            estimate: Some(at),
+            figures: format!("crosses at a {} of {}", along.noun(), number(at.holds.value)),
             repeats,
             may_be_larger: is_open,
             may_be_smaller: is_open,
@@ -156,11 +168,22 @@ impl<'a> Points<'a> {
     }
 }
 
-/// A curve that never falls below the other crosses it beyond the last value, if at all.
-fn never_below(check: &Check, last: f64) -> Verdict {
+/// Where it crosses, if that is sure enough for one of the verdicts; for the other it is anywhere then.
+fn crosses_at(shape: At<Crossing>, (first, last): (f64, f64)) -> Option<At<Estimate>> {
+    let place = shape.map(|shape| match shape {
+        Crossing::At { x, .. } => Some(x),
+        _ => None,
+    });
+    let known = place.holds.or(place.fails)?;
+    let anywhere = Estimate { low: first, high: last, ..known };
+    Some(place.map(|place| place.unwrap_or(anywhere)))
+}
+
+/// A curve that never falls below the other crosses it beyond the last value, if at all. `None` if that decides nothing.
+fn never_below(check: &Check, last: f64) -> Option<Verdict> {
     match (check.at_least, check.at_most) {
-        (_, Some(most)) if most <= last => Verdict::DoesNotHold,
-        (Some(least), None) if least <= last => Verdict::Holds,
-        _ => Verdict::Inconclusive,
+        (_, Some(most)) if most <= last => Some(Verdict::DoesNotHold),
+        (Some(least), None) if least <= last => Some(Verdict::Holds),
+        _ => None,
     }
 }

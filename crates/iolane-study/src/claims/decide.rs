@@ -61,7 +61,7 @@ pub(super) fn find_all<'a>(claim: &Claim, evidence: &Evidence<'a>, tails: Tails)
         return checks.iter().map(|_| Finding::not_testable(reason.clone())).collect();
     }
     let mut findings: Vec<Finding<'a>> = checks.iter().map(|check| find(check, evidence, tails)).collect();
-    let mut doubtful: Vec<usize> = (0..checks.len()).filter(|at| findings[*at].measured.is_some()).collect();
+    let mut doubtful: Vec<usize> = (0..checks.len()).filter(|at| findings[*at].figures.is_some()).collect();
     let mut shared = tails;
     while shared != tails.any_of(doubtful.len()) {
         shared = tails.any_of(doubtful.len());
@@ -111,7 +111,7 @@ pub(super) fn find_by_rule<'a>(check: &Check, evidence: &Evidence<'a>, tails: Ta
         }
         Rule::Crossing { metric, of, to, along } => {
             let arms = [of, to].into_iter().flat_map(|operand| evidence.select(&operand.select));
-            crossing::find(check, *metric, [of, to], *along, evidence).of_arms(arms)
+            crossing::find(check, *metric, [of, to], *along, evidence, tails).of_arms(arms)
         }
     }
 }

@@ -5,9 +5,10 @@ use serde_json::json;
 use super::*;
 use crate::plan::{Arm, Scale, Study};
 use crate::rows::{ArmResults, LeftOut, Results, Row, Warning};
-use crate::stats::Estimate;
+use crate::stats::{Estimate, disturbance};
 use iolane_measure::figures::RunFigure;
 use iolane_measure::telemetry::{Sourced, Unavailable};
+use iolane_measure::workload::random_stream;
 
 /// A study of paths a, b and c at depths 1, 4 and 16 with one claim of these checks.
 fn study(checks: &str) -> Study {
@@ -717,6 +718,30 @@ fn a_crossing_on_which_the_repeats_do_not_agree_is_inconclusive() {
     };
     let decision = decided(&crossing_of("at_most = 16"), 5, &noisy);
     assert_eq!(decision.verdict, Verdict::Inconclusive, "{}", decision.why);
+}
+
+/// With one interval of 95 % at each look, a tenth of these claims held.
+#[test]
+fn a_crossing_beyond_its_bound_seldom_holds_however_often_it_is_looked_at() {
+    const CASES: u32 = 120;
+    // It is at 8, between the ratios of 2 at 4 and of 0.5 at 16.
+    let study = crossing_of("at_most = 7.99");
+    let mut looks = Looks::first(5);
+    looks.add(8);
+    looks.add(12);
+    let mut holding = 0;
+    for case in 0..CASES {
+        let noisy = |row: &mut Row| {
+            let place = row.arm.name.as_bytes()[0] as u32 * 64 + row.arm.workload.depth as u32;
+            let mut random = random_stream(u64::from(case * 64 + row.repeat), place);
+            ratios(2.0, 2.0, 0.5)(row)?;
+            iops(row, row.ios as f64 / row.elapsed_s * disturbance(&mut random, 0.15));
+            Ok(())
+        };
+        let results = results(&study, 12, &noisy);
+        holding += u32::from(decide(&study, &results, &looks)[0].verdict == Verdict::Holds);
+    }
+    assert!(holding * 100 <= 4 * CASES, "{holding} of {CASES}");
 }
 
 #[test]

@@ -8,7 +8,8 @@ use crate::format::times;
 use crate::plan::{Arm, Metric, Requests};
 use crate::rows::{ArmResults, Results, Row};
 use crate::stats::{
-    Estimate, SteadyState, WINDOW_ROUNDS, estimate_median, estimate_ratio, median, robust_variation, steady_state,
+    Estimate, SteadyState, TAIL, WINDOW_ROUNDS, estimate_median, estimate_ratio_at, median, robust_variation,
+    steady_state,
 };
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -71,8 +72,9 @@ pub struct ArmReport {
     pub ranked_by: Metric,
     /// Whether it is iolane's own best arm of its load and depth.
     pub best: bool,
-    /// How good it is beside the best arm, paired by repeat: 0.5 for half its IOPS, or at a rate for twice its p99. `None`
-    /// for the best arm, and where the metric is unavailable.
+    /// How good it is beside the best arm, paired by repeat: 0.5 for half its IOPS, or at a rate for twice its p99. The 95 % of its
+    /// interval are of all pairs of arms of the load and depth together. `None` for the best arm, and where the metric is
+    /// unavailable.
     pub of_best: Option<Estimate>,
     /// Whether it reached its rate; `None` without a rate.
     pub keeps_rate: Option<bool>,
@@ -94,10 +96,12 @@ pub fn arm_reports(results: &Results, rows: &[Row]) -> Vec<ArmReport> {
         ranked.sort_by(Ranked::best_first);
         // Peers are compared with iolane's best arm too.
         let best = ranked.iter().position(|ranked| ranked.arm.arm.peer.is_none());
+        // The best was chosen among all: one of several that are equal, in the repeats that favour it.
+        let tail = TAIL / pairs(ranked.len());
         for (place, Ranked { arm, keeps_rate, merit }) in ranked.iter().enumerate() {
             let of_best = best
                 .filter(|best| *best != place)
-                .and_then(|best| Some(estimate_ratio(merit.as_ref()?, ranked[best].merit.as_ref()?)));
+                .and_then(|best| Some(estimate_ratio_at(merit.as_ref()?, ranked[best].merit.as_ref()?, tail)));
             reports.push(ArmReport {
                 best: best == Some(place),
                 of_best,
@@ -107,6 +111,11 @@ pub fn arm_reports(results: &Results, rows: &[Row]) -> Vec<ArmReport> {
         }
     }
     reports
+}
+
+/// The number of pairs among this many arms, at least 1.
+fn pairs(arms: usize) -> f64 {
+    (arms * arms.saturating_sub(1) / 2).max(1) as f64
 }
 
 /// An arm with what ranks it.
@@ -195,7 +204,10 @@ impl ArmReport {
 
 #[cfg(test)]
 mod tests {
+    use iolane_measure::workload::random_stream;
+
     use super::*;
+    use crate::stats::disturbance;
     use iolane_measure::workload::Access;
 
     /// Three runs of an arm with this p99 in each, in nanoseconds.
@@ -243,6 +255,28 @@ mod tests {
         silent.iter_mut().for_each(|row| row.latency.reset());
         let rows = [silent, rows("fast", Some("100"), 100, [1000; 3])];
         assert_eq!(names_and_standings(&rows), "fast best, silent unavailable, ");
+    }
+
+    #[test]
+    fn of_equal_arms_hardly_one_is_shown_to_differ_from_the_best() {
+        const CASES: u32 = 300;
+        for (arms, repeats) in [(16, 5), (16, 9), (4, 5)] {
+            let shown = |case: &u32| {
+                let mut random = random_stream(u64::from(*case), arms);
+                let row = |(arm, repeat)| Row {
+                    ios: (1e6 * disturbance(&mut random, 0.1)) as u64,
+                    elapsed_s: 1.0,
+                    ..Row::new(Arm::of_null(&format!("arm {arm}")), repeat)
+                };
+                let runs = (0..arms).flat_map(|arm| (0..repeats).map(move |repeat| (arm, repeat)));
+                let rows: Vec<Row> = runs.map(row).collect();
+                let reports = arm_reports(&Results::new(&rows, Vec::new()), &rows);
+                reports.iter().any(|report| report.of_best.is_some_and(|ratio| ratio.shows_difference()))
+            };
+            let wrong = (0..CASES).filter(shown).count();
+            println!("{arms} arms, {repeats} repeats: {wrong} of {CASES}");
+            assert!(wrong * 100 <= 6 * CASES as usize, "{arms} arms, {repeats} repeats: {wrong} of {CASES}");
+        }
     }
 
     #[test]

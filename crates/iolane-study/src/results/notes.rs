@@ -4,7 +4,7 @@
 use super::advice::REQUESTS_FOR_TAIL;
 use super::arms::ArmReport;
 use crate::plan::Arm;
-use crate::rows::{ArmResults, Preconditioned, Results, Row, Warning, WarningKind};
+use crate::rows::{ArmResults, Preconditioned, Results, Row, Warning, WarningKind, given_up};
 use crate::stats::{REPEATS_ENOUGH, WINDOW_ROUNDS};
 
 /// A warning where intervals rest on an assumption.
@@ -29,6 +29,21 @@ pub(super) fn not_steady(target: &Preconditioned) -> Option<String> {
     }
     let hint = "--full takes the time that SNIA's specification asks for";
     (!troubles.is_empty()).then(|| format!("preconditioning of {target}: {}; {hint}", troubles.join(", and ")))
+}
+
+/// A warning for each arm that was given up in a repeat that only undecided claims wanted.
+pub(super) fn given_up_later(rows: &[Row], results: &Results, repeats: usize) -> Vec<String> {
+    let is_left_out = |arm: &Arm| results.left_out.iter().any(|left_out| left_out.arm == *arm);
+    let later = |row: &&Row| row.repeat as usize >= repeats && !is_left_out(&row.arm);
+    let warning = |row: &Row| {
+        let why = row.rejected.as_deref().unwrap_or_default();
+        format!(
+            "{}: given up in further repeat {}, and claims are decided on those before: {why}",
+            row.arm,
+            row.repeat + 1
+        )
+    };
+    given_up(rows).into_iter().filter(later).map(warning).collect()
 }
 
 /// A warning for arms whose repeats drift or vary too much.
@@ -144,6 +159,7 @@ mod tests {
 
     use super::super::arms::arm_reports;
     use super::*;
+    use crate::rows::LeftOut;
 
     /// Five runs of lookups, by iolane or without it, each with 100 batches.
     fn lookups(peer: Option<&str>, keys: u64) -> Vec<Row> {
@@ -196,5 +212,23 @@ mod tests {
         assert_eq!(of(&[0, 1, 2, 4]), "every arm of a; b randread 4k depth 16");
         assert_eq!(of(&[0, 1]), "a randread 4k depth 1; a randread 4k depth 16");
         assert_eq!(of(&[0, 1, 3, 4]), "a randread 4k depth 1; a randread 4k depth 16 and 2 more arms");
+    }
+
+    #[test]
+    fn an_arm_that_was_given_up_in_a_later_look_is_named_unless_it_is_left_out_anyway() {
+        let run = |repeat, rejected: Option<&str>| Row {
+            rejected: rejected.map(str::to_owned),
+            ..Row::new(Arm::of_null("a"), repeat)
+        };
+        let rows = [run(0, None), run(1, Some("it stalled")), run(1, Some("it stalled")), run(1, Some("it stalled"))];
+        let results = |repeats| Results::of_looks(&rows, Vec::new(), repeats);
+        let warned = given_up_later(&rows, &results(1), 1);
+        assert_eq!(warned.len(), 1);
+        assert!(
+            warned[0].ends_with("given up in further repeat 2, and claims are decided on those before: it stalled")
+        );
+        assert!(given_up_later(&rows, &results(2), 2).is_empty());
+        let left_out = LeftOut { arm: Arm::of_null("a"), reason: String::new(), remedy: String::new(), failed: true };
+        assert!(given_up_later(&rows, &Results::new(&rows, vec![left_out]), 1).is_empty());
     }
 }

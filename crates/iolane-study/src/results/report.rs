@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::advice::{Answer, answers, sentences};
 use super::arms::{ArmReport, arm_reports};
 use super::figures::FigureReport;
-use super::notes::{better_without, few_requests, merge_warnings, not_steady, too_few, unsteady};
+use super::notes::{better_without, few_requests, given_up_later, merge_warnings, not_steady, too_few, unsteady};
 use super::rate_until::RateUntil;
 use super::skipped::{Skipped, skipped};
 use crate::claims::{self, Decision, Looks};
@@ -199,6 +199,7 @@ impl StudyReport {
         self.arms = arm_reports(&results, rows);
         self.warnings = self.preconditioned.iter().filter_map(not_steady).collect();
         self.warnings.extend(modelled);
+        self.warnings.extend(given_up_later(rows, &results, self.repeats));
         match &mut self.rate_until {
             Some(rate_until) => {
                 *rate_until = rate_until.of_runs(&results);
@@ -222,7 +223,7 @@ impl StudyReport {
 
     /// The results that claims and figures are made from, given the rows that count.
     pub(super) fn further_results(&self, study: &Study, rows: &[Row], left_out: Vec<LeftOut>) -> Results {
-        let mut further = Results::new(rows, left_out);
+        let mut further = Results::of_looks(rows, left_out, self.repeats as u32);
         in_order_of(study, self.scale, &mut further);
         further.lab = self.host.host.lab;
         further

@@ -106,27 +106,37 @@ pub fn gives_up(row: &Row, attempts: u32) -> bool {
     row.rejected.is_some() && attempts > RETRIES
 }
 
-/// The names of the arms that were given up: their valid repeats are excluded from every statistic too.
-fn given_up(rows: &[Row]) -> HashSet<String> {
+/// The rows with which arms were given up, one of each.
+pub fn given_up(rows: &[Row]) -> Vec<&Row> {
     let mut attempts: HashMap<(String, u32), u32> = HashMap::new();
+    let mut names: HashSet<String> = HashSet::new();
     let has_given_up = |row: &&Row| {
-        let attempts = attempts.entry((row.arm.to_string(), row.repeat)).or_default();
+        let name = row.arm.to_string();
+        let attempts = attempts.entry((name.clone(), row.repeat)).or_default();
         *attempts += 1;
-        gives_up(row, *attempts)
+        gives_up(row, *attempts) && names.insert(name)
     };
-    rows.iter().filter(has_given_up).map(|row| row.arm.to_string()).collect()
+    rows.iter().filter(has_given_up).collect()
 }
 
 impl Results {
     /// Groups rows by arm, in the order of the first repeat. Excludes arms that were left out or given up.
     pub fn new(rows: &[Row], left_out: Vec<LeftOut>) -> Self {
+        Self::of_looks(rows, left_out, u32::MAX)
+    }
+
+    /// The same, if every arm has the repeats before `further`, and some have more. An arm that was given up in one of those keeps the
+    /// repeats before it, so that what they decided stands.
+    pub fn of_looks(rows: &[Row], left_out: Vec<LeftOut>, further: u32) -> Self {
         let mut arms: Vec<ArmResults> = Vec::new();
         let mut index: HashMap<String, usize> = HashMap::new();
-        let mut without = given_up(rows);
-        without.extend(left_out.iter().map(|left_out| left_out.arm.to_string()));
+        let given_up = given_up(rows).into_iter();
+        let first_without = |row: &Row| if row.repeat < further { 0 } else { row.repeat };
+        let mut without: HashMap<String, u32> = given_up.map(|row| (row.arm.to_string(), first_without(row))).collect();
+        without.extend(left_out.iter().map(|left_out| (left_out.arm.to_string(), 0)));
         for row in rows.iter().filter(|row| row.rejected.is_none()) {
             let name = row.arm.to_string();
-            if without.contains(&name) {
+            if without.get(&name).is_some_and(|first| row.repeat >= *first) {
                 continue;
             }
             let at = *index.entry(name).or_insert_with(|| {
@@ -137,5 +147,32 @@ impl Results {
         }
         arms.iter_mut().for_each(|arm| arm.rows.sort_by_key(|row| row.repeat));
         Self { arms, left_out, lab: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An arm with a valid run in each of these repeats, given up in the repeat after them.
+    fn given_up_after(repeats: u32) -> Vec<Row> {
+        let run = |repeat, rejected: Option<&str>| Row {
+            rejected: rejected.map(str::to_owned),
+            ..Row::new(Arm::of_null("arm"), repeat)
+        };
+        let rejected = (0..=RETRIES).map(|_| run(repeats, Some("it stalled")));
+        (0..repeats).map(|repeat| run(repeat, None)).chain(rejected).collect()
+    }
+
+    #[test]
+    fn an_arm_that_is_given_up_has_no_results_unless_that_was_in_a_later_look() {
+        let repeats_left = |rows: &[Row]| {
+            let results = Results::of_looks(rows, Vec::new(), 5);
+            results.arms.first().map_or(0, |arm| arm.rows.len())
+        };
+        assert_eq!(repeats_left(&given_up_after(4)), 0);
+        assert_eq!(repeats_left(&given_up_after(5)), 5);
+        assert_eq!(repeats_left(&given_up_after(8)), 8);
+        assert!(Results::new(&given_up_after(8), Vec::new()).arms.is_empty());
     }
 }

@@ -11,7 +11,7 @@ mod row;
 mod syscalls;
 mod warning;
 
-pub use gathered::{ArmResults, LeftOut, Preconditioned, RETRIES, Results, gives_up};
+pub use gathered::{ArmResults, LeftOut, Preconditioned, RETRIES, Results, given_up, gives_up};
 pub use row::Row;
 pub(crate) use warning::POLLED_INTERRUPTS_MAX;
 pub use warning::{FLOORS_MIN, Warning, WarningKind, is_cut_short};

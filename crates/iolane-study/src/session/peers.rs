@@ -8,10 +8,10 @@ use super::installed_peer::InstalledPeer;
 use super::planned::Planned;
 use crate::peers::{self, Load, LoadTarget, PeerMeasurement, PeerRun};
 use crate::rows::{LeftOut, Row, Warning};
-use iolane_measure::figures::{RunFigure, RunFigures};
+use iolane_measure::figures::{FigureValue, RunFigure, RunFigures};
 use iolane_measure::latencies::compact;
 use iolane_measure::run::RunPlan;
-use iolane_measure::telemetry::{Reading, Sourced, Unavailable};
+use iolane_measure::telemetry::{Reading, Sourced, Unavailable, Watch};
 use iolane_measure::workload::Workload;
 
 /// The arms of a peer next to iolane's own, and those that it has no counterpart for.
@@ -91,12 +91,16 @@ pub(super) fn run(base: Row, plan: &RunPlan, peer: &InstalledPeer, stop: &Atomic
     let load = load(plan, &targets);
     // Only one program at a time can have an NVMe controller open.
     iolane::nvme::release(&plan.targets)?;
+    let mut watch = Watch::open(&plan.targets, plan.placement.cpus.as_ref());
+    watch.begin();
     let PeerRun { measured, calls_per_io } = peers::run(peer.peer, &peer.installed, &load, stop)?;
+    let machine = watch.end().figures;
     let mut warnings: Vec<Warning> = peer.peer.differences(&load).into_iter().map(Warning::note).collect();
     if measured.latency.is_none() {
         warnings.push(Warning::note(format!("{} prints no percentiles of latency", peer.peer.name())));
     }
-    let figures = figures(peer, &measured, calls_per_io);
+    let mut figures = figures(peer, &measured, calls_per_io);
+    add_kernels_time(&mut figures, &machine, measured.elapsed_s / (measured.elapsed_s + plan.warmup.as_secs_f64()));
     Ok(Row {
         elapsed_s: measured.elapsed_s,
         ios: measured.ios,
@@ -108,6 +112,22 @@ pub(super) fn run(base: Row, plan: &RunPlan, peer: &InstalledPeer, stop: &Atomic
         warnings,
         ..base
     })
+}
+
+/// The processor time that the kernel spent without charging it to the peer, which the figures of iolane's own arms include too; `share`
+/// is that of the measured time in the time with requests.
+fn add_kernels_time(figures: &mut RunFigures, machine: &RunFigures, share: f64) {
+    for figure in [RunFigure::KernelWorkersS, RunFigure::InterruptS, RunFigure::InterruptApartS] {
+        let of_run = |known: &Sourced<FigureValue>| {
+            let seconds = known.value.number().unwrap_or(0.0) * share;
+            Sourced::new(seconds, format!("{}; the measured part of the run by time", known.source))
+        };
+        match machine.reading(figure) {
+            Some(Ok(known)) => figures.set(figure, Ok(of_run(known))),
+            Some(Err(why)) => figures.set::<f64>(figure, Err(why.clone())),
+            None => {}
+        }
+    }
 }
 
 /// What the peer prints of itself, and the system calls that the kernel counted: the rest of another program's run is not observed.
@@ -143,5 +163,18 @@ mod tests {
         ] {
             assert_eq!(beyond_peers(&workload).map(|(field, _)| field), Some(name));
         }
+    }
+
+    #[test]
+    fn the_kernels_time_is_that_of_the_measured_part_and_what_is_unavailable_stays_so() {
+        let mut machine = RunFigures::default();
+        machine.set(RunFigure::KernelWorkersS, Ok(Sourced::new(0.5, "clocks")));
+        machine.set::<f64>(RunFigure::InterruptApartS, Err(Unavailable::new("not counted")));
+        let mut figures = RunFigures::default();
+        figures.set(RunFigure::UserS, Ok(Sourced::new(1.0, "fio")));
+        figures.set(RunFigure::SystemS, Ok(Sourced::new(2.0, "fio")));
+        add_kernels_time(&mut figures, &machine, 0.8);
+        assert_eq!(figures.cpu_s(), Some(3.4));
+        assert_eq!(figures.why_missing(RunFigure::InterruptApartS).unwrap().reason, "not counted");
     }
 }

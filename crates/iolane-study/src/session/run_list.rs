@@ -23,8 +23,8 @@ const FAILURES_MAX: u32 = 3;
 pub(super) struct RunList {
     /// By arm and repeat: the attempts so far, and why the last was rejected.
     made: HashMap<(usize, u32), (u32, Option<String>)>,
-    /// By arm: whether one of its repeats was rejected too often.
-    given_up: Vec<bool>,
+    /// By arm: the repeat that was rejected too often; `None` if none was.
+    given_up: Vec<Option<u32>>,
     /// By arm: the peer that runs it, if one does.
     peers: Vec<Option<String>>,
     /// By peer: why it failed, and how many of its runs in a row did for this reason; `None` since it succeeded once.
@@ -36,7 +36,7 @@ impl RunList {
     pub(super) fn new(planned: &[Planned], rows: &[Row]) -> Self {
         let mut runs = Self {
             made: HashMap::new(),
-            given_up: vec![false; planned.len()],
+            given_up: vec![None; planned.len()],
             peers: planned.iter().map(|planned| planned.arm.peer.clone()).collect(),
             failures: HashMap::new(),
             retries: 0,
@@ -55,16 +55,18 @@ impl RunList {
         let made = self.made.entry((index, row.repeat)).or_default();
         *made = (made.0 + 1, row.rejected.clone());
         self.retries += usize::from(row.rejected.is_some());
-        self.given_up[index] |= gives_up(row, made.0);
+        if gives_up(row, made.0) {
+            self.given_up[index].get_or_insert(row.repeat);
+        }
         if let Some(peer) = self.peers[index].clone() {
-            self.note_peer(peer, row.rejected.as_deref());
+            self.note_peer(peer, row);
         }
     }
 
     /// A peer that never succeeds and fails for one reason, as for want of memory, will do so in all of its arms.
-    fn note_peer(&mut self, peer: String, rejected: Option<&str>) {
+    fn note_peer(&mut self, peer: String, row: &Row) {
         let known = self.failures.entry(peer.clone()).or_insert_with(|| Some((String::new(), 0)));
-        let (Some((reason, count)), Some(why)) = (&mut *known, rejected) else {
+        let (Some((reason, count)), Some(why)) = (&mut *known, row.rejected.as_deref()) else {
             *known = None;
             return;
         };
@@ -72,8 +74,9 @@ impl RunList {
         *count = if *reason == why { *count + 1 } else { 1 };
         *reason = why.to_owned();
         if *count >= FAILURES_MAX {
-            let of_peer = self.peers.iter().map(|known| *known == Some(peer.clone()));
-            self.given_up.iter_mut().zip(of_peer).for_each(|(given_up, of_peer)| *given_up |= of_peer);
+            let with_peers = self.given_up.iter_mut().zip(&self.peers);
+            let of_peer = with_peers.filter(|(_, known)| **known == Some(peer.clone()));
+            of_peer.for_each(|(given_up, _)| *given_up = given_up.or(Some(row.repeat)));
         }
     }
 
@@ -87,7 +90,7 @@ impl RunList {
 
     pub(super) fn wants(&self, index: usize, repeat: u32) -> bool {
         let had = self.made.get(&(index, repeat)).is_some_and(|(_, trouble)| trouble.is_none());
-        !had && !self.given_up[index]
+        !had && self.given_up[index].is_none()
     }
 
     pub(super) fn attempts(&self, index: usize, repeat: u32) -> u32 {
@@ -98,7 +101,8 @@ impl RunList {
         may_retry(self.retries, total)
     }
 
-    pub(super) fn gave_up(&self, index: usize) -> bool {
+    /// The repeat in which an arm was given up, if it was.
+    pub(super) fn gave_up(&self, index: usize) -> Option<u32> {
         self.given_up[index]
     }
 }
@@ -122,7 +126,7 @@ mod tests {
     fn runs(peers: &[Option<&str>]) -> RunList {
         RunList {
             made: HashMap::new(),
-            given_up: vec![false; peers.len()],
+            given_up: vec![None; peers.len()],
             peers: peers.iter().map(|peer| peer.map(str::to_owned)).collect(),
             failures: HashMap::new(),
             retries: 0,
@@ -138,9 +142,9 @@ mod tests {
         let mut runs = runs(&[Some("bdevperf"), Some("bdevperf"), Some("fio"), None]);
         runs.note(0, &row(0, Some("peer bdevperf on libaio: it failed: no huge pages")));
         runs.note(1, &row(0, Some("peer bdevperf on io_uring: it failed: no huge pages")));
-        assert!(!runs.gave_up(0) && runs.peer_trouble(0).is_none());
+        assert!(runs.gave_up(0).is_none() && runs.peer_trouble(0).is_none());
         runs.note(1, &row(0, Some("peer bdevperf on io_uring: it failed: no huge pages")));
-        assert_eq!((0..4).map(|arm| runs.gave_up(arm)).collect::<Vec<_>>(), [true, true, false, false]);
+        assert_eq!((0..4).map(|arm| runs.gave_up(arm).is_some()).collect::<Vec<_>>(), [true, true, false, false]);
         let reason = "bdevperf failed 3 times for one reason, and was given up: it failed: no huge pages";
         assert_eq!(runs.peer_trouble(0).as_deref(), Some(reason));
     }
@@ -152,11 +156,11 @@ mod tests {
         for (index, why) in [(1, "a"), (2, "a"), (3, "a"), (1, "a")] {
             runs.note(index, &row(0, Some(why)));
         }
-        assert!((0..4).all(|arm| !runs.gave_up(arm)), "it works on one path");
+        assert!((0..4).all(|arm| runs.gave_up(arm).is_none()), "it works on one path");
         let mut runs = super::tests::runs(&[Some("fio"); 4]);
         for (index, why) in [(0, "a"), (1, "b"), (2, "a"), (3, "b")] {
             runs.note(index, &row(0, Some(why)));
         }
-        assert!((0..4).all(|arm| !runs.gave_up(arm)));
+        assert!((0..4).all(|arm| runs.gave_up(arm).is_none()));
     }
 }

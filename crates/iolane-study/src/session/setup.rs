@@ -4,6 +4,7 @@
 
 use std::collections::HashSet;
 
+use iolane_measure::host::Host;
 use iolane_measure::placement::Placement;
 use iolane_measure::workload::Workload;
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,9 @@ pub(super) struct Setup {
     #[serde(default)]
     pub(super) placement: Option<Pinning>,
     pub(super) kernel: String,
+    /// `None` in a journal of an older version.
+    #[serde(default)]
+    pub(super) machine: Option<Machine>,
     pub(super) repeats: usize,
     pub(super) warmup_ns: u64,
     pub(super) asked_runtime_ns: Option<u64>,
@@ -31,6 +35,21 @@ pub(super) struct Setup {
     pub(super) meter: String,
     /// The runtime computed from `asked_time`: reused, and not compared.
     pub(super) runtime_ns: u64,
+}
+
+/// The machine. A folder of results can be on a disk that several share.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Machine {
+    arch: String,
+    cpu_model: Option<String>,
+    cpus_online: Option<String>,
+}
+
+impl Machine {
+    pub(super) fn of(host: Host) -> Self {
+        let Host { arch, cpu_model, cpus_online, .. } = host;
+        Self { arch, cpu_model, cpus_online }
+    }
 }
 
 /// A placement as lists of CPUs.
@@ -59,6 +78,7 @@ impl Setup {
             targets,
             placement,
             kernel,
+            machine,
             repeats,
             warmup_ns,
             asked_runtime_ns,
@@ -73,6 +93,7 @@ impl Setup {
             ("its bound", *rate_until != asked.rate_until),
             ("its targets", *targets != asked.targets),
             ("the kernel", *kernel != asked.kernel),
+            ("the machine", machine.is_some() && *machine != asked.machine),
             ("its workload", workloads(arms) != workloads(&asked.arms)),
             ("its placement", *placement != asked.placement),
             ("its arms", *arms != asked.arms),
@@ -107,6 +128,7 @@ mod tests {
             targets: vec![TargetRecord { kind: "file".into(), name: "f".into(), ..TargetRecord::default() }],
             placement: Some(Pinning { cpus: Some("0".into()), sqpoll_cpus: Some("1".into()) }),
             kernel: "7.2".into(),
+            machine: Some(Machine { arch: "x86_64".into(), cpu_model: None, cpus_online: Some("0-1".into()) }),
             repeats: 5,
             warmup_ns: 1,
             asked_runtime_ns: None,
@@ -131,6 +153,7 @@ mod tests {
     fn a_field_that_an_older_version_did_not_have_is_its_default() {
         let mut old = serde_json::to_value(setup()).unwrap();
         old["arms"][0].as_object_mut().unwrap().remove("think_us").unwrap();
+        old.as_object_mut().unwrap().remove("machine").unwrap();
         let old: Setup = serde_json::from_value(old).unwrap();
         assert_eq!(old.differs_in(&setup()), None);
     }
@@ -147,6 +170,7 @@ mod tests {
         assert_eq!(with(|asked| asked.arms[0].workload.seed = 2), Some("its workload"));
         assert_eq!(with(|asked| asked.arms[0].workload.depth = 2), Some("its arms"));
         assert_eq!(with(|asked| asked.kernel.clear()), Some("the kernel"));
+        assert_eq!(with(|asked| asked.machine.as_mut().unwrap().cpus_online = Some("0-3".into())), Some("the machine"));
         assert_eq!(with(|asked| asked.placement = None), Some("its placement"));
         assert_eq!(with(|asked| asked.arms[0].threads = 2), Some("its arms"));
         assert_eq!(with(|asked| asked.targets.clear()), Some("its targets"));

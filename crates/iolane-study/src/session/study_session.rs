@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use iolane::{Error, Result, Target};
-use iolane_measure::host::LabMachine;
+use iolane_measure::host::{Host, LabMachine};
 use iolane_measure::progress::RunProgress;
 use iolane_measure::workload::{Workload, random_stream};
 
@@ -20,7 +20,7 @@ use super::planned::Planned;
 use super::progress::{Now, Progress};
 use super::run_list::{RunList, shuffled};
 use super::searches::Searches;
-use super::setup::{Pinning, Setup};
+use super::setup::{Machine, Pinning, Setup};
 use super::{arms, precondition};
 use crate::claims::{Looks, undecided};
 use crate::energy::EnergyNotes;
@@ -190,11 +190,13 @@ impl Session {
 
     fn setup(&self) -> Setup {
         let Conditions { targets, placement, lengths, metering, .. } = &self.conditions;
+        let host = Host::gather();
         Setup {
             study: self.study.name.clone(),
             targets: targets.iter().map(TargetRecord::new).collect(),
             placement: placement.as_ref().map(Pinning::new),
-            kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
+            kernel: host.kernel_release.clone(),
+            machine: Some(Machine::of(host)),
             repeats: lengths.repeats,
             warmup_ns: nanoseconds(lengths.warmup),
             asked_runtime_ns: lengths.runtime.map(nanoseconds),
@@ -444,7 +446,8 @@ impl Session {
             let first = looks.repeats().last().copied().unwrap_or_default();
             // A study that is continued decides on the same repeats as it did.
             let lab = LabMachine::of_this_guest();
-            let results = Results { lab, ..Results::new(&kept.rows, Vec::new()) };
+            let further = self.conditions.lengths.repeats as u32;
+            let results = Results { lab, ..Results::of_looks(&kept.rows, Vec::new(), further) };
             let undecided = undecided(&self.study, &results, looks);
             let indices: Vec<usize> =
                 (0..self.planned.len()).filter(|index| undecided.contains(&&self.planned[*index].arm)).collect();
@@ -550,12 +553,15 @@ impl Session {
     fn measured(mut self, kept: Kept, looks: Looks, interrupted: bool) -> Measured {
         let Kept { rows, preconditioned, energy, journal, .. } = kept;
         let runs = RunList::new(&self.planned, &rows);
-        let mut whole_repeats = self.conditions.lengths.repeats;
+        let repeats = self.conditions.lengths.repeats;
+        let mut whole_repeats = repeats;
         for (index, Planned { arm, .. }) in self.planned.iter().enumerate() {
             let good = rows.iter().filter(|row| row.arm == *arm && row.rejected.is_none()).count();
             let trouble = rows.iter().rev().find(|row| row.arm == *arm).and_then(|row| row.rejected.clone());
             let trouble = runs.peer_trouble(index).or(trouble);
-            let (reason, remedy) = match trouble.filter(|_| runs.gave_up(index)) {
+            // In a later look it keeps its repeats before.
+            let gave_up = runs.gave_up(index).is_some_and(|repeat| (repeat as usize) < repeats);
+            let (reason, remedy) = match trouble.filter(|_| gave_up) {
                 // Its other repeats could not be paired with those of other arms.
                 Some(trouble) => (trouble, ""),
                 None => {
@@ -569,8 +575,7 @@ impl Session {
                     )
                 }
             };
-            let failed = runs.gave_up(index);
-            self.left_out.push(LeftOut { arm: arm.clone(), reason, remedy: remedy.into(), failed });
+            self.left_out.push(LeftOut { arm: arm.clone(), reason, remedy: remedy.into(), failed: gave_up });
         }
         let (left_out, runtime) = (self.left_out, self.runtime);
         Measured { rows, left_out, preconditioned, energy, runtime, whole_repeats, looks, interrupted, journal }

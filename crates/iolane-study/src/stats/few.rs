@@ -83,13 +83,13 @@ mod tests {
     use rand_core::Rng;
 
     use super::*;
+    use crate::stats::disturbance;
     use crate::stats::{estimate_median, estimate_median_at, estimate_ratio, estimate_unpaired_ratio};
     use iolane_measure::workload::random_stream;
 
-    /// Repeats that vary by a tenth, log-normally, around 1 (the sum of twelve uniform numbers is nearly normal).
+    /// Repeats that vary by a tenth around 1.
     fn repeats(count: usize, random: &mut impl Rng) -> Vec<f64> {
-        let mut uniform = || (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
-        (0..count).map(|_| (0.1 * ((0..12).map(|_| uniform()).sum::<f64>() - 6.0)).exp()).collect()
+        (0..count).map(|_| disturbance(random, 0.1)).collect()
     }
 
     /// The bootstrap of seven repeats held the truth in 87 % of all cases.

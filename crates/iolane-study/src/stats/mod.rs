@@ -17,7 +17,7 @@ mod steady;
 mod unpaired;
 
 pub use bootstrap::resampled_medians;
-pub use crossing::{Crossing, crossing};
+pub use crossing::{Crossing, RatioCurve};
 pub use estimate::{Estimate, TAIL};
 pub use few::REPEATS_ENOUGH;
 pub use isotonic::isotonic;
@@ -25,6 +25,8 @@ pub use median::{estimate_median, estimate_median_at};
 pub use noise::{robust_variation, variation};
 pub use paired::{estimate_ratio, estimate_ratio_at};
 pub use rank::{estimate_rank_correlation, kendall_tau_b, spearman_rho};
+#[cfg(test)]
+pub(crate) use sample::disturbance;
 pub use sample::median;
 pub use shuffle::shuffle;
 pub use steady::{SteadyState, WINDOW_ROUNDS, first_steady_round, steady_state};

@@ -15,6 +15,13 @@ pub(super) fn median_of_sorted(sorted: &[f64]) -> f64 {
     }
 }
 
+/// A factor around 1, log-normal with this deviation (the sum of twelve uniform numbers is nearly normal).
+#[cfg(test)]
+pub(crate) fn disturbance(random: &mut impl rand_core::Rng, deviation: f64) -> f64 {
+    let mut uniform = || (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+    (deviation * ((0..12).map(|_| uniform()).sum::<f64>() - 6.0)).exp()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
