@@ -13,7 +13,7 @@ use common::guest::{self, KERNEL, guest_or_skip};
 use common::{Ended, Folder, assert_valid, command, finish, iolane, is_root, pid, skipped, wait_until};
 use iolane_lab::cache::Cache;
 use iolane_lab::guest::KERNEL_LINE;
-use iolane_lab::{Ended as GuestEnded, GuestCommand, Lab};
+use iolane_lab::{Drive, Ended as GuestEnded, GuestCommand, Lab};
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
@@ -388,6 +388,40 @@ fn commands_run_one_after_the_other_however_each_one_ends() {
     assert_eq!(heard.ends, [Code(0), Signal(11), Code(127), Code(7)]);
     assert_eq!((heard.stdout(0), heard.stderr(0)), ("first\n", "said\n"));
     assert!(heard.stderr(2).starts_with("lab: /bin/no-such-program: No such file or directory"), "{heard:?}");
+}
+
+/// io_uring gives a request that it cannot begin at once to a worker, unless its file is open with O_NONBLOCK: then it fails.
+#[test]
+fn io_uring_reads_from_a_device_whose_driver_may_wait() {
+    guest_or_skip!("a device whose driver may wait");
+    const DMSETUP: &str = "/usr/sbin/dmsetup";
+    if !Path::new(DMSETUP).exists() {
+        return skipped("a device whose driver may wait", "dmsetup is not installed; as root: apt-get install dmsetup");
+    }
+    let folder = Folder::new();
+    let cache = Cache::at(&own_cache(&folder)).unwrap();
+    let whole = guest::lab(&cache, vec![Drive::default()]);
+    let programs = [("/bin/sh", "/bin/sh"), (DMSETUP, "/bin/dmsetup")].map(|(here, there)| (here.into(), there.into()));
+    let lab = Lab { modules: &["dm_mod", "dm_crypt"], programs: programs.into(), ..whole };
+    let encrypt = "dmsetup create plain --table '0 65536 crypt cipher_null-ecb - 0 /dev/nvme0n1 0'";
+    let run = |path: &str| {
+        GuestCommand::new([
+            "/init",
+            "run",
+            "--target",
+            "/dev/dm-0",
+            "--path",
+            path,
+            "--depth",
+            "4",
+            "--runtime",
+            "50ms",
+        ])
+    };
+    let paths = ["io_uring", "io_uring,fixedbufs,fixedfiles", "libaio"].map(run);
+    let (outcome, heard) = guest::run(&lab, [guest::shell(encrypt)].into_iter().chain(paths).collect());
+    outcome.unwrap();
+    assert_eq!(heard.ends, [GuestEnded::Code(0); 4], "{heard:?}");
 }
 
 #[test]

@@ -263,7 +263,7 @@ impl TargetOptions {
         if self.durable && kind == Some(TargetKind::NvmeGeneric) {
             return Err(without_dsync(shown));
         }
-        // With O_NONBLOCK the open of a FIFO or terminal does not block; on files and block devices it has no effect.
+        // With O_NONBLOCK the open of a FIFO or terminal does not block.
         let mut flags = OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
         flags |= if self.writing.is_allowed() { OFlags::RDWR } else { OFlags::RDONLY };
         if self.durable {
@@ -275,7 +275,13 @@ impl TargetOptions {
             // Passthrough has no page cache to bypass, and its device refuses the flag.
             flags |= OFlags::DIRECT;
         }
-        let open = |flags| rustix::fs::open(name, flags, Mode::RUSR | Mode::WUSR);
+        let open = |flags| {
+            let fd = rustix::fs::open(name, flags, Mode::RUSR | Mode::WUSR)?;
+            // Kept, io_uring would end each request with EAGAIN that it cannot begin at once, instead of giving it to a worker: every
+            // one on a device whose driver may wait, such as dm-crypt, until Linux 6.5 (io_uring/rw.c, REQ_F_NOWAIT).
+            rustix::fs::fcntl_setfl(&fd, rustix::fs::fcntl_getfl(&fd)? - OFlags::NONBLOCK)?;
+            Ok(fd)
+        };
         // Updating the access time costs the kernel some 150 instructions per read, and measuring should not change it.
         // Only the owner may ask for that (open(2), O_NOATIME).
         match open(flags | OFlags::NOATIME) {

@@ -51,6 +51,7 @@ pub(crate) const ON_REQUEST: &[Wanted] = &[
     optional("btrfs"),
     optional("loop"),
     optional("dm_mod"),
+    optional("dm_crypt"),
     optional("md_mod"),
     optional("raid1"),
     optional("bcache"),
