@@ -48,6 +48,12 @@ impl OpenFile {
         Self::look_up(path).ok().flatten()
     }
 
+    /// The device of an attribute `dev` in sysfs, such as `259:0`, with its kind.
+    pub fn of_sysfs(text: &str, kind: fn((u32, u32)) -> Self) -> Option<Self> {
+        let (major, minor) = text.trim().split_once(':')?;
+        Some(kind((major.parse().ok()?, minor.parse().ok()?)))
+    }
+
     fn look_up(path: &Path) -> io::Result<Option<Self>> {
         // What the kernel knows is enough: asking a file server that does not answer would block.
         let flags = AtFlags::STATX_DONT_SYNC;
@@ -109,7 +115,12 @@ impl OpenFiles {
 
     /// The processes that have the file or the device of this name open; none if there is no such name.
     pub fn of(&self, name: &Path) -> &[Opener] {
-        OpenFile::at(name).and_then(|file| self.openers.get(&file)).map_or(&[], Vec::as_slice)
+        OpenFile::at(name).map_or(&[], |file| self.openers_of(file))
+    }
+
+    /// The processes that have this file or device open, whatever its names.
+    pub fn openers_of(&self, file: OpenFile) -> &[Opener] {
+        self.openers.get(&file).map_or(&[], Vec::as_slice)
     }
 
     /// Everything that was found open, with its openers.
@@ -121,6 +132,17 @@ impl OpenFiles {
     /// 1, threads of the kernel, which have no descriptors, and processes that have ended do not count.
     pub fn hidden(&self) -> usize {
         self.hidden
+    }
+
+    /// Refuses an answer that some processes are missing from.
+    ///
+    /// # Errors
+    /// `Unavailable` if there are any that could not be looked into; `what` begins its message.
+    pub fn require_all_seen(&self, what: &str) -> Result<()> {
+        match self.hidden {
+            0 => Ok(()),
+            hidden => Err(Error::unavailable(what, unseen(hidden)).remedy(SEE_ALL)),
+        }
     }
 
     fn add_process(&mut self, pid: u32) {
@@ -147,6 +169,14 @@ impl OpenFiles {
         }
     }
 }
+
+/// What is unknown where this many processes cannot be looked into.
+pub fn unseen(hidden: usize) -> String {
+    format!("whether one of {hidden} processes that cannot be looked into has it open cannot be told")
+}
+
+/// What makes every process visible.
+pub const SEE_ALL: &str = "run as root, with CAP_SYS_PTRACE";
 
 /// What a process has open, by any of its threads: they may have descriptors of their own, and outlive the first.
 fn files_of(pid: u32) -> io::Result<Vec<OpenFile>> {

@@ -9,6 +9,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use iolane_core::open_files::OpenFile;
 use iolane_core::{Error, Result};
 
 /// The PCI address of a function: domain, bus, device, function; written `0000:00:04.0`.
@@ -273,6 +274,25 @@ impl Device {
     /// Whether a disk has no block device: the driver hides that of a namespace which the block layer does not support.
     fn is_hidden(&self, name: &str) -> Result<bool> {
         Ok(text_of(&self.sysfs.join("class/block").join(name).join("hidden"))?.is_some_and(|text| text != "0"))
+    }
+
+    /// What processes can have open of it while it is bound to the nvme driver: the controller, and its namespaces as block devices and
+    /// for passthrough. By the kernel's names, each with its number if sysfs has one.
+    ///
+    /// # Errors
+    /// If they cannot be listed.
+    pub fn nodes(&self) -> Result<Vec<(String, Option<OpenFile>)>> {
+        let namespaces = self.namespaces()?;
+        let blocks = namespaces.iter().map(|namespace| ("block", namespace.name.clone()));
+        let generic = namespaces.iter().map(|namespace| ("nvme-generic", namespace.generic_name()));
+        let controller = self.controller_name()?.map(|name| ("nvme", name));
+        let numbered = |(class, name): (&str, String)| {
+            let kind = if class == "block" { OpenFile::Block } else { OpenFile::Character };
+            let text = text_of(&self.sysfs.join("class").join(class).join(&name).join("dev"))?;
+            let number = text.and_then(|text| OpenFile::of_sysfs(&text, kind));
+            Ok((name, number))
+        };
+        blocks.chain(generic).chain(controller).map(numbered).collect()
     }
 
     /// The kernel's name of its VFIO device (`vfio0`), while it is bound to vfio-pci; none before Linux 6.2.

@@ -156,6 +156,9 @@ pub fn bind(bdfs: &[Bdf], owner: Option<Owner>, told: &mut dyn FnMut(&Bound)) ->
     }
     bindings.require_vfio()?;
     let locked = bindings.lock()?;
+    if owner.is_some() {
+        devices.iter().try_for_each(|device| require_own_group(&bindings, device, bdfs))?;
+    }
     // Otherwise its present, half-taken state would be recorded as the original one.
     for record in unfinished(&bindings)?.iter().filter(|record| bdfs.contains(&record.bdf)) {
         locked.give_back(record)?;
@@ -169,6 +172,28 @@ pub fn bind(bdfs: &[Bdf], owner: Option<Owner>, told: &mut dyn FnMut(&Bound)) ->
         }
         let group = device.iommu_group().ok_or_else(|| binding::no_iommu(device.bdf()))?;
         told(&Bound { bdf: device.bdf(), node: bindings.group_node(group), how });
+    }
+    Ok(())
+}
+
+/// Refuses to give away an IOMMU group of which another program bound a device to vfio-pci, as for a virtual machine: whoever may open the
+/// group's node can have every device of it.
+fn require_own_group(bindings: &Bindings, device: &Device, others: &[Bdf]) -> Result<()> {
+    let is_recorded = |bdf: Bdf| Ok::<bool, Error>(bindings.record(bdf)?.is_some());
+    let theirs = |name: String| {
+        let cause = format!("vfio-pci has {name} of its IOMMU group, and not by `iolane nvme bind`");
+        let error = refused(device.bdf(), cause);
+        Err(error.remedy("leave out --user and --group, and let what bound it decide who may open the group"))
+    };
+    if device.driver()?.as_deref() == Some(VFIO_DRIVER) && !is_recorded(device.bdf())? {
+        return theirs(device.bdf().to_string());
+    }
+    for companion in device.companions()? {
+        let bdf = companion.name.parse::<Bdf>().ok();
+        let is_bound = companion.driver.as_deref() == Some(VFIO_DRIVER);
+        if is_bound && !bdf.is_some_and(|bdf| others.contains(&bdf)) && !bdf.map_or(Ok(false), is_recorded)? {
+            return theirs(companion.name);
+        }
     }
     Ok(())
 }
@@ -225,16 +250,23 @@ fn claim(device: &Device) -> Result<Vec<DiskClaim>> {
     let disks = namespaces.iter().filter(|namespace| namespace.has_block_device);
     let claims = disks.map(|namespace| guard::claim_disk(&namespace.name, &what(&namespace.name)));
     let claims = claims.collect::<Result<_>>()?;
-    require_closed(device, &namespaces, &OpenFiles::scan()?, Path::new(DEV))?;
+    if let Some(controller) = device.controller_name()? {
+        guard::require_not_passed_through(&controller, &what(&controller))?;
+    }
+    if !device.nodes()?.is_empty() {
+        let openers = OpenFiles::scan()?;
+        require_closed(device, &openers, Path::new(DEV))?;
+        openers.require_all_seen(&format!("taking {}", device.bdf()))?;
+    }
     Ok(claims)
 }
 
-/// Refuses a controller that a process has open, itself or one of its namespaces, by a node in the folder `dev`.
-fn require_closed(device: &Device, namespaces: &[KernelNamespace], openers: &OpenFiles, dev: &Path) -> Result<()> {
-    let controller = device.controller_name()?;
-    let names = namespaces.iter().flat_map(nodes_of).chain(controller);
-    for node in names.map(|name| dev.join(name)) {
-        if let [opener, ..] = openers.of(&node) {
+/// Refuses a controller that a process has open, itself or one of its namespaces: by its number, and by a node in the folder `dev`.
+fn require_closed(device: &Device, openers: &OpenFiles, dev: &Path) -> Result<()> {
+    for (name, number) in device.nodes()? {
+        let node = dev.join(name);
+        let by_number = number.map_or(&[][..], |number| openers.openers_of(number));
+        if let Some(opener) = by_number.first().or(openers.of(&node).first()) {
             let what = format!("taking {} ({})", device.bdf(), node.display());
             return Err(Error::unavailable(what, format!("{opener} has it open")).remedy("end that process first"));
         }
@@ -412,20 +444,32 @@ mod tests {
         let folder = machine.device("0000:00:04.0", "010802", "nvme", Some(1));
         fs::create_dir_all(folder.join("nvme/nvme7/ng7n1")).unwrap();
         let device = machine.bindings().pci().device("00:04.0".parse().unwrap()).unwrap();
-        assert!(claim(&device).unwrap().is_empty());
+        // Only root sees what all processes have open.
+        match claim(&device) {
+            Ok(claims) => assert!(claims.is_empty()),
+            Err(error) => assert!(error.to_string().contains("that cannot be looked into"), "{error}"),
+        }
         let full = fs::File::open("/dev/full").unwrap();
         let mut child = std::process::Command::new("sleep").arg("60").stdin(full).spawn().unwrap();
         let openers = OpenFiles::scan().unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
-        let namespaces = device.namespaces().unwrap();
-        for node in ["ng7n1", "nvme7"] {
+        let assert_refused = |node: &str, dev: &Path| {
+            let told = require_closed(&device, &openers, dev).unwrap_err().to_string();
+            assert!(told.contains(&format!("/{node}): ")) && told.contains(" has it open; end that process"), "{told}");
+        };
+        for (class, node) in [("nvme-generic", "ng7n1"), ("nvme", "nvme7")] {
             let dev = machine.0.join("dev").join(node);
             fs::create_dir_all(&dev).unwrap();
-            assert!(require_closed(&device, &namespaces, &openers, &dev).is_ok());
+            assert!(require_closed(&device, &openers, &dev).is_ok());
             symlink("/dev/full", dev.join(node)).unwrap();
-            let told = require_closed(&device, &namespaces, &openers, &dev).unwrap_err().to_string();
-            assert!(told.contains(&format!("/{node}): ")) && told.contains(" has it open; end that process"), "{told}");
+            assert_refused(node, &dev);
+            // Nothing in /dev has that name, as in a container.
+            let number = machine.0.join("sys/class").join(class).join(node);
+            fs::create_dir_all(&number).unwrap();
+            fs::write(number.join("dev"), "1:7\n").unwrap();
+            assert_refused(node, &machine.0.join("nowhere"));
+            fs::remove_dir_all(number).unwrap();
         }
     }
 
@@ -464,6 +508,25 @@ mod tests {
         assert!(alone.starts_with(&format!("taking 0000:02:00.0: {cause}; ")), "{alone}");
         assert_eq!(machine.takeable("0000:02:00.0", &["0000:02:00.0", "0000:02:00.1"]), "0000:02:00.0");
         assert!(machine.takeable("0000:03:00.0", &[]).contains("0000:03:00.1, which driver igc has"));
+    }
+
+    #[test]
+    fn a_group_of_which_another_program_bound_a_device_is_not_given_away() {
+        let machine = Machine::new("given-away");
+        machine.device("0000:01:00.0", "010802", "nvme", Some(1));
+        machine.device("0000:01:00.1", "010802", "vfio-pci", Some(1));
+        machine.device("0000:02:00.0", "010802", "vfio-pci", Some(2));
+        let bindings = machine.bindings();
+        let told = |bdf: &str| {
+            let device = bindings.pci().device(bdf.parse().unwrap()).unwrap();
+            require_own_group(&bindings, &device, &[bdf.parse().unwrap()]).map_err(|error| error.to_string())
+        };
+        let cause = "vfio-pci has 0000:01:00.1 of its IOMMU group, and not by `iolane nvme bind`; leave out --user";
+        assert!(told("01:00.0").unwrap_err().contains(cause));
+        assert!(told("02:00.0").unwrap_err().contains("vfio-pci has 0000:02:00.0 of its IOMMU group"));
+        machine.record("0000:01:00.1", false);
+        machine.record("0000:02:00.0", false);
+        assert_eq!((told("01:00.0"), told("02:00.0")), (Ok(()), Ok(())));
     }
 
     #[test]

@@ -20,39 +20,64 @@ pub(super) struct Export {
     pub(super) switch: PathBuf,
 }
 
+impl Export {
+    /// The refusal of what it exports, named so.
+    pub(super) fn refusal(&self, exported: &str) -> Refusal {
+        let cause = format!("NVMe target {} exports {exported}", self.subsystem);
+        Refusal::in_use(cause, format!("turn that off first (echo 0 > {})", self.switch.display()))
+    }
+}
+
 /// Every enabled export. `sys` is the root of sysfs, below which configfs is mounted.
 pub(super) fn read_exports(sys: &Path) -> Result<Vec<Export>, Refusal> {
-    let folder = sys.join("kernel/config/nvmet/subsystems");
-    let is_absent = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
-    let subsystems = match try_names_in(&folder) {
-        // Without the module there are none; with it they are just not visible.
-        Err(error) if is_absent(&error) && !sys.join("module/nvmet").exists() => return Ok(Vec::new()),
-        subsystems => subsystems.map_err(|error| Refusal::unreadable(&folder, error))?,
-    };
     let mut exports = Vec::new();
-    for subsystem in subsystems.iter().map(|name| folder.join(name)) {
+    for subsystem in subsystems(sys)? {
         let unreadable = |error| Refusal::unreadable(&subsystem, error);
         for namespace in try_names_in(&subsystem.join("namespaces")).map_err(unreadable)? {
             let export = read(&subsystem, &subsystem.join("namespaces").join(namespace)).map_err(unreadable)?;
             exports.extend(export);
         }
-        match read(&subsystem, &subsystem.join("passthru")) {
-            Ok(Some(controller)) => {
-                let names = namespaces_of(sys, &controller.device).map_err(unreadable)?;
-                let device = |name: String| Path::new("/dev").join(name).into_os_string();
-                exports.extend(names.into_iter().map(|name| Export {
-                    subsystem: controller.subsystem.clone(),
-                    device: device(name),
-                    switch: controller.switch.clone(),
-                }));
-            }
-            Ok(None) => {}
-            // A kernel without passthrough (before 5.9, or built without).
-            Err(error) if is_absent(&error) => {}
-            Err(error) => return Err(unreadable(error)),
+        if let Some(controller) = passed_through(&subsystem)? {
+            let names = namespaces_of(sys, &controller.device).map_err(unreadable)?;
+            let device = |name: String| Path::new("/dev").join(name).into_os_string();
+            exports.extend(names.into_iter().map(|name| Export {
+                subsystem: controller.subsystem.clone(),
+                device: device(name),
+                switch: controller.switch.clone(),
+            }));
         }
     }
     Ok(exports)
+}
+
+/// Every enabled export of a whole controller, passed through. Its namespaces need not have block devices.
+pub(super) fn read_passed_through(sys: &Path) -> Result<Vec<Export>, Refusal> {
+    let exports = subsystems(sys)?.into_iter().map(|subsystem| passed_through(&subsystem));
+    exports.filter_map(Result::transpose).collect()
+}
+
+/// The folders of the configuration, one for each subsystem.
+fn subsystems(sys: &Path) -> Result<Vec<PathBuf>, Refusal> {
+    let folder = sys.join("kernel/config/nvmet/subsystems");
+    match try_names_in(&folder) {
+        Ok(names) => Ok(names.iter().map(|name| folder.join(name)).collect()),
+        // Without the module there are none; with it they are just not visible.
+        Err(error) if is_absent(&error) && !sys.join("module/nvmet").exists() => Ok(Vec::new()),
+        Err(error) => Err(Refusal::unreadable(&folder, error)),
+    }
+}
+
+/// The controller that a subsystem passes through.
+fn passed_through(subsystem: &Path) -> Result<Option<Export>, Refusal> {
+    match read(subsystem, &subsystem.join("passthru")) {
+        // A kernel without passthrough (before 5.9, or built without).
+        Err(error) if is_absent(&error) => Ok(None),
+        read => read.map_err(|error| Refusal::unreadable(subsystem, error)),
+    }
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
 }
 
 /// The export in a folder of the configuration; `None` if it is not enabled.
@@ -113,6 +138,8 @@ mod tests {
         let exports = read_exports(&fake.0).unwrap();
         let found: Vec<_> = exports.iter().map(|e| (e.subsystem.as_str(), e.device.to_str().unwrap())).collect();
         assert_eq!(found, [("a", "/dev/sda1"), ("b", "/dev/nvme0n1"), ("b", "/dev/nvme0n2")]);
+        let whole = read_passed_through(&fake.0).unwrap();
+        assert_eq!(whole.iter().map(|export| export.device.to_str().unwrap()).collect::<Vec<_>>(), ["/dev/nvme0"]);
         assert_eq!(exports[0].switch, fake.0.join(of("a/namespaces/1/enable")));
     }
 

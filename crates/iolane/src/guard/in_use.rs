@@ -176,8 +176,7 @@ impl Survey {
                 Some(identity) => self.concern(Some(identity))?.phrase(),
                 None => format!("{}, which may be it", shown(&export.device)),
             };
-            let cause = format!("NVMe target {} exports {phrase}", export.subsystem);
-            Some(Refusal::in_use(cause, format!("turn that off first (echo 0 > {})", export.switch.display())))
+            Some(export.refusal(&phrase))
         })
     }
 

@@ -18,6 +18,7 @@ mod sysfs;
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::Arc;
 
 use iolane_core::scheme::Scheme;
@@ -25,6 +26,7 @@ use iolane_core::{Error, Result, Target, TargetKind, WritePermission};
 
 use rustix::io::Errno;
 
+use exports::Export;
 use identity::{Found, Identity, disk_of, find, identify};
 use in_use::Survey;
 pub use refusal::{Reason, Refused};
@@ -229,6 +231,19 @@ pub fn claim_disk(name: &str, what: &str) -> Result<DiskClaim> {
         Ok(DiskClaim(claim))
     };
     claim().map_err(|refusal: Refusal| refusal.of(what.to_owned()).into())
+}
+
+/// Refuses a controller, given by the kernel's name, that the kernel exports as a whole as an NVMe target. `what` begins an error message.
+///
+/// # Errors
+/// `Unavailable` if it is exported, or if that cannot be read.
+pub fn require_not_passed_through(controller: &str, what: &str) -> Result<()> {
+    let check = || {
+        let named = |export: &Export| Path::new(&export.device).file_name() == Some(controller.as_ref());
+        let exports = exports::read_passed_through(Path::new(Sysfs::HERE.0))?;
+        exports.iter().find(|export| named(export)).map_or(Ok(()), |export| Err(export.refusal("it")))
+    };
+    check().map_err(|refusal: Refusal| refusal.of(what.to_owned()).into())
 }
 
 /// The uses of a disk, given by the kernel's name, such as "its partition nvme0n1p1 is mounted at /boot". It claims nothing, so a

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use iolane_core::Error;
 use iolane_core::error::describe;
 use iolane_core::lease::is_open_elsewhere;
-use iolane_core::open_files::{OpenFile, OpenFiles, Opener};
+use iolane_core::open_files::{self, OpenFile, OpenFiles, Opener};
 use rustix::fs::{Access, FlockOperation, OFlags, Stat};
 use rustix::io::Errno;
 
@@ -127,8 +127,7 @@ fn scan() -> Result<OpenFiles, Refusal> {
 }
 
 fn unseen(hidden: usize) -> Refusal {
-    let cause = format!("whether one of {hidden} processes that cannot be looked into has it open cannot be told");
-    Refusal::new(Reason::Unanswered, cause, "run as root, with CAP_SYS_PTRACE")
+    Refusal::new(Reason::Unanswered, open_files::unseen(hidden), open_files::SEE_ALL)
 }
 
 fn refuse_openers(survey: &Survey, files: &OpenFiles) -> Result<(), Refusal> {
