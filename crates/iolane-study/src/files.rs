@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use iolane::part_file::create_beside;
 use iolane::{Error, Result, guard};
 
-use crate::place::Place;
+use crate::place::{self, Place};
 
 /// Writes a file whole, or leaves what was there.
 ///
@@ -57,6 +57,14 @@ pub fn printable(file: &Path) -> String {
     file.to_string_lossy().replace(char::is_control, "?")
 }
 
+/// Checks that no folder on the way to a name, nor one of that name, is reached by a link that another user planted.
+///
+/// # Errors
+/// `Failed` if one is.
+pub fn check_way(name: &Path) -> Result<()> {
+    place::check_way(&name.join("a file in it")).map_err(|error| cannot_write(name, error))
+}
+
 /// Folders made for results. Those that are still empty are removed when this is dropped.
 #[derive(Debug)]
 pub struct MadeFolders(Vec<PathBuf>);
@@ -67,6 +75,7 @@ impl MadeFolders {
     /// # Errors
     /// `Failed` if it cannot be made.
     pub fn make(folder: &Path) -> Result<Self> {
+        check_way(folder)?;
         let missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
         let made = folder.ancestors().take_while(missing).map(PathBuf::from).collect();
         std::fs::create_dir_all(folder).map_err(|error| match error.kind() {

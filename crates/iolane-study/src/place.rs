@@ -29,6 +29,7 @@ impl Place {
     /// # Errors
     /// For a link of another user, a folder, a block device, or a name that cannot be looked up.
     pub(crate) fn of(name: &Path) -> Result<Self> {
+        check_way(name)?;
         let mut name = name.to_owned();
         for _ in 0..LINKS_MAX {
             let node = match open_node(&name, OFlags::NOFOLLOW) {
@@ -68,6 +69,26 @@ impl Place {
     /// Opens a stream for writing: the very node that was looked at.
     pub(crate) fn open_stream(node: &OwnedFd) -> Result<File> {
         File::options().write(true).open(format!("/proc/self/fd/{}", node.as_raw_fd()))
+    }
+}
+
+/// Checks that no link on the way to a name was planted: one of another user in a folder that everyone can write to, such as /tmp. The
+/// kernel does not follow those either, unless its sysctl fs.protected_symlinks is 0 (proc_sys_fs(5)).
+///
+/// # Errors
+/// For such a link.
+pub(crate) fn check_way(name: &Path) -> Result<()> {
+    let is_planted = |folder: &&Path| {
+        let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let link = rustix::fs::lstat(*folder).is_ok_and(|found| {
+            FileType::from_raw_mode(found.st_mode) == FileType::Symlink && !is_trusted(found.st_uid)
+        });
+        link && rustix::fs::stat(parent).is_ok_and(|parent| Mode::from_raw_mode(parent.st_mode).contains(Mode::WOTH))
+    };
+    let on_the_way = name.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty());
+    match on_the_way.filter(is_planted).last() {
+        Some(link) => Err(refused(&format!("{} is a symbolic link of another user", link.display()))),
+        None => Ok(()),
     }
 }
 
@@ -157,6 +178,28 @@ mod tests {
             assert_eq!(error_of(Place::of(&far)), "it is a symbolic link of another user");
             assert_eq!(error_of(Place::of(&link)), "it is a symbolic link of another user");
         }
+    }
+
+    #[test]
+    fn a_link_that_another_user_planted_leads_to_no_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let [everyones, theirs] = ["everyones", "theirs"].map(|name| folder.path().join(name));
+        std::fs::create_dir(&everyones).unwrap();
+        std::fs::create_dir(&theirs).unwrap();
+        let link = everyones.join("results");
+        symlink(&theirs, &link).unwrap();
+        let file = link.join("study.json");
+        if !give_away(&link) {
+            return;
+        }
+        // A folder that only its owner writes to has no planted links.
+        assert!(matches!(Place::of(&file).unwrap(), Place::File(_)));
+        rustix::fs::chmod(&everyones, Mode::from_raw_mode(0o777)).unwrap();
+        let error = error_of(Place::of(&file));
+        assert_eq!(error, format!("{} is a symbolic link of another user", link.display()));
+        let made = crate::files::MadeFolders::make(&link.join("of/mine")).unwrap_err().to_string();
+        assert!(made.contains(&error), "{made}");
+        assert!(crate::files::check_way(&link).unwrap_err().to_string().contains(&error));
     }
 
     #[test]

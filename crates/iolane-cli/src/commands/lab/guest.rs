@@ -43,6 +43,7 @@ pub(super) fn run(
     };
     let folder = std::env::current_dir().map_err(|error| Error::system("the current folder", error))?;
     let returns = files::outputs(words, results, &folder);
+    returns.iter().try_for_each(|output| iolane_study::files::check_way(output))?;
     // A study in the guest keeps complete results as one here does, for which it has to know of them. It is not resumed, so
     // that its journal is of no use here, where it could replace that of a study of this machine.
     let [earlier, stays] =
