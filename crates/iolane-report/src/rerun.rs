@@ -57,7 +57,7 @@ fn job(loaded: &Loaded, row: &Row) -> JobSpec {
         targets: if is_scratch {
             Vec::new()
         } else {
-            row.targets.split(',').map(|name| name.trim().to_owned()).collect()
+            target_names(&row.targets, loaded.document.targets.iter().map(|target| target.name.as_str()))
         },
         runtime: seconds(loaded.document.runtime_s),
         warmup: seconds(loaded.document.warmup_s),
@@ -67,6 +67,37 @@ fn job(loaded: &Loaded, row: &Row) -> JobSpec {
     }
 }
 
+/// The names in a row's list of targets, some of which have commas of their own. What is not known ends at the next comma.
+fn target_names<'a>(list: &str, known: impl Iterator<Item = &'a str> + Clone) -> Vec<String> {
+    const BETWEEN: &str = ", ";
+    let (mut names, mut rest) = (Vec::new(), list);
+    while !rest.is_empty() {
+        let begins = |name: &&str| {
+            rest.strip_prefix(*name).is_some_and(|after| after.is_empty() || after.starts_with(BETWEEN)) && !name.is_empty()
+        };
+        let longest = known.clone().filter(begins).map(str::len).max();
+        let length = longest.or_else(|| rest.find(BETWEEN)).unwrap_or(rest.len());
+        names.push(rest[..length].to_owned());
+        rest = rest[length..].strip_prefix(BETWEEN).unwrap_or_default();
+    }
+    names
+}
+
 fn seconds(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_with_commas_stay_whole() {
+        let known = ["a, b", "a", "pci:0000:00:04.0,ns=2", "sim:latency=1us,tags=4"];
+        let names = |list| target_names(list, known.into_iter());
+        assert_eq!(names("pci:0000:00:04.0,ns=2, sim:latency=1us,tags=4"), known[2..]);
+        assert_eq!(names("a, b, a"), ["a, b", "a"]);
+        assert_eq!(names("/dev/x, /dev/y,z"), ["/dev/x", "/dev/y,z"]);
+        assert_eq!(names(""), Vec::<String>::new());
+    }
 }

@@ -42,6 +42,10 @@ impl Peer for SpdkNvmePerf {
         if !matches!(path.completion, CompletionMode::Default | CompletionMode::Iopoll) {
             return Some("it always polls".into());
         }
+        let names_namespace = |target: &LoadTarget| target.name.contains(",ns=");
+        if load.access.writes() && !load.targets.iter().all(names_namespace) {
+            return Some("it writes to every namespace of a controller unless one is named (pci:BDF,ns=1)".into());
+        }
         load.targets.iter().find_map(|target| transport(target).err()).or_else(|| spdk::cannot(load))
     }
 

@@ -111,3 +111,12 @@ fn the_line_that_is_not_understood_is_named() {
         assert!(error.contains(expected), "{error}");
     }
 }
+
+#[test]
+fn it_writes_only_to_a_namespace_that_is_named() {
+    let cause = |target: &str, access| SpdkNvmePerf.cannot(&Load { access, ..Arm::new("nvme", &[target]).load() });
+    let refused = cause("pci:0000:00:03.0", Access::RandWrite).unwrap();
+    assert_eq!(refused, "it writes to every namespace of a controller unless one is named (pci:BDF,ns=1)");
+    assert_eq!(cause("pci:0000:00:03.0", Access::RandRead), None);
+    assert_eq!(cause("pci:0000:00:03.0,ns=1", Access::RandWrite), None);
+}
