@@ -94,7 +94,8 @@ impl Deadlines {
     /// [`Cancelled`](crate::IoErrorKind::Cancelled) in a later call.
     ///
     /// # Errors
-    /// As [`reap`](Self::reap), and those of [`Queue::cancel`]: all that were late are still in flight then.
+    /// As [`reap`](Self::reap), and those of [`Queue::cancel`]: all that were late are still in flight then, and the next call names
+    /// those that it finds so.
     pub fn reap_or_cancel(
         &mut self,
         queue: &mut dyn Queue,
@@ -102,8 +103,10 @@ impl Deadlines {
         completions: &mut Vec<Completion>,
     ) -> Result<Vec<u64>> {
         let late = self.reap(queue, min, completions)?;
-        for tag in &late {
-            queue.cancel(*tag)?;
+        if let Err(error) = late.iter().try_for_each(|tag| queue.cancel(*tag).map(drop)) {
+            let now = Instant::now();
+            late.iter().for_each(|tag| self.set(*tag, now));
+            return Err(error);
         }
         Ok(late)
     }
@@ -139,6 +142,7 @@ mod tests {
         answers: VecDeque<u64>,
         cancelled: Vec<u64>,
         fails: bool,
+        fails_to_cancel: bool,
         /// Timeouts that it was asked to wait for.
         timeouts: Vec<Duration>,
     }
@@ -191,6 +195,9 @@ mod tests {
         }
 
         fn cancel(&mut self, tag: u64) -> Result<usize> {
+            if self.fails_to_cancel {
+                return Err(Error::usage("cancel", "told to fail"));
+            }
             self.cancelled.push(tag);
             Ok(1)
         }
@@ -298,5 +305,18 @@ mod tests {
         assert_eq!(tags(&completions), [1]);
         device.fails = false;
         assert_eq!(deadlines.reap(&mut device, 1, &mut completions).expect("it does not fail"), [2]);
+    }
+
+    #[test]
+    fn requests_that_could_not_be_cancelled_are_named_by_the_next_call() {
+        let (mut device, mut completions) = (Device::with([1, 2, 3], []), Vec::new());
+        let mut deadlines = Deadlines::new();
+        [1, 2].into_iter().for_each(|tag| deadlines.set(tag, past(1)));
+        deadlines.set(3, far());
+        device.fails_to_cancel = true;
+        assert!(deadlines.reap_or_cancel(&mut device, 1, &mut completions).is_err());
+        device.fails_to_cancel = false;
+        assert_eq!(deadlines.reap_or_cancel(&mut device, 1, &mut completions).expect("it does not fail"), [1, 2]);
+        assert_eq!(device.cancelled, [1, 2]);
     }
 }

@@ -1,5 +1,7 @@
 //! The release of the running kernel, for behaviour that changed with a release and that no call reports.
 
+use std::sync::LazyLock;
+
 use iolane_core::units::Bytes;
 
 /// A kernel release as `uname -r` gives it.
@@ -11,8 +13,10 @@ pub(crate) struct Release {
 
 impl Release {
     /// That of the running kernel.
-    pub(crate) fn current() -> Self {
-        Self::parse(&rustix::system::uname().release().to_string_lossy())
+    pub(crate) fn current() -> &'static Self {
+        static CURRENT: LazyLock<Release> =
+            LazyLock::new(|| Release::parse(&rustix::system::uname().release().to_string_lossy()));
+        &CURRENT
     }
 
     fn parse(text: &str) -> Self {

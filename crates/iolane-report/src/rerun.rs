@@ -73,7 +73,8 @@ fn target_names<'a>(list: &str, known: impl Iterator<Item = &'a str> + Clone) ->
     let (mut names, mut rest) = (Vec::new(), list);
     while !rest.is_empty() {
         let begins = |name: &&str| {
-            rest.strip_prefix(*name).is_some_and(|after| after.is_empty() || after.starts_with(BETWEEN)) && !name.is_empty()
+            rest.strip_prefix(*name).is_some_and(|after| after.is_empty() || after.starts_with(BETWEEN))
+                && !name.is_empty()
         };
         let longest = known.clone().filter(begins).map(str::len).max();
         let length = longest.or_else(|| rest.find(BETWEEN)).unwrap_or(rest.len());

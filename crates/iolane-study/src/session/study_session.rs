@@ -358,6 +358,14 @@ impl Session {
         progress: &mut impl FnMut(Progress<'_>),
     ) -> Result<bool> {
         let total = self.runs().max(done);
+        // Before anything is written: a drive that was just preconditioned goes on working, and takes more power than an idle one.
+        let metering = &self.conditions.metering;
+        if !metering.idle_time().is_zero() {
+            progress(Progress { done, total, now: Now::MeasuresIdle, rows: &kept.rows });
+        }
+        let Some(energy) = metering.begin(&kept.energy, stop) else { return Ok(false) };
+        kept.energy = energy;
+        kept.journal.note_energy(&kept.energy)?;
         if writes {
             let rows = &kept.rows;
             let tell = |target: &str| progress(Progress { done, total, now: Now::Preconditions(target), rows });
@@ -375,13 +383,6 @@ impl Session {
             Err(_) if stop.load(Ordering::Relaxed) => return Ok(false),
             Err(error) => return Err(error),
         }
-        let metering = &self.conditions.metering;
-        if !metering.idle_time().is_zero() {
-            progress(Progress { done, total, now: Now::MeasuresIdle, rows: &kept.rows });
-        }
-        let Some(energy) = metering.begin(&kept.energy, stop) else { return Ok(false) };
-        kept.energy = energy;
-        kept.journal.note_energy(&kept.energy)?;
         self.make_load_steps(done, kept, stop, progress)
     }
 
