@@ -84,6 +84,9 @@ Usage: cargo xtask COMMAND
                     Use each path for SECONDS (default 30) in a process that lives long, in guests of four kernels
   campaign device [TIMES [SEED]]
                     Write to a controller's registers behind the driver's back (default: 100 times), in guests of four kernels
+  campaign stacks [KERNEL]
+                    Run the conformance suite on an encrypted disk, an array, and files of xfs and btrfs, in guests of four kernels or
+                    of KERNEL; takes 25 minutes
   campaign memory   Run the tests of the crates with unsafe code with every access to memory checked
   dist              Build a static binary that runs on any Linux of this architecture, in target/dist
   assets            Bundle the chart library of report.html from npm, with its licences; for a new version of it

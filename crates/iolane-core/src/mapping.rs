@@ -31,12 +31,12 @@ impl Mapping {
         Self::new(bytes, MapFlags::NORESERVE)
     }
 
-    /// Zeroes in huge pages of the machine's reserve; `bytes` is a multiple of their size.
+    /// Zeroes in huge pages of 2 MiB of the machine's reserve, whatever its default size; `bytes` is a multiple of that.
     ///
     /// # Errors
     /// Those of mmap(2); `NOMEM` if too few are reserved.
     pub(crate) fn of_reserved_huge_pages(bytes: usize) -> Result<Self, Errno> {
-        Self::new(bytes, MapFlags::POPULATE | MapFlags::HUGETLB)
+        Self::new(bytes, MapFlags::POPULATE | MapFlags::HUGETLB | MapFlags::HUGE_2MB)
     }
 
     /// Zeroes that are present. From 2 MiB on they begin at a multiple of 2 MiB, and the kernel is asked for huge pages where it has some to

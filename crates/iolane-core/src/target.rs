@@ -277,9 +277,7 @@ impl TargetOptions {
         }
         let open = |flags| {
             let fd = rustix::fs::open(name, flags, Mode::RUSR | Mode::WUSR)?;
-            // Kept, io_uring would end each request with EAGAIN that it cannot begin at once, instead of giving it to a worker: every
-            // one on a device whose driver may wait, such as dm-crypt, until Linux 6.5 (io_uring/rw.c, REQ_F_NOWAIT).
-            rustix::fs::fcntl_setfl(&fd, rustix::fs::fcntl_getfl(&fd)? - OFlags::NONBLOCK)?;
+            let_requests_wait(&fd, rustix::fs::fcntl_getfl(&fd)?)?;
             Ok(fd)
         };
         // Updating the access time costs the kernel some 150 instructions per read, and measuring should not change it.
@@ -315,12 +313,25 @@ impl TargetOptions {
             TargetKind::NvmeGeneric => device.and_then(|device| block_attribute(device, "size")).unwrap_or(0) * 512,
             _ => rustix::fs::seek(&fd, SeekFrom::End(0)).map_err(|errno| Error::system(what(), errno))?,
         };
-        let device_block_bytes =
-            || device.and_then(|device| block_attribute(device, "queue/logical_block_size")).unwrap_or(512) as u32;
+        let known_block_bytes =
+            || device.and_then(|device| block_attribute(device, "queue/logical_block_size")).map(|bytes| bytes as u32);
+        let device_block_bytes = || known_block_bytes().unwrap_or(512);
         let block_bytes = match kind {
             TargetKind::Block => rustix::fs::ioctl_blksszget(&fd).unwrap_or_else(|_| device_block_bytes()),
             TargetKind::NvmeGeneric => device_block_bytes(),
-            _ if self.direct => direct_alignment(&fd).unwrap_or_else(device_block_bytes),
+            _ if self.direct => match direct_alignment(&fd) {
+                Some(0) => {
+                    let cause = "its file system reads and writes it through the page cache, also with O_DIRECT";
+                    return Err(Error::unavailable(
+                        what(),
+                        format!("{cause} (a journal of data, encryption or verity)"),
+                    )
+                    .remedy("set direct to false, or use another file"));
+                }
+                Some(bytes) => bytes,
+                // A file on overlayfs, for example: nothing takes less than any drive does.
+                None => known_block_bytes().unwrap_or(PAGE_BYTES),
+            },
             _ => 1,
         };
         Ok(Opened {
@@ -387,11 +398,21 @@ fn classify(stat: &rustix::fs::Stat, name: &str) -> Result<(TargetKind, Option<(
     }
 }
 
-/// The unit of offsets that a file takes with O_DIRECT, where the kernel reports it (statx(2), STATX_DIOALIGN, Linux 6.1).
+/// Clears O_NONBLOCK. With it io_uring ends each request with EAGAIN that it cannot begin at once, instead of giving it to a worker: every
+/// one on a device whose driver may wait, such as dm-crypt, until Linux 6.5 (io_uring/rw.c, REQ_F_NOWAIT).
+fn let_requests_wait(fd: &OwnedFd, flags: OFlags) -> Result<(), Errno> {
+    rustix::fs::fcntl_setfl(fd, flags - OFlags::NONBLOCK)
+}
+
+/// The unit of offsets that a file takes with O_DIRECT, where the kernel reports it (statx(2), STATX_DIOALIGN, Linux 6.1). 0 for a file that
+/// has no direct I/O, although open(2) takes the flag.
 fn direct_alignment(fd: &OwnedFd) -> Option<u32> {
     let statx = rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
-    (statx.stx_mask & StatxFlags::DIOALIGN.bits() != 0).then_some(statx.stx_dio_offset_align).filter(|align| *align > 0)
+    (statx.stx_mask & StatxFlags::DIOALIGN.bits() != 0).then_some(statx.stx_dio_offset_align)
 }
+
+/// The largest logical block of a drive that a file system takes.
+const PAGE_BYTES: u32 = 4096;
 
 /// A number from the sysfs folder of a block device, or of the disk that holds the partition.
 fn block_attribute((major, minor): (u32, u32), attribute: &str) -> Option<u64> {
@@ -426,10 +447,11 @@ impl Target {
     /// A target on a file or device that the caller opened, with the access mode, O_DIRECT and O_DSYNC of its descriptor. It may be
     /// empty: a database that is about to be written, for example. `name` stands for it in messages.
     ///
-    /// Requests may write if the descriptor may; whoever opened it answers for what they write to.
+    /// Requests may write if the descriptor may; whoever opened it answers for what they write to. O_NONBLOCK is cleared, for all
+    /// descriptors that share its open file description.
     ///
     /// # Errors
-    /// `Usage` if it is open for writing only; `Unavailable` if it is neither a file, a block device nor `/dev/ngXnY`.
+    /// `Usage` if it is open for writing only, or with O_APPEND; `Unavailable` if it is neither a file, a block device nor `/dev/ngXnY`.
     ///
     /// ```
     /// # fn main() -> iolane_core::Result<()> {
@@ -450,9 +472,20 @@ impl Target {
             return Err(Error::usage(format!("target {name}"), "it is open for writing only")
                 .remedy("open it for reading and writing"));
         }
+        if flags.contains(OFlags::APPEND) {
+            // Linux writes to the end of such a file, whatever the offset (pwrite(2), BUGS).
+            return Err(Error::usage(
+                format!("target {name}"),
+                "it is open with O_APPEND, so that writes ignore their offsets",
+            )
+            .remedy("open it without O_APPEND"));
+        }
+        if flags.contains(OFlags::NONBLOCK) {
+            let_requests_wait(&fd, flags).map_err(|errno| Error::system(format!("target {name}"), errno))?;
+        }
         let writing = if mode == OFlags::RDWR { Writing::Unguarded } else { Writing::No };
         let options = TargetOptions { writing, ..TargetOptions::default() }
-            .direct(flags.contains(OFlags::DIRECT))
+            .direct(flags.contains(OFlags::DIRECT) && direct_alignment(&fd) != Some(0))
             .durable(flags.contains(OFlags::DSYNC));
         options.describe(fd, name).map(|opened| Self(Arc::new(opened)))
     }

@@ -161,7 +161,7 @@ fn entry(
 const BIO_PAGES_MAX: usize = 256;
 
 /// Whether a request of several bios may end with EAGAIN: Linux 5.10 submits it without waiting for tags of the device, and does not
-/// begin it again. A worker waits. Guests with 6.1 and later show no such error.
+/// begin it again. A worker waits. Guests with 6.1 and later show no such error. It does not come from O_NONBLOCK.
 static GIVES_UP_LARGE: LazyLock<bool> = LazyLock::new(|| !Release::current().at_least(6, 1));
 
 /// Entries for everything but reads and writes of one buffer, which are `encode`'s. It is apart from `encode`, which is compiled into the loop over requests.

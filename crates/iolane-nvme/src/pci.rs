@@ -276,14 +276,15 @@ impl Device {
         Ok(text_of(&self.sysfs.join("class/block").join(name).join("hidden"))?.is_some_and(|text| text != "0"))
     }
 
-    /// What processes can have open of it while it is bound to the nvme driver: the controller, and its namespaces as block devices and
-    /// for passthrough. By the kernel's names, each with its number if sysfs has one.
+    /// What processes can have open of it while it is bound to the nvme driver: the controller, its namespaces as block devices and
+    /// for passthrough, and their partitions. By the kernel's names, each with its number if sysfs has one.
     ///
     /// # Errors
     /// If they cannot be listed.
     pub fn nodes(&self) -> Result<Vec<(String, Option<OpenFile>)>> {
         let namespaces = self.namespaces()?;
-        let blocks = namespaces.iter().map(|namespace| ("block", namespace.name.clone()));
+        let disks = || namespaces.iter().map(|namespace| namespace.name.clone());
+        let blocks = disks().chain(disks().flat_map(|disk| self.partitions(&disk))).map(|name| ("block", name));
         let generic = namespaces.iter().map(|namespace| ("nvme-generic", namespace.generic_name()));
         let controller = self.controller_name()?.map(|name| ("nvme", name));
         let numbered = |(class, name): (&str, String)| {
@@ -293,6 +294,13 @@ impl Device {
             Ok((name, number))
         };
         blocks.chain(generic).chain(controller).map(numbered).collect()
+    }
+
+    /// The partitions of a disk; none if it has no block device.
+    fn partitions(&self, disk: &str) -> Vec<String> {
+        let folder = self.sysfs.join("class/block").join(disk);
+        let names = names_in(&folder).unwrap_or_default().into_iter();
+        names.filter(|name| folder.join(name).join("partition").exists()).collect()
     }
 
     /// The kernel's name of its VFIO device (`vfio0`), while it is bound to vfio-pci; none before Linux 6.2.

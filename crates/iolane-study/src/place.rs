@@ -29,9 +29,9 @@ impl Place {
     /// # Errors
     /// For a link of another user, a folder, a block device, or a name that cannot be looked up.
     pub(crate) fn of(name: &Path) -> Result<Self> {
-        check_way(name)?;
         let mut name = name.to_owned();
         for _ in 0..LINKS_MAX {
+            check_way(&name)?;
             let node = match open_node(&name, OFlags::NOFOLLOW) {
                 Err(Errno::NOENT) => return free(name),
                 node => node?,
@@ -72,24 +72,36 @@ impl Place {
     }
 }
 
-/// Checks that no link on the way to a name was planted: one of another user in a folder that everyone can write to, such as /tmp. The
-/// kernel does not follow those either, unless its sysctl fs.protected_symlinks is 0 (proc_sys_fs(5)).
+/// Checks that no link on the way to a name was planted: one of another user in a folder that everyone can write to, such as /tmp. With
+/// its sysctl fs.protected_symlinks the kernel does not follow those either (proc_sys_fs(5)).
 ///
 /// # Errors
-/// For such a link.
+/// For such a link, also on the way of a link on the way.
 pub(crate) fn check_way(name: &Path) -> Result<()> {
-    let is_planted = |folder: &&Path| {
+    check_links(name, &mut 0)
+}
+
+/// `followed` links were followed to this name.
+fn check_links(name: &Path, followed: &mut usize) -> Result<()> {
+    for folder in name.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty()) {
+        let Ok(found) = rustix::fs::lstat(folder) else { continue };
+        if FileType::from_raw_mode(found.st_mode) != FileType::Symlink {
+            continue;
+        }
+        *followed += 1;
+        if *followed > LINKS_MAX {
+            return Err(Errno::LOOP.into());
+        }
         let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let link = rustix::fs::lstat(*folder).is_ok_and(|found| {
-            FileType::from_raw_mode(found.st_mode) == FileType::Symlink && !is_trusted(found.st_uid)
-        });
-        link && rustix::fs::stat(parent).is_ok_and(|parent| Mode::from_raw_mode(parent.st_mode).contains(Mode::WOTH))
-    };
-    let on_the_way = name.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty());
-    match on_the_way.filter(is_planted).last() {
-        Some(link) => Err(refused(&format!("{} is a symbolic link of another user", link.display()))),
-        None => Ok(()),
+        let is_everyones =
+            || rustix::fs::stat(parent).is_ok_and(|parent| Mode::from_raw_mode(parent.st_mode).contains(Mode::WOTH));
+        if !is_trusted(found.st_uid) && is_everyones() {
+            return Err(refused(&format!("{} is a symbolic link of another user", folder.display())));
+        }
+        // The link itself is checked, not what is behind it: hence a name in it.
+        check_links(&parent.join(std::fs::read_link(folder)?).join("a file in it"), followed)?;
     }
+    Ok(())
 }
 
 /// Opens a file of this user's that stays open, or creates it if `create` is set. It is no link, and has no other name by
@@ -200,6 +212,12 @@ mod tests {
         let made = crate::files::MadeFolders::make(&link.join("of/mine")).unwrap_err().to_string();
         assert!(made.contains(&error), "{made}");
         assert!(crate::files::check_way(&link).unwrap_err().to_string().contains(&error));
+        // Reached by a link of one's own, to a folder or to a file.
+        let [own_folder, own_file] = ["own-folder", "own-file"].map(|name| folder.path().join(name));
+        symlink(&link, &own_folder).unwrap();
+        symlink(&file, &own_file).unwrap();
+        assert_eq!(error_of(Place::of(&own_folder.join("x"))), error);
+        assert_eq!(error_of(Place::of(&own_file)), error);
     }
 
     #[test]

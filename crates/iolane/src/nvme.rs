@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use iolane_core::open_files::{OpenFiles, Opener};
+use iolane_core::open_files::{OpenFile, OpenFiles, Opener};
 use iolane_nvme::binding::{self, Bindings, KERNEL_DRIVER, Locked, Record, VFIO_DRIVER};
 pub use iolane_nvme::binding::{Owner, Returned};
 pub use iolane_nvme::pci::Bdf;
@@ -67,8 +67,9 @@ fn controller(bindings: &Bindings, device: &Device, record: Option<&Record>, ope
     let is_with_vfio = driver.as_deref() == Some(VFIO_DRIVER);
     let node = controller_node(device).ok().flatten();
     let nodes = if is_with_vfio { bindings.nodes(device) } else { node.into_iter().collect() };
+    let of_namespaces = device.nodes().unwrap_or_default();
     let namespace = |found: KernelNamespace| ListedNamespace {
-        used_by: uses_of(&found, openers),
+        used_by: uses_of(&found, &of_namespaces, openers),
         name: if found.has_block_device { found.name } else { found.generic_name() },
         bytes: found.bytes,
     };
@@ -98,23 +99,28 @@ fn controller_node(device: &Device) -> Result<Option<PathBuf>> {
     Ok(device.controller_name()?.map(|name| Path::new(DEV).join(name)))
 }
 
-fn uses_of(namespace: &KernelNamespace, openers: &OpenFiles) -> Vec<String> {
+fn uses_of(namespace: &KernelNamespace, nodes: &[(String, Option<OpenFile>)], openers: &OpenFiles) -> Vec<String> {
     let mut uses = match namespace.has_block_device {
         true => guard::uses_of_disk(&namespace.name).unwrap_or_else(|error| vec![error.cause().into()]),
         false => Vec::new(),
     };
-    uses.extend(openers_of(namespace, openers).map(|opener| format!("{opener} has it open")));
+    let of_partition = |name: &str| name.strip_prefix(&namespace.name).is_some_and(|rest| rest.starts_with('p'));
+    let its = nodes
+        .iter()
+        .filter(|(name, _)| *name == namespace.name || *name == namespace.generic_name() || of_partition(name));
+    for (name, number) in its {
+        let has_open = openers_of(name, *number, openers, Path::new(DEV));
+        uses.extend(has_open.iter().map(|opener| format!("{opener} has {name} open")));
+    }
     uses
 }
 
-/// The processes that have a namespace open, as a block device or for passthrough.
-fn openers_of<'a>(namespace: &KernelNamespace, openers: &'a OpenFiles) -> impl Iterator<Item = &'a Opener> + use<'a> {
-    nodes_of(namespace).into_iter().flat_map(|name| openers.of(&Path::new(DEV).join(name)))
-}
-
-/// The names of a namespace's devices: for block I/O, and for passthrough.
-fn nodes_of(namespace: &KernelNamespace) -> [String; 2] {
-    [namespace.name.clone(), namespace.generic_name()]
+/// The processes that have a device open, by its number, or by its node in the folder `dev` where that is not known.
+fn openers_of<'a>(name: &str, number: Option<OpenFile>, openers: &'a OpenFiles, dev: &Path) -> &'a [Opener] {
+    match number.map(|number| openers.openers_of(number)) {
+        Some(found @ [_, ..]) => found,
+        _ => openers.of(&dev.join(name)),
+    }
 }
 
 /// A controller bound to vfio-pci.
@@ -264,10 +270,8 @@ fn claim(device: &Device) -> Result<Vec<DiskClaim>> {
 /// Refuses a controller that a process has open, itself or one of its namespaces: by its number, and by a node in the folder `dev`.
 fn require_closed(device: &Device, openers: &OpenFiles, dev: &Path) -> Result<()> {
     for (name, number) in device.nodes()? {
-        let node = dev.join(name);
-        let by_number = number.map_or(&[][..], |number| openers.openers_of(number));
-        if let Some(opener) = by_number.first().or(openers.of(&node).first()) {
-            let what = format!("taking {} ({})", device.bdf(), node.display());
+        if let [opener, ..] = openers_of(&name, number, openers, dev) {
+            let what = format!("taking {} ({})", device.bdf(), dev.join(name).display());
             return Err(Error::unavailable(what, format!("{opener} has it open")).remedy("end that process first"));
         }
     }

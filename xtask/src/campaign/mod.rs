@@ -39,6 +39,8 @@ const USES: &str = "uses";
 const CUTS: &str = "cuts";
 const SOAK: &str = "soak";
 const DEVICE: &str = "device";
+/// The conformance suite on what is built on drives.
+const STACKS: &str = "stacks";
 /// Tests with every access to memory checked.
 const MEMORY: &str = "memory";
 /// An option of `cuts`: prints nothing but its table, for the documentation.
@@ -47,19 +49,20 @@ const TABLE: &str = "--table";
 /// Runs the named campaign with a number of attempts and a seed; `Ok(false)` if it finds something.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let named = CAMPAIGNS.iter().map(|campaign| campaign.name);
-    let names = named.chain([USES, CUTS, SOAK, DEVICE, MEMORY]).collect::<Vec<_>>().join(", ");
+    let names = named.chain([USES, CUTS, SOAK, DEVICE, STACKS, MEMORY]).collect::<Vec<_>>().join(", ");
     let (options, words): (Vec<&String>, Vec<&String>) = arguments.iter().partition(|word| word.starts_with('-'));
     let Some((name, numbers)) = words.split_first() else {
         bail!("say which campaign: {names}");
     };
     let table_alone = *name == CUTS && options == [TABLE];
     ensure!(options.is_empty() || table_alone, "campaign {name} does not take {options:?}; `{CUTS}` takes {TABLE}");
-    let most = match name.as_str() {
-        MEMORY => 0,
-        SOAK => 1,
-        _ => 2,
+    let (most, what) = match name.as_str() {
+        MEMORY => (0, "no number"),
+        SOAK => (1, "the seconds of each path"),
+        STACKS => (1, "a kernel"),
+        _ => (2, "a number of attempts and a seed"),
     };
-    ensure!(numbers.len() <= most, "campaign {name} takes {}, not {numbers:?}", [NO_NUMBER, SECONDS, ATTEMPTS][most]);
+    ensure!(numbers.len() <= most, "campaign {name} takes {what}, not {numbers:?}");
     let number = |index: usize, usual: u64| -> Result<u64> {
         numbers.get(index).map_or(Ok(usual), |text| text.parse().map_err(|_| anyhow::anyhow!("{text}: not a number")))
     };
@@ -78,6 +81,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
         }
         USES => guests::run_uses(Uses { attempts: Some(number(0, 200)?), seed: number(1, 1)? }),
         DEVICE => guests::run_meddling(number(0, 100)?.try_into()?, number(1, 1)?),
+        STACKS => guests::run_stacks(numbers.first().map(|kernel| kernel.as_str())),
         MEMORY => memory::run(),
         _ => {
             let Some(campaign) = CAMPAIGNS.iter().find(|campaign| campaign.name == *name) else {
@@ -88,10 +92,6 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     }
 }
 
-/// The numbers that campaigns take.
-const NO_NUMBER: &str = "no number";
-const SECONDS: &str = "the seconds of each path";
-const ATTEMPTS: &str = "a number of attempts and a seed";
 /// Seconds that each path is soaked, and the most that the test takes.
 const SOAK_SECONDS: u64 = 30;
 const SOAK_SECONDS_MAX: u64 = 90;

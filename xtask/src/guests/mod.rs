@@ -8,6 +8,7 @@
 mod cut_counts;
 pub(crate) mod cuts;
 mod record;
+mod stacks;
 mod steps;
 mod table;
 pub(crate) mod uses;
@@ -66,6 +67,8 @@ enum Suite {
     },
     /// Drives in use in every way.
     Uses(Uses),
+    /// What is built on drives.
+    Stacks,
 }
 
 /// Runs a process that lives long in guests of all kernels, for that many seconds on each path; `Ok(false)` if it does not hold what it held
@@ -84,13 +87,29 @@ pub(crate) fn run_uses(uses: Uses) -> Result<bool> {
     run_campaign(Suite::Uses(uses))
 }
 
+/// Runs the conformance suite on what is built on drives, in guests of all kernels or of this one.
+pub(crate) fn run_stacks(kernel: Option<&str>) -> Result<bool> {
+    run_campaign_on(kernel.as_slice(), Suite::Stacks)
+}
+
 fn run_campaign(suite: Suite) -> Result<bool> {
+    run_campaign_on(&[], suite)
+}
+
+fn run_campaign_on(kernels: &[&str], suite: Suite) -> Result<bool> {
     let accepted = Accepted::read()?;
     let (mut tally, mut times) = (Tally::default(), Times::default());
-    if let Suite::Uses(_) = suite {
-        tally.skipped = packages::install(&Uses::packages())?.into_iter().map(packages::Package::skip).collect();
+    let packages = match suite {
+        Suite::Uses(_) => Uses::packages(),
+        Suite::Stacks => stacks::packages().into(),
+        _ => Vec::new(),
+    };
+    tally.skipped = packages::install(&packages)?.into_iter().map(packages::Package::skip).collect();
+    if matches!(suite, Suite::Stacks) && !tally.skipped.is_empty() {
+        // Nothing can be built on drives without any of them.
+        return Ok(verdict::conclude(&tally, &times, &accepted, false, verdict::is_ci()));
     }
-    let kernels = find_kernels(&[], &mut tally, &mut times)?;
+    let kernels = find_kernels(kernels, &mut tally, &mut times)?;
     let guests = kernels.into_iter().map(|kernel| (kernel, suite)).collect();
     run_guests(guests, &mut tally, &mut times, true)?;
     Ok(verdict::conclude(&tally, &times, &accepted, false, verdict::is_ci()))
@@ -301,6 +320,7 @@ impl Runner {
                 self.run_steps(kernel, "meddling", vec![steps::meddling(times, seed)], MEDDLING_MAX * times)
             }
             Suite::Uses(uses) => self.use_drives(kernel, uses),
+            Suite::Stacks => self.test_stacks(kernel),
         };
         Ok(Outcome { took: began.elapsed(), ..outcome })
     }
@@ -356,6 +376,20 @@ impl Runner {
         };
         let time = USE_MAX * uses.attempts.unwrap_or_default().try_into().unwrap_or(u32::MAX);
         let (tally, _) = self.boot(kernel, made, TIMEOUT + time);
+        Outcome { name, tally, ..Outcome::default() }
+    }
+
+    /// Runs the conformance suite on what is built on drives.
+    fn test_stacks(&self, kernel: Kernel) -> Outcome {
+        let name = format!("{}, what is built on drives", kernel.release);
+        let made = Made {
+            drives: stacks::drives(),
+            programs: stacks::tools(find_program).into_iter().chain(self.programs.tests.iter().cloned()).collect(),
+            modules: stacks::MODULES,
+            steps: stacks::steps(),
+            returns: Vec::new(),
+        };
+        let (tally, _) = self.boot(kernel, made, TIMEOUT);
         Outcome { name, tally, ..Outcome::default() }
     }
 

@@ -43,10 +43,18 @@ fn devices(kernel: &Kernel) -> String {
 }
 
 /// The conformance suite on devices, or the tests of it that contain these words.
-fn conformance(targets: &str, tests: &[&str]) -> GuestCommand {
+pub(super) fn conformance(targets: &str, tests: &[&str]) -> GuestCommand {
     GuestCommand::new([&["/bin/conformance", "--show-output"], tests].concat())
         .with("IOLANE_CONFORMANCE_TARGETS", targets)
         .with("IOLANE_CONFORMANCE_ONLY_NAMED", "1")
+        .with("IOLANE_CONFORMANCE_BRIEF", "1")
+}
+
+/// The conformance suite on files in a folder.
+pub(super) fn conformance_in(folder: &str) -> GuestCommand {
+    GuestCommand::new(["/bin/conformance", "--show-output"])
+        .with("TMPDIR", folder)
+        .with("IOLANE_CONFORMANCE_PLACES", "file buffered")
         .with("IOLANE_CONFORMANCE_BRIEF", "1")
 }
 

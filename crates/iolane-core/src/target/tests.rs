@@ -75,6 +75,10 @@ fn a_file_that_the_caller_opened_is_a_target_with_the_modes_of_its_descriptor() 
     let reading = Target::from_file(open(OFlags::RDONLY), "mine").unwrap();
     let durable = Target::from_file(open(OFlags::RDWR | OFlags::DSYNC), "mine").unwrap();
     let writing_only = Target::from_file(open(OFlags::WRONLY), "mine").unwrap_err();
+    let appending = Target::from_file(open(OFlags::RDWR | OFlags::APPEND), "mine").unwrap_err().to_string();
+    assert!(appending.starts_with("target mine: it is open with O_APPEND"), "{appending}");
+    let waiting = Target::from_file(open(OFlags::RDWR | OFlags::NONBLOCK), "mine").unwrap();
+    assert!(!rustix::fs::fcntl_getfl(waiting.fd().unwrap()).unwrap().contains(OFlags::NONBLOCK));
     let folder = Target::from_file(std::fs::File::open("/").unwrap(), "root").unwrap_err();
     std::fs::remove_file(&path).unwrap();
     assert_eq!((reading.name(), reading.kind(), reading.bytes()), ("mine", TargetKind::File, 0));

@@ -106,7 +106,7 @@ impl<'a> Points<'a> {
         let shape = tails.map(|tail| curve.as_ref().map_or(Crossing::Unclear, |curve| curve.crossing(tail)));
         let is = |is: fn(&Crossing) -> bool| shape.map(|shape| is(&shape));
         let [above, below] = [is(|shape| *shape == Crossing::AlwaysAbove), is(|shape| *shape == Crossing::AlwaysBelow)];
-        if let Some(place) = crosses_at(shape, (first, last)) {
+        if let Some(place) = crosses_at(shape) {
             return self.at_place(check, along, place, (&x, repeats.len()));
         }
         if repeats.len() < REPEATS_MIN {
@@ -138,7 +138,7 @@ impl<'a> Points<'a> {
 
     /// A gap before or at the crossing leaves it open: the missing values could have moved it.
     fn at_place(&self, check: &Check, along: Factor, at: At<Estimate>, (x, repeats): (&[f64], usize)) -> Finding<'a> {
-        let most = at.holds.high.max(at.fails.high);
+        let most = [at.holds.high, at.fails.high].into_iter().filter(|high| high.is_finite()).fold(0.0, f64::max);
         let next = x.iter().copied().find(|x| *x >= most).unwrap_or(f64::INFINITY);
         let is_open = self.gaps.iter().any(|gap| *gap < next);
         let computed = Computed {
@@ -169,13 +169,13 @@ impl<'a> Points<'a> {
 }
 
 /// Where it crosses, if that is sure enough for one of the verdicts; for the other it is anywhere then.
-fn crosses_at(shape: At<Crossing>, (first, last): (f64, f64)) -> Option<At<Estimate>> {
+fn crosses_at(shape: At<Crossing>) -> Option<At<Estimate>> {
     let place = shape.map(|shape| match shape {
         Crossing::At { x, .. } => Some(x),
         _ => None,
     });
     let known = place.holds.or(place.fails)?;
-    let anywhere = Estimate { low: first, high: last, ..known };
+    let anywhere = Estimate { low: 0.0, high: f64::INFINITY, ..known };
     Some(place.map(|place| place.unwrap_or(anywhere)))
 }
 

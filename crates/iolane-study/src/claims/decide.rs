@@ -61,7 +61,8 @@ pub(super) fn find_all<'a>(claim: &Claim, evidence: &Evidence<'a>, tails: Tails)
         return checks.iter().map(|_| Finding::not_testable(reason.clone())).collect();
     }
     let mut findings: Vec<Finding<'a>> = checks.iter().map(|check| find(check, evidence, tails)).collect();
-    let mut doubtful: Vec<usize> = (0..checks.len()).filter(|at| findings[*at].figures.is_some()).collect();
+    let could_fail = |finding: &Finding<'_>| finding.figures.is_some() && finding.verdict != Verdict::NotTestable;
+    let mut doubtful: Vec<usize> = (0..checks.len()).filter(|at| could_fail(&findings[*at])).collect();
     let mut shared = tails;
     while shared != tails.any_of(doubtful.len()) {
         shared = tails.any_of(doubtful.len());

@@ -727,8 +727,8 @@ fn a_crossing_beyond_its_bound_seldom_holds_however_often_it_is_looked_at() {
     // It is at 8, between the ratios of 2 at 4 and of 0.5 at 16.
     let study = crossing_of("at_most = 7.99");
     let mut looks = Looks::first(5);
-    looks.add(8);
-    looks.add(12);
+    looks.add(7);
+    looks.add(9);
     let mut holding = 0;
     for case in 0..CASES {
         let noisy = |row: &mut Row| {

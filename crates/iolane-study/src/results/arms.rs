@@ -274,7 +274,6 @@ mod tests {
                 reports.iter().any(|report| report.of_best.is_some_and(|ratio| ratio.shows_difference()))
             };
             let wrong = (0..CASES).filter(shown).count();
-            println!("{arms} arms, {repeats} repeats: {wrong} of {CASES}");
             assert!(wrong * 100 <= 6 * CASES as usize, "{arms} arms, {repeats} repeats: {wrong} of {CASES}");
         }
     }

@@ -358,7 +358,7 @@ impl Session {
         progress: &mut impl FnMut(Progress<'_>),
     ) -> Result<bool> {
         let total = self.runs().max(done);
-        // Before anything is written: a drive that was just preconditioned goes on working, and takes more power than an idle one.
+        // First: a drive that was just preconditioned goes on working, and takes more power than an idle one.
         let metering = &self.conditions.metering;
         if !metering.idle_time().is_zero() {
             progress(Progress { done, total, now: Now::MeasuresIdle, rows: &kept.rows });

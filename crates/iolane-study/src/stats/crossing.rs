@@ -85,15 +85,9 @@ impl<'a> RatioCurve<'a> {
     fn place(&self, at: f64, tail: f64) -> Estimate {
         let Self { x, ratios, resampled, .. } = self;
         let (low, high) = interval(resampled.iter().filter_map(Shape::falls_at).collect(), tail);
-        let of_resamples = Estimate { value: at, low, high };
-        // The extremes of few repeats are not as far out as the tail.
-        match 0.5f64.powi(ratios[0].len() as i32) > tail {
-            true => {
-                let wide = at_least_students(of_resamples, &falls(x, ratios), tail);
-                Estimate { low: wide.low.max(x[0]), high: wide.high.min(x[x.len() - 1]), ..wide }
-            }
-            false => of_resamples,
-        }
+        // Resampled medians of few repeats are not as far out as the tail.
+        let wide = at_least_students(Estimate { value: at, low, high }, &falls(x, ratios), tail);
+        Estimate { low: wide.low.max(x[0]), high: wide.high.min(x[x.len() - 1]), ..wide }
     }
 }
 

@@ -7,6 +7,8 @@ use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
+use iolane_core::open_files::OpenFile;
+
 use super::refusal::{Refusal, shown};
 use super::sysfs::try_names_in;
 
@@ -50,10 +52,23 @@ pub(super) fn read_exports(sys: &Path) -> Result<Vec<Export>, Refusal> {
     Ok(exports)
 }
 
-/// Every enabled export of a whole controller, passed through. Its namespaces need not have block devices.
-pub(super) fn read_passed_through(sys: &Path) -> Result<Vec<Export>, Refusal> {
-    let exports = subsystems(sys)?.into_iter().map(|subsystem| passed_through(&subsystem));
-    exports.filter_map(Result::transpose).collect()
+/// Refuses a controller, given by the kernel's name, that is exported as a whole. Its namespaces need not have block devices. An export
+/// whose name leads nowhere here may be any controller.
+pub(super) fn require_not_passed_through(sys: &Path, controller: &str) -> Result<(), Refusal> {
+    let number = fs::read_to_string(sys.join("class/nvme").join(controller).join("dev")).unwrap_or_default();
+    let number = OpenFile::of_sysfs(&number, OpenFile::Character);
+    for subsystem in subsystems(sys)? {
+        let Some(export) = passed_through(&subsystem)? else { continue };
+        let path = Path::new(&export.device);
+        let leads_to = OpenFile::at(path);
+        if path.file_name() == Some(controller.as_ref()) || (leads_to.is_some() && leads_to == number) {
+            return Err(export.refusal("it"));
+        }
+        if leads_to.is_none() {
+            return Err(export.refusal(&format!("{}, which may be it", shown(&export.device))));
+        }
+    }
+    Ok(())
 }
 
 /// The folders of the configuration, one for each subsystem.
@@ -138,9 +153,27 @@ mod tests {
         let exports = read_exports(&fake.0).unwrap();
         let found: Vec<_> = exports.iter().map(|e| (e.subsystem.as_str(), e.device.to_str().unwrap())).collect();
         assert_eq!(found, [("a", "/dev/sda1"), ("b", "/dev/nvme0n1"), ("b", "/dev/nvme0n2")]);
-        let whole = read_passed_through(&fake.0).unwrap();
-        assert_eq!(whole.iter().map(|export| export.device.to_str().unwrap()).collect::<Vec<_>>(), ["/dev/nvme0"]);
         assert_eq!(exports[0].switch, fake.0.join(of("a/namespaces/1/enable")));
+    }
+
+    #[test]
+    fn a_controller_that_is_passed_through_is_refused_by_every_name() {
+        let fake = FakeSysfs::new("whole-exports");
+        let whole = "kernel/config/nvmet/subsystems/a/passthru";
+        fake.file(&format!("{whole}/enable"), "1\n");
+        fake.file("class/nvme/nvme7/dev", "1:7\n");
+        let cause = |device: &str, controller: &str| {
+            fake.file(&format!("{whole}/device_path"), device);
+            require_not_passed_through(&fake.0, controller).err().map(|refusal| refusal.cause)
+        };
+        assert_eq!(cause("/dev/nvme7\n", "nvme7").as_deref(), Some("NVMe target a exports it"));
+        // /dev/full has that number.
+        assert_eq!(cause("/dev/full\n", "nvme7").as_deref(), Some("NVMe target a exports it"));
+        assert_eq!(cause("/dev/full\n", "nvme8"), None);
+        let unknown = "NVMe target a exports /dev/nowhere/nvme, which may be it";
+        assert_eq!(cause("/dev/nowhere/nvme\n", "nvme8").as_deref(), Some(unknown));
+        fake.file(&format!("{whole}/enable"), "0\n");
+        assert_eq!(cause("/dev/nvme7\n", "nvme7"), None);
     }
 
     #[test]

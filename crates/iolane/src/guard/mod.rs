@@ -26,7 +26,6 @@ use iolane_core::{Error, Result, Target, TargetKind, WritePermission};
 
 use rustix::io::Errno;
 
-use exports::Export;
 use identity::{Found, Identity, disk_of, find, identify};
 use in_use::Survey;
 pub use refusal::{Reason, Refused};
@@ -236,13 +235,9 @@ pub fn claim_disk(name: &str, what: &str) -> Result<DiskClaim> {
 /// Refuses a controller, given by the kernel's name, that the kernel exports as a whole as an NVMe target. `what` begins an error message.
 ///
 /// # Errors
-/// `Unavailable` if it is exported, or if that cannot be read.
+/// `Unavailable` if it is exported, or may be, or if that cannot be read.
 pub fn require_not_passed_through(controller: &str, what: &str) -> Result<()> {
-    let check = || {
-        let named = |export: &Export| Path::new(&export.device).file_name() == Some(controller.as_ref());
-        let exports = exports::read_passed_through(Path::new(Sysfs::HERE.0))?;
-        exports.iter().find(|export| named(export)).map_or(Ok(()), |export| Err(export.refusal("it")))
-    };
+    let check = || exports::require_not_passed_through(Path::new(Sysfs::HERE.0), controller);
     check().map_err(|refusal: Refusal| refusal.of(what.to_owned()).into())
 }
 

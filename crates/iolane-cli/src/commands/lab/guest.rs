@@ -13,6 +13,7 @@ use iolane_lab::{
     Stream,
 };
 use iolane_measure::host::{COMMAND_LINE_VARIABLE, LAB_VARIABLE, LabMachine, command_line};
+use iolane_study::files::{MadeFolders, check_way};
 use iolane_study::format;
 use iolane_study::results::REPORT_FILE;
 use iolane_study::rows::journal;
@@ -43,7 +44,9 @@ pub(super) fn run(
     };
     let folder = std::env::current_dir().map_err(|error| Error::system("the current folder", error))?;
     let returns = files::outputs(words, results, &folder);
-    returns.iter().try_for_each(|output| iolane_study::files::check_way(output))?;
+    returns.iter().try_for_each(|output| check_way(output))?;
+    // Made before the guest runs, so that nobody else can put something in its place meanwhile.
+    let _made = results.map(|results| MadeFolders::make(&folder.join(results))).transpose()?;
     // A study in the guest keeps complete results as one here does, for which it has to know of them. It is not resumed, so
     // that its journal is of no use here, where it could replace that of a study of this machine.
     let [earlier, stays] =
