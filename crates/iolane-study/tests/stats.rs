@@ -174,13 +174,14 @@ fn crossings_are_where_numpy_interpolates_them_if_enough_resamples_cross() {
                 assert!((share_of_resamples - case.share_of_resamples).abs() <= SHARE_TOLERANCE);
             }
             Crossing::Unclear => {
-                assert!(case.share_of_resamples < 0.95, "{}", case.share_of_resamples);
+                // Of the one with more, the ratios at its ends are not shown to be above and below 1.
+                assert!(case.share_of_resamples < 0.98, "{}", case.share_of_resamples);
                 unclear += 1;
             }
             other => panic!("{other:?}"),
         }
     }
-    assert_eq!(unclear, 1);
+    assert_eq!(unclear, 2);
 }
 
 #[test]

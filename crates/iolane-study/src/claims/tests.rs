@@ -732,7 +732,7 @@ fn a_crossing_beyond_its_bound_seldom_holds_however_often_it_is_looked_at() {
     let mut holding = 0;
     for case in 0..CASES {
         let noisy = |row: &mut Row| {
-            let place = row.arm.name.as_bytes()[0] as u32 * 64 + row.arm.workload.depth as u32;
+            let place = row.arm.name.as_bytes()[0] as u32 * 64 + row.arm.workload.depth;
             let mut random = random_stream(u64::from(case * 64 + row.repeat), place);
             ratios(2.0, 2.0, 0.5)(row)?;
             iops(row, row.ios as f64 / row.elapsed_s * disturbance(&mut random, 0.15));
