@@ -8,23 +8,33 @@ use iolane_core::{Target, TargetKind};
 pub(crate) struct CommandLimits {
     /// Most bytes, however their memory is scattered.
     pub(crate) bytes_max: u64,
-    /// The offset of the target on its disk and the size of the disk's chunks, in bytes; no command crosses a chunk's border.
+    /// The offset of the target on its disk and the size of the disk's chunks, in bytes; no command crosses a chunk's border. A file whose
+    /// disk has chunks has those of its file system's blocks, since each may lie anywhere.
     chunks: Option<(u64, u64)>,
 }
 
 impl CommandLimits {
     /// Those of the device below the target, if sysfs lists them.
     pub(crate) fn of(target: &Target) -> Option<Self> {
-        let limit = |name: &str| target.device_attribute(&format!("queue/{name}"));
+        Self::from_sysfs(target.kind(), |name| target.device_attribute(name))
+    }
+
+    fn from_sysfs(kind: TargetKind, attribute: impl Fn(&str) -> Option<u64>) -> Option<Self> {
+        let limit = |name: &str| attribute(&format!("queue/{name}"));
         let sectors_bytes = 1024 * limit("max_sectors_kb")?;
         // Each page may be a segment, and a buffer that begins within a page touches one page more.
         let pages = limit("max_segments").unwrap_or(u64::MAX).saturating_sub(1).max(1);
         let bytes_max = sectors_bytes.min(pages.saturating_mul(rustix::param::page_size() as u64));
         let chunk_bytes = 512 * limit("chunk_sectors").unwrap_or(0);
-        // The place of a file's extents on the device is unknown here.
-        let has_chunks = chunk_bytes > 0 && target.kind() == TargetKind::Block;
-        let start_bytes = 512 * target.device_attribute("start").unwrap_or(0);
-        Some(Self { bytes_max, chunks: has_chunks.then_some((start_bytes, chunk_bytes)) })
+        let start_bytes = 512 * attribute("start").unwrap_or(0);
+        Some(match kind {
+            TargetKind::File if chunk_bytes > 0 => {
+                Self { bytes_max: bytes_max.min(FILE_BLOCK_BYTES), chunks: Some((0, FILE_BLOCK_BYTES)) }
+            }
+            TargetKind::Block if chunk_bytes > 0 => Self { bytes_max, chunks: Some((start_bytes, chunk_bytes)) },
+            // A drive takes a passthrough command across the border; only the kernel's driver keeps to it.
+            _ => Self { bytes_max, chunks: None },
+        })
     }
 
     /// Whether one command can carry a range.
@@ -38,9 +48,32 @@ impl CommandLimits {
     }
 }
 
+/// A block of most file systems. One lies within a chunk, whose borders are multiples of it.
+const FILE_BLOCK_BYTES: u64 = 4096;
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_a_file_on_a_drive_with_chunks_one_command_carries_a_block() {
+        let of_drive = |chunk_sectors: u64| {
+            move |name: &str| match name {
+                "queue/max_sectors_kb" => Some(128),
+                "queue/chunk_sectors" => Some(chunk_sectors),
+                "start" => Some(2048),
+                _ => None,
+            }
+        };
+        let limits = |kind, chunk_sectors| CommandLimits::from_sysfs(kind, of_drive(chunk_sectors)).unwrap();
+        let file = limits(TargetKind::File, 256);
+        assert_eq!(file.bytes_max, 4096);
+        assert!(file.holds(8192, 4096) && file.holds(512, 512) && !file.holds(2048, 4096));
+        assert!(limits(TargetKind::File, 0).holds(2048, 128 << 10), "without chunks");
+        let device = limits(TargetKind::Block, 256);
+        assert!(device.holds(0, 128 << 10) && !device.holds(4096, 128 << 10));
+        assert!(limits(TargetKind::NvmeGeneric, 256).holds(4096, 128 << 10));
+    }
 
     #[test]
     fn a_range_is_held_if_it_is_small_enough_and_in_one_chunk_of_the_disk() {

@@ -23,6 +23,8 @@ pub(super) struct Watched {
     name: String,
     stat: File,
     in_flight: File,
+    /// Whether its flushes are counted.
+    counts_flushes: bool,
     before: Counters,
     looks: Vec<u32>,
 }
@@ -38,8 +40,11 @@ impl Watched {
             File::open(&file).map_err(|error| Error::system(file.display().to_string(), error))
         };
         let (stat, in_flight) = (open("stat")?, open("inflight")?);
+        // A partition is a folder of its disk. What is built on drives has no queues of its own, and its flushes are counted as those of
+        // the drives (block/blk-flush.c, blk_account_io_flush).
+        let counts_flushes = [folder.join("mq"), folder.join("../mq")].iter().any(|queues| queues.is_dir());
         let before = counters(&name, &stat)?;
-        Ok(Self { on, name, stat, in_flight, before, looks: Vec::new() })
+        Ok(Self { on, name, stat, in_flight, counts_flushes, before, looks: Vec::new() })
     }
 
     /// Counts the requests that are in flight now.
@@ -49,7 +54,7 @@ impl Watched {
     }
 
     pub(super) fn end(self, seconds: f64) -> Result<DriveInUse> {
-        let Self { on, name, stat, before, looks, .. } = self;
+        let Self { on, name, stat, counts_flushes, before, looks, .. } = self;
         let after = counters(&name, &stat)?;
         let (reads, writes, flushes_per_s) = after.since(&before, seconds);
         Ok(DriveInUse {
@@ -59,7 +64,7 @@ impl Watched {
             durable_files: on.durable_files,
             reads,
             writes,
-            flushes_per_s,
+            flushes_per_s: flushes_per_s.filter(|_| counts_flushes),
             in_flight: InFlight::of(looks),
         })
     }

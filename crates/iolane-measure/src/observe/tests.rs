@@ -21,7 +21,9 @@ fn fixture() -> Fixture {
     let device = data.metadata().unwrap().dev();
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     fixture.write("sys/devices/nvme9n1/stat", "10 0 80 1 0 0 0 0 0 5 1 0 0 0 0 0 0\n");
-    fixture.write("sys/devices/nvme9n1/inflight", "       3       1\n");
+    fixture
+        .write("sys/devices/nvme9n1/inflight", "       3       1\n")
+        .write("sys/devices/nvme9n1/mq/0/cpu_list", "0\n");
     fixture.link(&format!("sys/dev/block/{major}:{minor}"), "../../devices/nvme9n1");
     fixture
 }
@@ -39,6 +41,13 @@ fn a_process_is_described_with_the_drive_that_holds_its_files() {
     assert_eq!((drive.in_flight.p50, drive.in_flight.busy, drive.reads.per_s), (4, 1.0, 0.0));
     assert_eq!((drive.flushes_per_s, observed.threads, observed.share_of_bytes()), (Some(0.0), 0, None));
     assert_eq!(observed.path().to_string(), "psync");
+}
+
+#[test]
+fn flushes_of_what_is_built_on_drives_are_unavailable() {
+    let fixture = fixture();
+    std::fs::remove_dir_all(fixture.path("sys/devices/nvme9n1/mq")).unwrap();
+    assert_eq!(observe_fixture(&fixture, 7).unwrap().drives[0].flushes_per_s, None);
 }
 
 #[test]

@@ -16,6 +16,7 @@ use super::numa;
 use super::{CpuSnapshot, CpuUse, Reading, Sourced, SystemSnapshot, SystemUse, ThreadUse, Unavailable};
 use crate::figures::{RunFigure, RunFigures};
 use crate::placement::allowed_cpus;
+use crate::process_io::ProcessIo;
 
 const SYS: &str = "/sys";
 const PROC: &str = "/proc";
@@ -38,6 +39,7 @@ struct Begun {
     cpu: Reading<CpuSnapshot>,
     machine: Reading<SystemSnapshot>,
     workers: Reading<WorkersSnapshot>,
+    device_read_bytes: Reading<u64>,
     interrupts: Reading<InterruptSnapshot>,
     ticks: Option<Ticks>,
     /// Seconds that the reading took.
@@ -53,6 +55,9 @@ pub struct RunTelemetry {
     pub threads: Vec<ThreadUse>,
     /// What the whole machine did during the run.
     pub system: Reading<SystemUse>,
+    /// Bytes that this process's requests moved from block devices, as the kernel accounts them (`read_bytes`, proc_pid_io(5)): those that
+    /// came from the page cache are not among them.
+    pub device_read_bytes: Reading<u64>,
     /// Each figure with its source, or why it is unavailable.
     pub figures: RunFigures,
 }
@@ -79,9 +84,10 @@ impl Watch {
         let interrupts = self.interrupts.as_ref().map_err(Clone::clone).and_then(Interrupts::take);
         let ticks = self.frequency.ticks();
         let workers = self.workers.as_ref().map_err(Clone::clone).map(KernelWorkers::take);
+        let device_read_bytes = device_read_bytes();
         let (machine, cpu) = (SystemSnapshot::take(), CpuSnapshot::take());
         let cost_s = entered.elapsed().as_secs_f64();
-        self.begun = Some(Begun { cpu, machine, workers, interrupts, ticks, cost_s });
+        self.begun = Some(Begun { cpu, machine, workers, device_read_bytes, interrupts, ticks, cost_s });
         self.counters.begin();
     }
 
@@ -94,6 +100,8 @@ impl Watch {
             return RunTelemetry::unavailable(&Unavailable::new("the run was not watched from its beginning"));
         };
         let machine = SystemSnapshot::take();
+        let device_read_bytes =
+            begun.device_read_bytes.and_then(|before| Ok(device_read_bytes()?.saturating_sub(before)));
         let workers = self.workers.and_then(|mut workers| workers.find_new().map(|()| workers.take()));
         let frequency_hz = self.frequency.since(begun.ticks);
         let interrupts = self.interrupts.and_then(|interrupts| Ok(begun.interrupts?.delta(&interrupts.take()?)));
@@ -114,15 +122,30 @@ impl Watch {
         figures.set(RunFigure::MemoryBytes, self.memory.peak(Path::new(PROC)));
         figures.set(RunFigure::NumaNodes, self.numa_nodes);
         let threads = cpu.map(|cpu| cpu.threads).unwrap_or_default();
-        RunTelemetry { cost_s: begun.cost_s + entered.elapsed().as_secs_f64(), threads, system, figures }
+        let cost_s = begun.cost_s + entered.elapsed().as_secs_f64();
+        RunTelemetry { cost_s, threads, system, device_read_bytes, figures }
     }
 }
 
 impl RunTelemetry {
     /// Every figure unavailable for one reason.
     pub fn unavailable(why: &Unavailable) -> Self {
-        Self { cost_s: 0.0, threads: Vec::new(), system: Err(why.clone()), figures: RunFigures::unavailable(why) }
+        Self {
+            cost_s: 0.0,
+            threads: Vec::new(),
+            system: Err(why.clone()),
+            device_read_bytes: Err(why.clone()),
+            figures: RunFigures::unavailable(why),
+        }
     }
+}
+
+/// Those since this process began.
+fn device_read_bytes() -> Reading<u64> {
+    let text = std::fs::read_to_string("/proc/self/io")
+        .map_err(|error| Unavailable::new(format!("/proc/self/io: {error}")))?;
+    let io = ProcessIo::parse(&text).ok_or_else(|| Unavailable::new("/proc/self/io lacks a counter"))?;
+    Ok(io.read_bytes)
 }
 
 fn set_cpu(figures: &mut RunFigures, cpu: &Reading<CpuUse>) {

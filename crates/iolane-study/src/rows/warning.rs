@@ -20,6 +20,7 @@ pub enum WarningKind {
     NearFloor,
     UnwrittenParts,
     OnlyZeroes,
+    FromMemory,
     SyscallCounts,
     Interrupts,
     SubmissionThreadSlept,
@@ -120,12 +121,35 @@ pub(super) fn warnings(plan: &RunPlan, outcome: &RunOutcome) -> Vec<Warning> {
                     a folder on one";
         warn(WarningKind::Note, text.into());
     }
+    warnings.extend(memory_warning(plan, outcome));
     warnings.extend(crowded_warning(plan));
     warnings.extend(floor_warning(outcome));
     warnings.extend(syscalls_warning(outcome));
     warnings.extend(polling_warning(plan, outcome));
     warnings.extend(sqpoll_warning(plan, outcome));
     warnings
+}
+
+/// With O_DIRECT, at least this share of what was read came from the device.
+const FROM_DEVICE_MIN: f64 = 0.5;
+
+/// Warns of reads with O_DIRECT that a file system answered from the page cache: btrfs of compressed files, ext4 with a journal of data.
+fn memory_warning(plan: &RunPlan, outcome: &RunOutcome) -> Option<Warning> {
+    let answers = |target: &Target| target.direct() && target.is_on_local_disk() && !target.has_unwritten_parts();
+    // Before Linux 5.12 a submission thread is no thread of this process.
+    let is_accounted = !plan.path.polls_submissions() && plan.targets.iter().all(answers);
+    if !is_accounted || plan.workload.access.writes() || outcome.tally.bytes == 0 {
+        return None;
+    }
+    let share = *outcome.telemetry.device_read_bytes.as_ref().ok()? as f64 / outcome.tally.bytes as f64;
+    (share < FROM_DEVICE_MIN).then(|| {
+        let text = format!(
+            "{:.0} % of the bytes read came from the device: the file system answered the others from memory in spite of O_DIRECT \
+             (a compressed file, or a journal of data)",
+            share * 100.0
+        );
+        Warning::new(WarningKind::FromMemory, text)
+    })
 }
 
 fn is_drive(target: &Target) -> bool {

@@ -36,7 +36,8 @@ impl Limits {
         config: &QueueConfig,
     ) -> Result<(Self, u32)> {
         let capabilities = interface.probe(path, target)?;
-        let has_chunks = target.kind() == TargetKind::Block && target.device_attribute("queue/chunk_sectors") > Some(0);
+        let has_chunks =
+            target.kind() != TargetKind::NvmeGeneric && target.device_attribute("queue/chunk_sectors") > Some(0);
         if capabilities.request_bytes_max.is_some() && has_chunks {
             let cause = "it refuses requests that cross a border of the device's chunks";
             return Err(Error::unavailable(path.to_string(), cause));
