@@ -125,7 +125,7 @@ fn a_drive_in_use_is_not_taken_and_one_that_is_not_is_refused_with_it() {
         ],
     );
     assert_eq!(heard.ends, [3, 0, 3, 0].map(Ended::Code), "{heard:#?}");
-    assert!(heard.stdout(0).contains("has it open"), "{heard:#?}");
+    assert!(heard.stdout(0).contains("has ng0n1 open"), "{heard:#?}");
     assert!(heard.stderr(0).starts_with("iolane: taking 0000:00:04.0 (/dev/ng0n1): sh (pid "), "{heard:#?}");
     let refusal =
         "iolane: taking 0000:00:05.0 (nvme1n1): it is in use as swap; turn that off first (swapoff /dev/nvme1n1)\n";

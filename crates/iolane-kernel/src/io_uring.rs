@@ -2,7 +2,6 @@
 //! thread takes the submissions and no call is needed. The entries for requests are here, the queue is in `ring`.
 
 use std::io;
-use std::sync::LazyLock;
 
 use ::io_uring::{IoUring, cqueue, opcode, squeue, types};
 
@@ -157,13 +156,6 @@ fn entry(
     Ok(unsafe { std::mem::transmute::<Transfer, squeue::Entry>(transfer) })
 }
 
-/// Most separate pages of one `struct bio` (include/linux/bio.h, BIO_MAX_PAGES).
-const BIO_PAGES_MAX: usize = 256;
-
-/// Whether a request of several bios may end with EAGAIN: Linux 5.10 submits it without waiting for tags of the device, and does not
-/// begin it again. A worker waits. Guests with 6.1 and later show no such error. It does not come from O_NONBLOCK.
-static GIVES_UP_LARGE: LazyLock<bool> = LazyLock::new(|| !Release::current().at_least(6, 1));
-
 /// Entries for everything but reads and writes of one buffer, which are `encode`'s. It is apart from `encode`, which is compiled into the loop over requests.
 #[cold]
 fn rare(operation: &Operation, offset: u64, file: RingFile) -> Result<squeue::Entry, IoError> {
@@ -171,11 +163,7 @@ fn rare(operation: &Operation, offset: u64, file: RingFile) -> Result<squeue::En
     let vectored = |opcode, rw_flags, buffers: &Buffers| {
         let iovecs = buffers.iovecs();
         let vectors = (iovecs.as_ptr().expose_provenance() as u64, iovecs.len() as u32);
-        let made = entry(opcode, rw_flags, vectors, offset, file, None)?;
-        // Each vector begins a page, and so may each 4 KiB of it.
-        let pages = iovecs.len() + buffers.bytes() / 4096;
-        let waits = pages > BIO_PAGES_MAX && *GIVES_UP_LARGE;
-        Ok(if waits { made.flags(file.flags | squeue::Flags::ASYNC) } else { made })
+        entry(opcode, rw_flags, vectors, offset, file, None)
     };
     let entry = match operation {
         // Transfers of one buffer are `encode`'s.
@@ -272,6 +260,14 @@ impl Encode for Entries {
 
     fn is_cancelled(entry: &cqueue::Entry) -> bool {
         entry.result() == -libc::ECANCELED
+    }
+
+    /// A transfer of several bios is begun without waiting for tags of the device. If one of them gets none, the kernel ends all with EAGAIN
+    /// from the interrupt of another, where it cannot begin it again (io_uring/rw.c, io_rw_should_reissue, until Linux 6.14).
+    #[inline(always)]
+    fn is_given_up(entry: &cqueue::Entry) -> bool {
+        let result = entry.result();
+        result < 0 && matches!(-result, libc::ECANCELED | libc::EAGAIN)
     }
 
     #[inline]

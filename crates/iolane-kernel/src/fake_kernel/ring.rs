@@ -49,6 +49,8 @@ pub(super) struct Habits {
     pub(super) inline: u64,
     /// A request ends with ECANCELED, though nobody asked.
     pub(super) gives_up: u64,
+    /// A request that no worker begins ends with EAGAIN.
+    pub(super) lacks_tags: u64,
     /// A completion is posted twice.
     pub(super) doubles: u64,
     /// A completion of nothing is posted.
@@ -77,6 +79,7 @@ impl Habits {
             times_out: 0,
             inline: 0,
             gives_up: 0,
+            lacks_tags: 0,
             doubles: 0,
             invents: 0,
             patience: 3,
@@ -256,9 +259,17 @@ impl State {
         for distance in 0..entries {
             let submission = self.memory.submission(distance);
             let flight = self.flight(&submission);
-            if self.chance.strikes(self.habits.gives_up) {
-                self.device.note(flight.offset, -libc::ECANCELED);
-                self.ended(&Flight { result: -libc::ECANCELED, ..flight });
+            let is_transfer = flight.kind != Kind::Other;
+            let given_up = match () {
+                () if self.chance.strikes(self.habits.gives_up) => Some(-libc::ECANCELED),
+                () if is_transfer && !submission.by_worker && self.chance.strikes(self.habits.lacks_tags) => {
+                    Some(-libc::EAGAIN)
+                }
+                () => None,
+            };
+            if let Some(result) = given_up {
+                self.device.note(flight.offset, result);
+                self.ended(&Flight { result, ..flight });
                 continue;
             }
             self.device.begin(flight, &mut self.chance);
@@ -272,7 +283,7 @@ impl State {
     }
 
     fn flight(&self, submission: &Submission) -> Flight {
-        let Submission { opcode, offset, address, length, user_data } = *submission;
+        let Submission { opcode, offset, address, length, user_data, .. } = *submission;
         let memory = || vec![(address as usize, length as usize)];
         // SAFETY: the queue keeps the vectors with the request.
         let scattered = || unsafe { vectors(address, length as usize) };

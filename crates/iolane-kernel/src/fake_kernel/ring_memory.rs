@@ -40,6 +40,8 @@ pub(super) const TASKRUN: u32 = 4;
 /// A submission entry, as far as the fake kernels read it.
 pub(super) struct Submission {
     pub(super) opcode: u8,
+    /// Whether a worker begins it (IOSQE_ASYNC).
+    pub(super) by_worker: bool,
     pub(super) offset: u64,
     pub(super) address: u64,
     pub(super) length: u32,
@@ -140,8 +142,16 @@ impl RingMemory {
         let index = self.word(SQ_HEAD).load(Ordering::Relaxed).wrapping_add(distance) & (self.sq_entries - 1);
         // SAFETY: the entry is within the mapping, and the program does not write it again before the head has passed it.
         let words: [u64; 8] = unsafe { self.sqes.byte_add(index as usize * SQE_BYTES).cast::<[u64; 8]>().read() };
-        let [opcode, ..] = words[0].to_ne_bytes();
-        Submission { opcode, offset: words[1], address: words[2], length: words[3] as u32, user_data: words[4] }
+        let [opcode, flags, ..] = words[0].to_ne_bytes();
+        let by_worker = flags & io_uring::squeue::Flags::ASYNC.bits() != 0;
+        Submission {
+            opcode,
+            by_worker,
+            offset: words[1],
+            address: words[2],
+            length: words[3] as u32,
+            user_data: words[4],
+        }
     }
 
     /// Gives places of entries back to the program.

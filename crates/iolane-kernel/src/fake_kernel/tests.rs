@@ -51,6 +51,10 @@ impl Encode for FakeEntries {
         Entries::is_cancelled(entry)
     }
 
+    fn is_given_up(entry: &cqueue::Entry) -> bool {
+        Entries::is_given_up(entry)
+    }
+
     fn user_data(entry: &cqueue::Entry) -> u64 {
         Entries::user_data(entry)
     }
@@ -136,6 +140,7 @@ fn ring_habits(chance: &mut Chance) -> Habits {
         times_out: chance.rate(),
         inline: chance.rate(),
         gives_up: if chance.strikes(5) { 100 } else { chance.rate() / 2 },
+        lacks_tags: chance.rate(),
         doubles: chance.rate(),
         invents: chance.rate() / 3,
         patience: chance.below(6),
@@ -387,6 +392,27 @@ fn a_request_that_the_kernel_gives_up_is_submitted_64_times_more() {
     assert_eq!(queue.reap(1, &mut completions).unwrap(), 1);
     assert_eq!(completions[0].result, Err(IoError::from_errno(libc::EAGAIN)));
     assert_eq!(kernel.with_device(|device| device.outcome(0)), Some((-libc::ECANCELED, 65)));
+}
+
+#[test]
+fn a_transfer_that_gets_no_tags_is_begun_by_a_worker() {
+    let habits = Habits { lacks_tags: 100, ..Habits::plain(Finds::AtOnce, false) };
+    let (kernel, mut queue) = plain_ring!(habits, Device::new(0, 0), 4);
+    let (pool, mut completions) = (pool(), Vec::new());
+    queue.submit(&mut reads(&pool, 0..4));
+    assert_eq!(queue.reap(4, &mut completions).unwrap(), 4);
+    assert!(completions.iter().all(|completion| completion.result == Ok(512)), "{completions:?}");
+    assert_eq!(kernel.with_device(|device| device.outcome(0)), Some((512, 2)));
+}
+
+#[test]
+fn a_polled_transfer_that_gets_no_tags_ends_with_eagain() {
+    let habits = Habits { lacks_tags: 100, ..Habits::plain(Finds::Polled, false) };
+    let (_, mut queue) = plain_ring!(habits, Device::new(0, 0), 1);
+    let (pool, mut completions) = (pool(), Vec::new());
+    queue.submit(&mut reads(&pool, 0..1));
+    assert_eq!(queue.reap(1, &mut completions).unwrap(), 1);
+    assert_eq!(completions[0].result, Err(IoError::from_errno(libc::EAGAIN)));
 }
 
 /// A queue on libaio above a kernel.

@@ -8,7 +8,8 @@ const TRIES_MAX: u32 = 64;
 
 /// Some requests need a worker, a thread that the kernel starts for the submitting thread. When it fails to start one, because
 /// a signal is pending or a limit of threads is reached, it tries three times and then ends the request with ECANCELED (io_uring/io-wq.c,
-/// `io_should_retry_thread` and `WORKER_INIT_LIMIT`, since Linux 6.10 and in updates of older ones). Such a request never began.
+/// `io_should_retry_thread` and `WORKER_INIT_LIMIT`, since Linux 6.10 and in updates of older ones). Such a request never began. Others end
+/// with EAGAIN, for want of tags of the device. Both are submitted again, for a worker to begin.
 #[derive(Default)]
 pub(super) struct Cancelled {
     /// Slots of the requests that the caller has cancelled.
@@ -28,7 +29,7 @@ impl Cancelled {
         self.is_any = true;
     }
 
-    /// Takes a request that ended with ECANCELED, and was in this slot. Its completion; `None` if it is to be submitted again.
+    /// Takes a request that the kernel gave up, and was in this slot. Its completion; `None` if it is to be submitted again.
     #[cold]
     pub(super) fn take(&mut self, slot: u32, request: Request) -> Option<Completion> {
         if self.asked.contains(&slot) {

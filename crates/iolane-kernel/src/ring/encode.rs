@@ -55,6 +55,13 @@ pub(crate) trait Encode: Sized + 'static {
     /// Whether the kernel ended the request before it began (ECANCELED).
     fn is_cancelled(entry: &Self::Completion) -> bool;
 
+    /// Whether the kernel ended the request although another attempt may succeed: before it began, or for want of what the device has
+    /// too few of at the moment (EAGAIN).
+    #[inline(always)]
+    fn is_given_up(entry: &Self::Completion) -> bool {
+        Self::is_cancelled(entry)
+    }
+
     /// The user data that a completion entry carries back.
     fn user_data(entry: &Self::Completion) -> u64;
 }
@@ -78,6 +85,13 @@ impl RingFile {
     /// A file registered with the ring, by its index.
     pub(crate) fn registered(index: usize) -> Self {
         Self::new(index as RawFd, squeue::Flags::FIXED_FILE)
+    }
+
+    /// The file of a request that a worker is to begin, which may wait.
+    pub(crate) fn by_worker(self) -> Self {
+        let flag = squeue::Flags::ASYNC;
+        let head = self.head | u64::from_ne_bytes([0, flag.bits(), 0, 0, 0, 0, 0, 0]);
+        Self { flags: self.flags | flag, head, ..self }
     }
 
     fn new(fd: RawFd, flags: squeue::Flags) -> Self {

@@ -234,7 +234,9 @@ impl<E: Encode, R: Residence, K: RingCalls> RingQueue<E, R, K> {
         let before = completions.len();
         for entry in self.ring.completion() {
             let user_data = E::user_data(&entry);
-            if E::is_cancelled(&entry)
+            // A polled request that has to be split ends with EAGAIN in a worker as well, which would try for ever.
+            if E::is_given_up(&entry)
+                && (E::is_cancelled(&entry) || !self.polls_completions)
                 && let Some(request) = self.slots.take(user_data)
             {
                 completions.extend(self.cancelled.take(user_data as u32, request));
@@ -262,7 +264,7 @@ impl<E: Encode, R: Residence, K: RingCalls> RingQueue<E, R, K> {
         let hands_over = !again.is_empty();
         for (request, tries) in again {
             let slot = self.slots.next();
-            self.submit_all(std::iter::once(request));
+            self.submit_rare(request, !self.polls_completions);
             self.cancelled.submitted(slot, tries);
         }
         self.submit_held();

@@ -53,15 +53,16 @@ impl<E: Encode, R: Residence, K: RingCalls> RingQueue<E, R, K> {
                 }
             };
             drop(submission);
-            self.submit_rare(rare);
+            self.submit_rare(rare, false);
         }
     }
 
     /// Submits requests other than reads and writes in a frame of the first pool, and refuses those that have no entry. It is
-    /// apart from the loop in `submit_each` to keep that short.
+    /// apart from the loop in `submit_each` to keep that short. `by_worker` has a worker begin it, which may wait where the submitting
+    /// thread may not.
     #[cold]
-    fn submit_rare(&mut self, request: Request) {
-        let (entry, refusal) = match self.rare_entry(&request) {
+    pub(super) fn submit_rare(&mut self, request: Request, by_worker: bool) {
+        let (entry, refusal) = match self.rare_entry(&request, by_worker) {
             Ok(entry) => (entry, None),
             // An event loop sleeps until the ring's descriptor is readable; a no-op makes it readable.
             Err(error) if self.event_fd => (opcode::Nop::new().build().into(), Some(error)),
@@ -77,14 +78,15 @@ impl<E: Encode, R: Residence, K: RingCalls> RingQueue<E, R, K> {
         }
     }
 
-    fn rare_entry(&self, request: &Request) -> Result<E::Submission, IoError> {
+    fn rare_entry(&self, request: &Request, by_worker: bool) -> Result<E::Submission, IoError> {
         let target = self.targets.get(request.target).ok_or(IoError::NOT_ATTACHED)?;
         checks::supported(target.operations, &request.operation)?;
         let index = match request.operation.buffer() {
             Some(buffer) => RegisteredPool::find(&self.registered, buffer)?,
             None => None,
         };
-        target.encode.encode(request, target.file, index)
+        let file = if by_worker { target.file.by_worker() } else { target.file };
+        target.encode.encode(request, file, index)
     }
 }
 
