@@ -206,7 +206,39 @@ fn names(devices: &[PathBuf]) -> Vec<(String, PathBuf)> {
 #[derive(Clone)]
 struct Channel {
     port: Arc<Mutex<File>>,
-    running: Arc<Mutex<Option<Pid>>>,
+    running: Arc<Mutex<Running>>,
+}
+
+/// The command that runs, and requests to interrupt it.
+#[derive(Debug, Default)]
+struct Running {
+    /// Its process group.
+    group: Option<Pid>,
+    /// Whether it is to be interrupted once it runs: the host asked before it did.
+    is_interrupted: bool,
+}
+
+impl Running {
+    /// A command runs now. Whether it is to be interrupted at once.
+    fn begin(&mut self, group: Pid) -> bool {
+        self.group = Some(group);
+        std::mem::take(&mut self.is_interrupted)
+    }
+
+    fn end(&mut self) {
+        self.group = None;
+    }
+
+    /// The host asks for an interrupt. The group to interrupt now, if one runs.
+    fn interrupt(&mut self) -> Option<Pid> {
+        self.is_interrupted = self.group.is_none();
+        self.group
+    }
+}
+
+fn interrupt(group: Pid) {
+    // It may have ended meanwhile.
+    let _ = rustix::process::kill_process_group(group, Signal::INT);
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -263,9 +295,10 @@ impl Channel {
         let running = Arc::clone(&self.running);
         std::thread::spawn(move || {
             while let Ok(Some(frame)) = Frame::read(&mut port) {
-                if let (Frame::Interrupt, Some(group)) = (frame, *locked(&running)) {
-                    // It may have ended meanwhile.
-                    let _ = rustix::process::kill_process_group(group, Signal::INT);
+                if frame == Frame::Interrupt
+                    && let Some(group) = locked(&running).interrupt()
+                {
+                    interrupt(group);
                 }
             }
         });
@@ -305,11 +338,13 @@ impl Channel {
             .spawn()
             .during(program)?;
         let group = Pid::from_child(&child);
-        *locked(&self.running) = Some(group);
+        if locked(&self.running).begin(group) {
+            interrupt(group);
+        }
         let output = child.stdout.take().map(|pipe| self.forward(pipe, Frame::Stdout));
         let complaints = child.stderr.take().map(|pipe| self.forward(pipe, Frame::Stderr));
         let status = child.wait().during(program)?;
-        *locked(&self.running) = None;
+        locked(&self.running).end();
         // Processes that it left running would keep the pipes open.
         let _ = rustix::process::kill_process_group(group, Signal::KILL);
         for forwarder in [output, complaints].into_iter().flatten() {
@@ -366,6 +401,19 @@ impl Channel {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_interrupt_before_the_command_runs_is_not_lost_and_one_command_gets_it() {
+        let group = Pid::from_raw(7).unwrap();
+        let mut running = Running::default();
+        assert_eq!(running.interrupt(), None);
+        assert!(running.begin(group));
+        running.end();
+        assert!(!running.begin(group));
+        assert_eq!(running.interrupt(), Some(group));
+        running.end();
+        assert!(!running.begin(group));
+    }
 
     #[test]
     fn drives_can_be_called_by_their_controller() {
