@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, FileType, Statx, StatxFlags};
 
 use crate::error::{Error, Result};
+use crate::target::parse_number;
 
 /// A process that has a file or a device open.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,8 +51,7 @@ impl OpenFile {
 
     /// The device of an attribute `dev` in sysfs, such as `259:0`, with its kind.
     pub fn of_sysfs(text: &str, kind: fn((u32, u32)) -> Self) -> Option<Self> {
-        let (major, minor) = text.trim().split_once(':')?;
-        Some(kind((major.parse().ok()?, minor.parse().ok()?)))
+        parse_number(text).map(kind)
     }
 
     fn look_up(path: &Path) -> io::Result<Option<Self>> {

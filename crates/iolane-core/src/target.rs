@@ -279,7 +279,7 @@ impl TargetOptions {
         }
         let open = |flags| {
             let fd = rustix::fs::open(name, flags, Mode::RUSR | Mode::WUSR)?;
-            let_requests_wait(&fd, rustix::fs::fcntl_getfl(&fd)?)?;
+            let_requests_wait(&fd, flags)?;
             Ok(fd)
         };
         // Updating the access time costs the kernel some 150 instructions per read, and measuring should not change it.
@@ -400,8 +400,9 @@ fn classify(stat: &rustix::fs::Stat, name: &str) -> Result<(TargetKind, Option<(
     }
 }
 
-/// Clears O_NONBLOCK. With it io_uring ends each request with EAGAIN that it cannot begin at once, instead of giving it to a worker: every
-/// one on a device whose driver may wait, such as dm-crypt, until Linux 6.5 (io_uring/rw.c, REQ_F_NOWAIT).
+/// Clears O_NONBLOCK of a descriptor with these flags. With it io_uring ends each request with EAGAIN that it cannot begin at once, instead
+/// of giving it to a worker: every one on a device whose driver may wait, such as dm-crypt (io_uring/rw.c, REQ_F_NOWAIT; seen on Linux
+/// 5.10 and 6.1).
 fn let_requests_wait(fd: &OwnedFd, flags: OFlags) -> Result<(), Errno> {
     rustix::fs::fcntl_setfl(fd, flags - OFlags::NONBLOCK)
 }
@@ -428,7 +429,12 @@ fn nvme_namespace((major, minor): (u32, u32)) -> Option<(u32, u32)> {
     let link = std::fs::read_link(format!("/sys/dev/char/{major}:{minor}")).ok()?;
     let name = link.file_name()?.to_str()?.strip_prefix("ng")?.to_owned();
     let number = std::fs::read_to_string(Path::new("/sys/block").join(format!("nvme{name}")).join("dev")).ok()?;
-    let (major, minor) = number.trim().split_once(':')?;
+    parse_number(&number)
+}
+
+/// The number of a device as an attribute `dev` of sysfs has it, such as `259:0`.
+pub(crate) fn parse_number(text: &str) -> Option<(u32, u32)> {
+    let (major, minor) = text.trim().split_once(':')?;
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 

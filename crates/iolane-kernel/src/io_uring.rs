@@ -263,7 +263,7 @@ impl Encode for Entries {
     }
 
     /// A transfer of several bios is begun without waiting for tags of the device. If one of them gets none, the kernel ends all with EAGAIN
-    /// from the interrupt of another, where it cannot begin it again (io_uring/rw.c, io_rw_should_reissue, until Linux 6.14).
+    /// from the interrupt of another, where it cannot begin it again (io_uring/rw.c, io_rw_should_reissue).
     #[inline(always)]
     fn is_given_up(entry: &cqueue::Entry) -> bool {
         let result = entry.result();

@@ -115,7 +115,7 @@ fn uses_of(namespace: &KernelNamespace, nodes: &[(String, Option<OpenFile>)], op
     uses
 }
 
-/// The processes that have a device open, by its number, or by its node in the folder `dev` where that is not known.
+/// The processes that have a device open: by its number, and if none is found so, by its name in the folder `dev`.
 fn openers_of<'a>(name: &str, number: Option<OpenFile>, openers: &'a OpenFiles, dev: &Path) -> &'a [Opener] {
     match number.map(|number| openers.openers_of(number)) {
         Some(found @ [_, ..]) => found,
@@ -259,19 +259,20 @@ fn claim(device: &Device) -> Result<Vec<DiskClaim>> {
     if let Some(controller) = device.controller_name()? {
         guard::require_not_passed_through(&controller, &what(&controller))?;
     }
-    if !device.nodes()?.is_empty() {
+    let nodes = device.nodes()?;
+    if !nodes.is_empty() {
         let openers = OpenFiles::scan()?;
-        require_closed(device, &openers, Path::new(DEV))?;
+        require_closed(device.bdf(), nodes, &openers, Path::new(DEV))?;
         openers.require_all_seen(&format!("taking {}", device.bdf()))?;
     }
     Ok(claims)
 }
 
-/// Refuses a controller that a process has open, itself or one of its namespaces: by its number, and by a node in the folder `dev`.
-fn require_closed(device: &Device, openers: &OpenFiles, dev: &Path) -> Result<()> {
-    for (name, number) in device.nodes()? {
+/// Refuses a controller of which a process has one of these nodes open: by its number, or by its name in the folder `dev`.
+fn require_closed(bdf: Bdf, nodes: Vec<(String, Option<OpenFile>)>, openers: &OpenFiles, dev: &Path) -> Result<()> {
+    for (name, number) in nodes {
         if let [opener, ..] = openers_of(&name, number, openers, dev) {
-            let what = format!("taking {} ({})", device.bdf(), dev.join(name).display());
+            let what = format!("taking {bdf} ({})", dev.join(name).display());
             return Err(Error::unavailable(what, format!("{opener} has it open")).remedy("end that process first"));
         }
     }
@@ -459,13 +460,13 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         let assert_refused = |node: &str, dev: &Path| {
-            let told = require_closed(&device, &openers, dev).unwrap_err().to_string();
+            let told = require_closed(device.bdf(), device.nodes().unwrap(), &openers, dev).unwrap_err().to_string();
             assert!(told.contains(&format!("/{node}): ")) && told.contains(" has it open; end that process"), "{told}");
         };
         for (class, node) in [("nvme-generic", "ng7n1"), ("nvme", "nvme7")] {
             let dev = machine.0.join("dev").join(node);
             fs::create_dir_all(&dev).unwrap();
-            assert!(require_closed(&device, &openers, &dev).is_ok());
+            assert!(require_closed(device.bdf(), device.nodes().unwrap(), &openers, &dev).is_ok());
             symlink("/dev/full", dev.join(node)).unwrap();
             assert_refused(node, &dev);
             // Nothing in /dev has that name, as in a container.

@@ -369,7 +369,7 @@ impl Runner {
         let name = format!("{}, drives in use", kernel.release);
         let made = Made {
             drives: Uses::drives(),
-            programs: Uses::tools(find_program).into_iter().chain([self.programs.guard_drives.clone()]).collect(),
+            programs: tools(&uses::TOOLS).into_iter().chain([self.programs.guard_drives.clone()]).collect(),
             modules: uses::MODULES,
             steps: vec![uses.step()],
             returns: Vec::new(),
@@ -384,7 +384,7 @@ impl Runner {
         let name = format!("{}, what is built on drives", kernel.release);
         let made = Made {
             drives: stacks::drives(),
-            programs: stacks::tools(find_program).into_iter().chain(self.programs.tests.iter().cloned()).collect(),
+            programs: tools(&stacks::TOOLS).into_iter().chain(self.programs.tests.iter().cloned()).collect(),
             modules: stacks::MODULES,
             steps: stacks::steps(),
             returns: Vec::new(),
@@ -441,6 +441,11 @@ impl Runner {
         }
         (tally, has_ended)
     }
+}
+
+/// Those of these programs that are installed, and their places in a guest.
+fn tools(names: &[&str]) -> Vec<(PathBuf, PathBuf)> {
+    names.iter().filter_map(|name| Some((find_program(name)?, Path::new("/bin").join(name)))).collect()
 }
 
 /// Keeps the calling thread on one of the processors that it may use, so that the guests that it starts do not share one with

@@ -1,8 +1,6 @@
 //! What people keep their data on: encrypted disks, arrays, and files of the file systems that are common. The conformance suite runs on
 //! each, in a guest of its own. What lies between a request and the drive may wait where the drive does not, and refuse what it takes.
 
-use std::path::{Path, PathBuf};
-
 use iolane_core::units::Bytes;
 use iolane_lab::{Drive, GuestCommand};
 
@@ -20,7 +18,7 @@ const PACKAGES: [Package; 4] = [
 ];
 const NEEDED_BY: &str = "what is built on drives, in guests";
 /// All that the script calls.
-const TOOLS: [&str; 7] = ["dmsetup", "mdadm", "mkdir", "mkfs.btrfs", "mkfs.xfs", "mount", "sh"];
+pub(super) const TOOLS: [&str; 7] = ["dmsetup", "mdadm", "mkdir", "mkfs.btrfs", "mkfs.xfs", "mount", "sh"];
 /// xfs takes no smaller drive.
 const DRIVE_BYTES: Bytes = Bytes(512 << 20);
 
@@ -46,11 +44,6 @@ pub(super) fn packages() -> [Package; 4] {
 
 pub(super) fn drives() -> Vec<Drive> {
     vec![Drive { bytes: DRIVE_BYTES, ..Drive::default() }; 5]
-}
-
-/// The programs that the script calls; `find` tells where one is installed.
-pub(super) fn tools(find: impl Fn(&str) -> Option<PathBuf>) -> Vec<(PathBuf, PathBuf)> {
-    TOOLS.iter().filter_map(|tool| Some((find(tool)?, Path::new("/bin").join(tool)))).collect()
 }
 
 pub(super) fn steps() -> Vec<Step> {

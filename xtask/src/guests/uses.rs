@@ -1,8 +1,6 @@
 //! Drives that the kernel of a guest has in use in every way, while the guard is asked for them: crates/iolane/tests/guard_drives. What the
 //! guest has for it: two drives, modules, and programs of the host that make file systems, arrays and volumes.
 
-use std::path::{Path, PathBuf};
-
 use iolane_core::units::Bytes;
 use iolane_lab::{Drive, GuestCommand};
 
@@ -34,7 +32,7 @@ const PACKAGES: [Package; 5] = [
     packages::BCACHE_TOOLS,
 ];
 /// All that the scripts call.
-const TOOLS: [&str; 23] = [
+pub(super) const TOOLS: [&str; 23] = [
     "addpart",
     "cat",
     "delpart",
@@ -84,11 +82,6 @@ impl Uses {
 
     pub(super) fn drives() -> Vec<Drive> {
         vec![Drive { bytes: DRIVE_BYTES, ..Drive::default() }; 2]
-    }
-
-    /// The programs that the scripts call; `find` tells where one is installed.
-    pub(super) fn tools(find: impl Fn(&str) -> Option<PathBuf>) -> Vec<(PathBuf, PathBuf)> {
-        TOOLS.iter().filter_map(|tool| Some((find(tool)?, Path::new("/bin").join(tool)))).collect()
     }
 
     pub(super) fn step(self) -> Step {

@@ -75,6 +75,11 @@ pub(crate) struct StudyArguments {
 }
 
 impl StudyArguments {
+    /// Whether it makes runs, and has results.
+    pub(crate) fn measures(&self) -> bool {
+        !self.dry_run && self.print.is_none() && self.fio.is_none()
+    }
+
     /// A survey for a time, whose results go to a folder.
     pub(super) fn of_survey(survey: SurveyArguments, targets: TargetArguments, time: Duration, out: PathBuf) -> Self {
         Self {

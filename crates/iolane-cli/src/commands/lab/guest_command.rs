@@ -44,9 +44,9 @@ impl GuestCommand {
         self.study.as_deref()
     }
 
-    /// The folder of its results, if it is a study. A study that is not found fails in the guest.
+    /// The folder of its results, if it is a study that has some. A study that is not found fails in the guest.
     pub(super) fn results_folder(&self) -> Option<PathBuf> {
-        self.study().and_then(|study| study::results_folder(study).ok())
+        self.study().filter(|study| study.measures()).and_then(|study| study::results_folder(study).ok())
     }
 
     /// Its words; a named study without targets gets all of the drives.
@@ -73,5 +73,24 @@ impl GuestCommand {
         });
         let options = names.flat_map(|name| ["--target".into(), name.clone(), "--allow-writes".into(), name]);
         Some(options.collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn only_a_study_that_measures_has_a_folder_of_results() {
+        let folder = |line: &str| {
+            let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+            GuestCommand::parse(&words).unwrap().unwrap().results_folder()
+        };
+        assert_eq!(folder("study --target nullb0 --out r").as_deref(), Some(Path::new("r")));
+        for line in ["study --out r --dry-run", "study --print systor22", "study --out r --fio jobs", "probe"] {
+            assert_eq!(folder(line), None, "{line}");
+        }
     }
 }

@@ -72,7 +72,7 @@ impl Job {
 /// Refuses a study without results, or whose results would all go to one place.
 fn check_study(asked: &StudyArguments) -> anyhow::Result<()> {
     let refused = |cause: &str, remedy: &str| Err(Error::usage("lab matrix", cause).remedy(remedy).into());
-    if asked.dry_run || asked.print.is_some() || asked.fio.is_some() {
+    if !asked.measures() {
         return refused("the study would measure nothing", "leave out --dry-run, --print and --fio");
     }
     match asked.json {
