@@ -476,6 +476,12 @@ mod tests {
             assert_refused(node, &machine.0.join("nowhere"));
             fs::remove_dir_all(number).unwrap();
         }
+        let partition = machine.0.join("sys/class/block/nvme7n1/nvme7n1p2");
+        fs::create_dir_all(&partition).unwrap();
+        fs::write(partition.join("partition"), "2\n").unwrap();
+        let dev = machine.0.join("dev");
+        symlink("/dev/full", dev.join("nvme7n1p2")).unwrap();
+        assert_refused("nvme7n1p2", &dev);
     }
 
     #[test]
