@@ -94,7 +94,9 @@ fn measure_grids(iolane: &Path, grids: Vec<(&str, Place, Extent)>, marks: Option
     }
     println!("gate: {}", if is_reached { "auto reaches its goals" } else { "closed" });
     if !is_advised_well {
-        println!("gate: closed, a path is recommended that does not reach {ADVISED_MIN} of the best");
+        println!(
+            "gate: closed, a path is recommended that does not reach {ADVISED_MIN} of the best, or too few intervals cover"
+        );
     }
     Ok(is_reached && is_advised_well)
 }

@@ -19,6 +19,13 @@ impl Estimate {
     pub fn shows_difference(&self) -> bool {
         self.low > 1.0 || self.high < 1.0
     }
+
+    /// With an interval that extends by at least this share of the value to each side.
+    #[must_use]
+    pub(crate) fn at_least_as_wide_as(self, share: f64) -> Self {
+        let width = share * self.value.abs();
+        Self { low: self.low.min(self.value - width), high: self.high.max(self.value + width), ..self }
+    }
 }
 
 #[cfg(test)]
@@ -30,6 +37,13 @@ mod tests {
         assert!(Estimate { value: 1.2, low: 1.1, high: 1.3 }.shows_difference());
         assert!(Estimate { value: 0.8, low: 0.7, high: 0.9 }.shows_difference());
         assert!(!Estimate { value: 1.1, low: 0.9, high: 1.3 }.shows_difference());
+    }
+
+    #[test]
+    fn an_interval_is_widened_to_a_share_of_the_value_and_never_narrowed() {
+        let estimate = Estimate { value: 200.0, low: 199.9, high: 230.0 };
+        assert_eq!(estimate.at_least_as_wide_as(0.01), Estimate { low: 198.0, ..estimate });
+        assert_eq!(estimate.at_least_as_wide_as(0.0), estimate);
     }
 
     #[test]

@@ -154,10 +154,9 @@ impl Cell {
         self.rate_of(path) / best
     }
 
-    /// The share of the path that is recommended, and how far what it does here lies outside the interval of its rate, as a share of it.
+    /// The share of the path that is recommended, and how far what it does then lies outside the interval of its rate, as a share of it.
     pub(super) fn advised_share(&self) -> Option<(f64, f64)> {
-        let Advised { path, low, high } = self.advised.as_ref()?;
-        let rate = self.rate_of(path);
+        let Advised { path, low, high, rate } = self.advised.as_ref()?;
         Some((self.share_of_fixed(path), (low - rate).max(rate - high).max(0.0) / rate))
     }
 }
@@ -165,10 +164,12 @@ impl Cell {
 /// A recommendation.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Advised {
-    path: String,
+    pub(super) path: String,
     /// The 95 % interval of its rate.
     low: f64,
     high: f64,
+    /// The median rate of runs after the advice; NaN before them.
+    rate: f64,
 }
 
 impl Advised {
@@ -177,7 +178,14 @@ impl Advised {
         let take = &document["advice"][0]["take"];
         let number = |key: &str| take["value"][key].as_f64().with_context(|| format!("the advice has no {key}"));
         let path = take["notation"].as_str().context("the advice names no path")?.to_owned();
-        Ok(Self { path, low: number("low")?, high: number("high")? })
+        Ok(Self { path, low: number("low")?, high: number("high")?, rate: f64::NAN })
+    }
+
+    /// Its path ran after the advice, and printed this.
+    pub(super) fn sees(&mut self, outputs: &[String]) -> Result<()> {
+        let rates = outputs.iter().map(|output| iolane_iops(output)).collect::<Result<Vec<f64>>>()?;
+        self.rate = median(&rates);
+        Ok(())
     }
 }
 
@@ -276,13 +284,14 @@ pub(super) mod tests {
     #[test]
     fn advice_is_read_and_compared_with_what_its_path_does() {
         let document = r#"{"advice":[{"take":{"notation":"libaio","value":{"value":95.0,"low":94.0,"high":96.0}}}]}"#;
-        let advised = Advised::read(document).unwrap();
-        let with = |libaio: f64| Cell {
-            advised: Some(advised.clone()),
-            ..cell(99.0, &[("libaio", libaio), ("psync", 100.0)])
+        let mut advised = Advised::read(document).unwrap();
+        let mut share_if_it_then_reaches = |rates: [f64; 3]| {
+            advised.sees(&rates.map(|rate| format!(r#"{{"result":{{"iops":{rate:?}}}}}"#))).unwrap();
+            let of_others = cell(99.0, &[("libaio", 95.0), ("psync", 100.0)]);
+            Cell { advised: Some(advised.clone()), ..of_others }.advised_share()
         };
-        assert_eq!(with(95.0).advised_share(), Some((0.95, 0.0)));
-        assert_eq!(with(100.0).advised_share(), Some((1.0, 0.04)));
+        assert_eq!(share_if_it_then_reaches([94.5, 95.5, 2.0]), Some((0.95, 0.0)));
+        assert_eq!(share_if_it_then_reaches([100.0, 100.0, 95.0]), Some((0.95, 0.04)));
         assert!(Advised::read(r#"{"advice":[]}"#).is_err());
     }
 }
