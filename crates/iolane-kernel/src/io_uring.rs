@@ -215,10 +215,11 @@ impl Encode for Entries {
             let always = Operations::READ.with(Operations::WRITE).with(checks::atomic_writes(target));
             // Where the kernel splits no polled request, one of scattered memory would have to be split whatever its size: memory of an
             // NVMe command has no gaps within a page (PRP entries, NVM Express Base Specification 2.0, section 4.1.1).
-            let always = match Release::current().splits_polled_requests() {
-                true => always.with(Operations::VECTORED),
-                false => always,
-            };
+            // Files on Linux 5.10 are no different: a request of 1,024 buffers ended with EAGAIN on xfs.
+            let release = Release::current();
+            let is_split =
+                release.at_least(6, 5) || release.splits_polled_requests() && target.kind() == TargetKind::Block;
+            let always = if is_split { always.with(Operations::VECTORED) } else { always };
             let is_one_command = target.kind() == TargetKind::Block && target.device_attribute("queue/fua") == Some(1);
             return if is_one_command { always.with(Operations::DURABLE_WRITE) } else { always };
         }

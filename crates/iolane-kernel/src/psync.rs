@@ -129,6 +129,15 @@ impl Transfer for Call {
     }
 }
 
+/// Carries out a read on the calling thread.
+#[cold]
+pub(crate) fn read(target: &Target, request: &mut Request) -> Result<u32, IoError> {
+    debug_assert!(matches!(request.operation, Operation::Read(_) | Operation::ReadVectored(_)), "{request:?}");
+    let Some(fd) = target.fd() else { return Err(IoError::NOT_SUPPORTED) };
+    let bytes = rare_call(fd, target.kind(), (request.offset, false), &mut request.operation)?;
+    Ok(bytes as u32)
+}
+
 /// Everything except plain reads and writes.
 #[inline(never)]
 fn rare_call(

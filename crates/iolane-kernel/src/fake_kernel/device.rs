@@ -49,11 +49,18 @@ pub(super) struct Device {
     failing: u64,
     /// Most ticks that a request takes.
     ticks_max: u64,
+    /// Reads end with 0 bytes.
+    loses_reads: bool,
 }
 
 impl Device {
     pub(super) fn new(failing: u64, ticks_max: u64) -> Self {
         Self { failing, ticks_max, ..Self::default() }
+    }
+
+    /// A device whose reads end with 0 bytes.
+    pub(super) fn losing_reads() -> Self {
+        Self { loses_reads: true, ..Self::default() }
     }
 
     /// Decides how a request ends and when.
@@ -63,6 +70,7 @@ impl Device {
         flight.result = match flight.kind {
             _ if chance.strikes(self.failing) => -libc::EIO,
             Kind::Other => 0,
+            Kind::Read if self.loses_reads => 0,
             _ if chance.strikes(self.failing) => chance.below(bytes as u64 + 1) as i32,
             _ => bytes as i32,
         };

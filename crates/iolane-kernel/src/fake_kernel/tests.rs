@@ -415,6 +415,32 @@ fn a_polled_transfer_that_gets_no_tags_ends_with_eagain() {
     assert_eq!(completions[0].result, Err(IoError::from_errno(libc::EAGAIN)));
 }
 
+#[test]
+fn a_polled_read_of_a_file_that_ends_with_no_byte_is_repeated_by_a_blocking_call() {
+    let file: OwnedFd = rustix::fs::memfd_create("file", MemfdFlags::CLOEXEC).unwrap();
+    rustix::io::pwrite(&file, &[7; 700], 0).unwrap();
+    let file = Target::from_file(file, "file").unwrap();
+    let results_of = |finds| {
+        let habits = Habits::plain(finds, false);
+        let (kernel, ring) = FakeRing::new(1, 4, habits.clone(), Device::losing_reads());
+        let path = path(&habits);
+        let first = RingTarget::new(&path, &file, TargetId::FIRST).unwrap();
+        let config = QueueConfig::new(4);
+        let mut queue =
+            RingQueue::<FakeEntries, Stays, FakeRing>::over(ring, kernel, &path, first, &config, usize::MAX);
+        let (pool, mut completions) = (pool(), Vec::new());
+        queue.submit(&mut reads(&pool, 0..3));
+        queue.reap(3, &mut completions).unwrap();
+        completions.sort_by_key(|completion| completion.tag);
+        completions
+    };
+    let polled = results_of(Finds::Polled);
+    let results: Vec<_> = polled.iter().map(|completion| completion.result).collect();
+    assert_eq!(results, [Ok(512), Ok(188), Ok(0)]);
+    assert_eq!(polled[1].buffer.as_ref().unwrap()[..188], [7; 188]);
+    assert!(results_of(Finds::AtOnce).iter().all(|completion| completion.result == Ok(0)));
+}
+
 /// A queue on libaio above a kernel.
 fn aio_queue(habits: aio::Habits, device: Device, config: &QueueConfig) -> (FakeAio, LibaioQueue<FakeAio>) {
     let kernel = FakeAio::new(1, habits, device);

@@ -18,8 +18,8 @@ use rustix::io_uring::IoringEnterFlags;
 use iolane_core::capability::check_depth;
 use iolane_core::targets::{check_detach, no_room_for};
 use iolane_core::{
-    Completion, Error, IoError, IoPath, Queue, QueueConfig, QueueStats, Request, Result, Slots, Target, TargetId,
-    Targets,
+    Completion, Error, IoError, IoPath, Operation, Queue, QueueConfig, QueueStats, Request, Result, Slots, Target,
+    TargetId, TargetKind, Targets,
 };
 
 use super::calls::{Linux, RingCalls};
@@ -31,7 +31,7 @@ use super::registered_ring::{register_ring, unregister_ring};
 use super::ring_target::{RingTarget, register_file, register_files, unregister_file};
 use super::setup::set_up;
 use super::shared_thread::{SharedThread, open_sharing};
-use crate::{checks, io_workers};
+use crate::{checks, io_workers, psync};
 use user_data::{take_refused, to_user_data};
 
 /// Whether a queue stays with the thread that opened it.
@@ -242,11 +242,15 @@ impl<E: Encode, R: Residence, K: RingCalls> RingQueue<E, R, K> {
                 completions.extend(self.cancelled.take(user_data as u32, request));
                 continue;
             }
-            let Some(request) = self.slots.take(user_data) else {
+            let Some(mut request) = self.slots.take(user_data) else {
                 completions.extend(take_refused(&mut self.slots, &mut self.refused_in_ring, user_data));
                 continue;
             };
-            let result = E::result(&entry, &request);
+            let mut result = E::result(&entry, &request);
+            if result == Ok(0) && self.polls_completions && reads_file(&self.targets, &request) {
+                result = read_again(&self.targets, &mut request);
+                self.syscalls += 1;
+            }
             request.complete_into(result, completions);
         }
         let mut count = completions.len() - before;
@@ -316,6 +320,22 @@ impl<E: Encode, R: Residence, K: RingCalls> RingQueue<E, R, K> {
             self.held = held;
         }
     }
+}
+
+/// Whether a request reads some bytes of a file.
+#[cold]
+fn reads_file<E>(targets: &Targets<RingTarget<E>>, request: &Request) -> bool {
+    let is_read = matches!(request.operation, Operation::Read(_) | Operation::ReadVectored(_));
+    let is_file = |of: &RingTarget<E>| of.target.kind() == TargetKind::File;
+    is_read && request.operation.bytes() > 0 && targets.get(request.target).is_some_and(is_file)
+}
+
+/// Repeats a polled read of a file that ended with 0 bytes, by a blocking call. Either it begins beyond the end, or the kernel lost its
+/// bytes: a part that needs no device, such as a hole before the end of the file, is read at once; the rest is begun anew, finds the end,
+/// and its 0 bytes are taken for the whole (io_complete_rw_iopoll, until `io_uring/rw: preserve partial result for iopoll` of June 2026).
+#[cold]
+fn read_again<E>(targets: &Targets<RingTarget<E>>, request: &mut Request) -> Result<u32, IoError> {
+    targets.get(request.target).map_or(Ok(0), |of| psync::read(&of.target, request))
 }
 
 impl<E: Encode, R: Residence, K: RingCalls> Queue for RingQueue<E, R, K> {

@@ -15,8 +15,8 @@ pub(crate) struct RingTarget<E> {
     pub(super) file: RingFile,
     /// The operations of the path on it; other requests are refused before the kernel sees them.
     pub(super) operations: Operations,
-    // Keeps the descriptor open while entries may name it.
-    _target: Target,
+    /// Keeps the descriptor open while entries may name it.
+    pub(super) target: Target,
 }
 
 impl<E: Encode> RingTarget<E> {
@@ -28,7 +28,7 @@ impl<E: Encode> RingTarget<E> {
             false => RingFile::descriptor(fd.as_raw_fd()),
         };
         let operations = encode.operations(path, target);
-        Ok(Self { encode, file, operations, _target: target.clone() })
+        Ok(Self { encode, file, operations, target: target.clone() })
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::Result;
-use iolane::{Capabilities, ErrorKind, IoPath, Pages, Pool, Queue, QueueConfig, Target};
+use iolane::{Capabilities, ErrorKind, IoError, IoErrorKind, IoPath, Pages, Pool, Queue, QueueConfig, Target};
 
 use crate::content;
 use crate::drive;
@@ -142,6 +142,19 @@ impl Pair<'_> {
         match iolane::open_queue(path, target, config) {
             Err(error) if error.kind() == ErrorKind::Exhausted => Err(Skip::from(&error).into()),
             opened => Ok(opened?),
+        }
+    }
+
+    /// Checks that a misaligned request was refused; a skip where the file system carries it out.
+    pub(crate) fn refused_as_misaligned(&self, what: &str, result: Result<u32, IoError>) -> Result<()> {
+        const BTRFS: i64 = 0x9123_683e;
+        let file_system = self.target.fd().and_then(|fd| rustix::fs::fstatfs(fd).ok());
+        match result {
+            Err(error) if error.kind() == IoErrorKind::Invalid => Ok(()),
+            Ok(_) if file_system.is_some_and(|found| found.f_type == BTRFS) => {
+                Err(Skip::new("btrfs of this kernel carries misaligned requests out through the page cache", "").into())
+            }
+            result => Err(anyhow::anyhow!("{what} is misaligned: {result:?}")),
         }
     }
 

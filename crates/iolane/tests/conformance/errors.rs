@@ -92,18 +92,16 @@ fn misaligned_requests_are_invalid_and_leave_those_beside_them_alone() {
             });
         }
         for completion in drive::run(&mut *queue, requests)? {
-            only_every_fourth_succeeds(&completion, &whole)?;
+            only_every_fourth_succeeds(pair, &completion, &whole)?;
         }
         ensure_same("the target", &whole, &pair.get(0, whole.len())?)
     });
 }
 
-fn only_every_fourth_succeeds(completion: &Completion, whole: &[u8]) -> Result<()> {
+fn only_every_fourth_succeeds(pair: &Pair<'_>, completion: &Completion, whole: &[u8]) -> Result<()> {
     let what = format!("tag {}", completion.tag);
     if !completion.tag.is_multiple_of(4) {
-        let kind = completion.result.err().map(|error| error.kind());
-        ensure!(kind == Some(IoErrorKind::Invalid), "{what} is misaligned: {:?}", completion.result);
-        return Ok(());
+        return pair.refused_as_misaligned(&what, completion.result);
     }
     ensure!(completion.result == Ok(BLOCK_BYTES as u32), "{what} is aligned: {:?}", completion.result);
     let start = completion.tag as usize * BLOCK_BYTES;

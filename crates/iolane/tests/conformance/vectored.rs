@@ -251,8 +251,7 @@ fn misaligned_vectored_requests_are_invalid_and_leave_those_beside_them_alone() 
             let lengths = LENGTHS[tag as usize % 4];
             let mut parts = returned(completion, &lengths)?;
             if tag % 4 > 0 {
-                let kind = result.err().map(IoError::kind);
-                ensure!(kind == Some(IoErrorKind::Invalid), "tag {tag} is misaligned: {result:?}");
+                pair.refused_as_misaligned(&format!("tag {tag}"), result)?;
                 continue;
             }
             ensure!(result == Ok(3 * BLOCK_BYTES as u32), "tag {tag} is aligned: {result:?}");
