@@ -8,6 +8,7 @@ mod figures;
 #[doc(hidden)]
 pub mod fixtures;
 mod folder;
+mod goal;
 mod load;
 mod notes;
 mod rate_until;
@@ -15,11 +16,12 @@ mod reanalyze;
 mod report;
 mod skipped;
 
-pub use advice::{Answer, Choice, Goal, REPEATS_FOR_ADVICE, Ranked, RunnerUp, Sureness, answers, ranked, sentences};
+pub use advice::{Answer, Choice, REPEATS_FOR_ADVICE, Ranked, RunnerUp, Sureness, answers, ranked, sentences};
 pub(crate) use advice::{best_of_each_path, by_rate, candidates, goals_of, loads};
 pub use arms::{ArmReport, arm_reports};
 pub use figures::{FigureReport, Point, Series};
 pub use folder::{ResultsFolder, Written, to_json, write_remade, write_report};
+pub use goal::Goal;
 pub use load::{Loaded, REPORT_FILE, load};
 pub(crate) use notes::too_few;
 pub use rate_until::{RateAnswer, RateUntil, Searched, load_in_words};
