@@ -51,6 +51,8 @@ pub(super) struct Habits {
     pub(super) gives_up: u64,
     /// A request that no worker begins ends with EAGAIN.
     pub(super) lacks_tags: u64,
+    /// A request that a worker is to begin ends with ECANCELED: there can be no more threads.
+    pub(super) lacks_threads: bool,
     /// A completion is posted twice.
     pub(super) doubles: u64,
     /// A completion of nothing is posted.
@@ -80,6 +82,7 @@ impl Habits {
             inline: 0,
             gives_up: 0,
             lacks_tags: 0,
+            lacks_threads: false,
             doubles: 0,
             invents: 0,
             patience: 3,
@@ -262,6 +265,7 @@ impl State {
             let is_transfer = flight.kind != Kind::Other;
             let given_up = match () {
                 () if self.chance.strikes(self.habits.gives_up) => Some(-libc::ECANCELED),
+                () if submission.by_worker && self.habits.lacks_threads => Some(-libc::ECANCELED),
                 () if is_transfer && !submission.by_worker && self.chance.strikes(self.habits.lacks_tags) => {
                     Some(-libc::EAGAIN)
                 }

@@ -141,6 +141,7 @@ fn ring_habits(chance: &mut Chance) -> Habits {
         inline: chance.rate(),
         gives_up: if chance.strikes(5) { 100 } else { chance.rate() / 2 },
         lacks_tags: chance.rate(),
+        lacks_threads: chance.strikes(10),
         doubles: chance.rate(),
         invents: chance.rate() / 3,
         patience: chance.below(6),
@@ -403,6 +404,16 @@ fn a_transfer_that_gets_no_tags_is_begun_by_a_worker() {
     assert_eq!(queue.reap(4, &mut completions).unwrap(), 4);
     assert!(completions.iter().all(|completion| completion.result == Ok(512)), "{completions:?}");
     assert_eq!(kernel.with_device(|device| device.outcome(0)), Some((512, 2)));
+}
+
+#[test]
+fn where_no_worker_can_be_started_a_transfer_waits_for_tags_without_one() {
+    let habits = Habits { lacks_tags: 60, lacks_threads: true, ..Habits::plain(Finds::AtOnce, false) };
+    let (_, mut queue) = plain_ring!(habits, Device::new(0, 0), 8);
+    let (pool, mut completions) = (pool(), Vec::new());
+    queue.submit(&mut reads(&pool, 0..8));
+    assert_eq!(queue.reap(8, &mut completions).unwrap(), 8);
+    assert!(completions.iter().all(|completion| completion.result == Ok(512)), "{completions:?}");
 }
 
 #[test]

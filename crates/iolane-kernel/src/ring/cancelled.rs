@@ -8,18 +8,27 @@ const TRIES_MAX: u32 = 64;
 
 /// Some requests need a worker, a thread that the kernel starts for the submitting thread. When it fails to start one, because
 /// a signal is pending or a limit of threads is reached, it tries three times and then ends the request with ECANCELED (io_uring/io-wq.c,
-/// `io_should_retry_thread` and `WORKER_INIT_LIMIT`, since Linux 6.10 and in updates of older ones). Such a request never began. Others end
-/// with EAGAIN, for want of tags of the device. Both are submitted again, for a worker to begin.
+/// `io_should_retry_thread` and `WORKER_INIT_LIMIT`, since Linux 6.10 and in updates of older ones). Such a request never began, and is submitted
+/// again as it was: it may need no worker now. Others end with EAGAIN, for want of tags of the device, and are submitted again for a worker
+/// to begin.
 #[derive(Default)]
 pub(super) struct Cancelled {
     /// Slots of the requests that the caller has cancelled.
     asked: Vec<u32>,
     /// Slots of the requests that were submitted again, and how often.
     tried: Vec<(u32, u32)>,
-    /// Requests that are to be submitted again, and how often they were so far.
-    given_up: Vec<(Request, u32)>,
+    given_up: Vec<GivenUp>,
     /// Whether there is any of these: one look instead of three for each turn of the queue.
     is_any: bool,
+}
+
+/// A request that is to be submitted again.
+pub(super) struct GivenUp {
+    pub(super) request: Request,
+    /// How often it was so far, this time included.
+    pub(super) tries: u32,
+    /// Whether a worker is to begin it.
+    pub(super) by_worker: bool,
 }
 
 impl Cancelled {
@@ -29,9 +38,10 @@ impl Cancelled {
         self.is_any = true;
     }
 
-    /// Takes a request that the kernel gave up, and was in this slot. Its completion; `None` if it is to be submitted again.
+    /// Takes a request that the kernel gave up, and was in this slot. Its completion; `None` if it is to be submitted again, if so
+    /// for a worker to begin.
     #[cold]
-    pub(super) fn take(&mut self, slot: u32, request: Request) -> Option<Completion> {
+    pub(super) fn take(&mut self, slot: u32, request: Request, by_worker: bool) -> Option<Completion> {
         if self.asked.contains(&slot) {
             return Some(request.complete(Err(IoError::CANCELLED)));
         }
@@ -40,7 +50,7 @@ impl Cancelled {
             // As the call reports it that starts a thread: clone(2).
             return Some(request.complete(Err(IoError::from_errno(libc::EAGAIN))));
         }
-        self.given_up.push((request, tries + 1));
+        self.given_up.push(GivenUp { request, tries: tries + 1, by_worker });
         self.is_any = true;
         None
     }
@@ -52,7 +62,7 @@ impl Cancelled {
     }
 
     /// Forgets the slots whose requests ended, and returns those to submit again.
-    pub(super) fn again(&mut self, slots: &Slots) -> Vec<(Request, u32)> {
+    pub(super) fn again(&mut self, slots: &Slots) -> Vec<GivenUp> {
         self.asked.retain(|slot| slots.get(*slot).is_some());
         self.tried.retain(|(slot, _)| slots.get(*slot).is_some());
         self.is_any = !(self.asked.is_empty() && self.tried.is_empty());

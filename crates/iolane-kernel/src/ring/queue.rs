@@ -23,7 +23,7 @@ use iolane_core::{
 };
 
 use super::calls::{Linux, RingCalls};
-use super::cancelled::Cancelled;
+use super::cancelled::{Cancelled, GivenUp};
 use super::encode::Encode;
 use super::flags::{depth_max, offers_event_fd};
 use super::registered_buffers::{self, Frames, RegisteredPool};
@@ -239,7 +239,7 @@ impl<E: Encode, R: Residence, K: RingCalls> RingQueue<E, R, K> {
                 && (E::is_cancelled(&entry) || !self.polls_completions)
                 && let Some(request) = self.slots.take(user_data)
             {
-                completions.extend(self.cancelled.take(user_data as u32, request));
+                completions.extend(self.cancelled.take(user_data as u32, request, !E::is_cancelled(&entry)));
                 continue;
             }
             let Some(mut request) = self.slots.take(user_data) else {
@@ -266,9 +266,9 @@ impl<E: Encode, R: Residence, K: RingCalls> RingQueue<E, R, K> {
     fn submit_rest(&mut self, completions: &mut Vec<Completion>) -> usize {
         let again = self.cancelled.again(&self.slots);
         let hands_over = !again.is_empty();
-        for (request, tries) in again {
+        for GivenUp { request, tries, by_worker } in again {
             let slot = self.slots.next();
-            self.submit_rare(request, !self.polls_completions);
+            self.submit_rare(request, by_worker);
             self.cancelled.submitted(slot, tries);
         }
         self.submit_held();
