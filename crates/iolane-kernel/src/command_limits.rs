@@ -9,17 +9,24 @@ pub(crate) struct CommandLimits {
     /// Most bytes, however their memory is scattered.
     pub(crate) bytes_max: u64,
     /// The offset of the target on its disk and the size of the disk's chunks, in bytes; no command crosses a chunk's border. A file whose
-    /// disk has chunks has those of its file system's blocks, since each may lie anywhere.
+    /// disk has chunks has those of its file system's blocks, since each may lie anywhere, or of parts of them, where blocks cross borders.
     chunks: Option<(u64, u64)>,
 }
 
 impl CommandLimits {
     /// Those of the device below the target, if sysfs lists them.
     pub(crate) fn of(target: &Target) -> Option<Self> {
-        Self::from_sysfs(target.kind(), |name| target.device_attribute(name))
+        let file_system = || rustix::fs::fstatfs(target.fd()?).ok();
+        let block_bytes = || file_system().and_then(|found| u64::try_from(found.f_bsize).ok()).unwrap_or(0);
+        Self::from_sysfs(target.kind(), block_bytes, |name| target.device_attribute(name))
     }
 
-    fn from_sysfs(kind: TargetKind, attribute: impl Fn(&str) -> Option<u64>) -> Option<Self> {
+    /// `block_bytes` is the size of a block of the file system that a file is on.
+    fn from_sysfs(
+        kind: TargetKind,
+        block_bytes: impl Fn() -> u64,
+        attribute: impl Fn(&str) -> Option<u64>,
+    ) -> Option<Self> {
         let limit = |name: &str| attribute(&format!("queue/{name}"));
         let sectors_bytes = 1024 * limit("max_sectors_kb")?;
         // Each page may be a segment, and a buffer that begins within a page touches one page more.
@@ -29,7 +36,9 @@ impl CommandLimits {
         let start_bytes = 512 * attribute("start").unwrap_or(0);
         Some(match kind {
             TargetKind::File if chunk_bytes > 0 => {
-                Self { bytes_max: bytes_max.min(FILE_BLOCK_BYTES), chunks: Some((0, FILE_BLOCK_BYTES)) }
+                let unit =
+                    [block_bytes(), start_bytes, chunk_bytes].into_iter().fold(FILE_UNIT_BYTES_MAX, common_divisor);
+                Self { bytes_max: bytes_max.min(unit), chunks: Some((0, unit)) }
             }
             TargetKind::Block if chunk_bytes > 0 => Self { bytes_max, chunks: Some((start_bytes, chunk_bytes)) },
             // A drive takes a passthrough command across the border; only the kernel's driver keeps to it.
@@ -48,31 +57,42 @@ impl CommandLimits {
     }
 }
 
-/// A block of most file systems. One lies within a chunk, whose borders are multiples of it.
-const FILE_BLOCK_BYTES: u64 = 4096;
+/// A block of most file systems. One that begins at a multiple of its size on the disk lies within a chunk, whose borders are multiples of it.
+const FILE_UNIT_BYTES_MAX: u64 = 4096;
+
+/// The largest number that divides both; the other one if one is 0.
+fn common_divisor(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { common_divisor(b, a % b) }
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn of_a_file_on_a_drive_with_chunks_one_command_carries_a_block() {
-        let of_drive = |chunk_sectors: u64| {
+    fn of_a_file_on_a_drive_with_chunks_one_command_carries_a_block_or_a_part_that_crosses_no_border() {
+        let of_drive = |chunk_sectors: u64, start: u64| {
             move |name: &str| match name {
                 "queue/max_sectors_kb" => Some(128),
                 "queue/chunk_sectors" => Some(chunk_sectors),
-                "start" => Some(2048),
+                "start" => Some(start),
                 _ => None,
             }
         };
-        let limits = |kind, chunk_sectors| CommandLimits::from_sysfs(kind, of_drive(chunk_sectors)).unwrap();
-        let file = limits(TargetKind::File, 256);
+        let limits = |kind, block_bytes, chunk_sectors, start| {
+            CommandLimits::from_sysfs(kind, || block_bytes, of_drive(chunk_sectors, start)).unwrap()
+        };
+        let file = limits(TargetKind::File, 4096, 256, 2048);
         assert_eq!(file.bytes_max, 4096);
         assert!(file.holds(8192, 4096) && file.holds(512, 512) && !file.holds(2048, 4096));
-        assert!(limits(TargetKind::File, 0).holds(2048, 128 << 10), "without chunks");
-        let device = limits(TargetKind::Block, 256);
+        assert!(limits(TargetKind::File, 4096, 0, 2048).holds(2048, 128 << 10), "without chunks");
+        let of_small_blocks = limits(TargetKind::File, 1024, 256, 2048);
+        assert!(of_small_blocks.holds(1024, 1024) && !of_small_blocks.holds(4096, 4096));
+        assert_eq!(limits(TargetKind::File, 4096, 256, 63).bytes_max, 512, "a block may cross a border");
+        assert_eq!(limits(TargetKind::File, 4096, 256, 0).bytes_max, 4096, "the whole disk");
+        let device = limits(TargetKind::Block, 0, 256, 2048);
         assert!(device.holds(0, 128 << 10) && !device.holds(4096, 128 << 10));
-        assert!(limits(TargetKind::NvmeGeneric, 256).holds(4096, 128 << 10));
+        assert!(limits(TargetKind::NvmeGeneric, 0, 256, 2048).holds(4096, 128 << 10));
     }
 
     #[test]

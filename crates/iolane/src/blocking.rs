@@ -5,6 +5,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
+use crate::chunks::ignores_chunks;
 use crate::{
     Buffer, Choices, Completion, Error, IoPath, Operations, Pages, PathMemory, Pool, Queue, QueueConfig, Request,
     Result, Target, TargetKind, first_of, open_movable_queue, probe_for,
@@ -89,7 +90,7 @@ impl Blocking {
     ///
     /// # Errors
     /// As [`probe`](crate::probe) and [`open_movable_queue`]; `Unavailable` if the path cannot read, or, on a target that may be written, cannot write or
-    /// sync.
+    /// sync, and if it refuses requests across a border of the device's chunks.
     pub fn open(path: &IoPath, target: &Target) -> Result<Self> {
         Self::open_with_memory(path, target, &PathMemory::new())
     }
@@ -105,6 +106,7 @@ impl Blocking {
             false => Operations::READ,
         };
         let able = probe_for(path, needed, target)?;
+        ignores_chunks(path, target, &able)?;
         let block_bytes = u64::from(target.block_bytes());
         let request_bytes = able.request_bytes_max.unwrap_or(u64::MAX).min(REQUEST_BYTES) / block_bytes * block_bytes;
         let sizes = Sizes { block_bytes, request_bytes, depth: able.depth_max.min(DEPTH) };

@@ -109,6 +109,7 @@
 
 mod auto;
 mod blocking;
+mod chunks;
 pub mod guard;
 pub mod guide;
 #[cfg(doctest)]

@@ -1,8 +1,8 @@
 //! What a path takes on a target: operations, sizes, memory. `lane` asks before it hands requests to the path.
 
-use iolane_core::{
-    Buffer, Error, Interface, IoPath, Operation, Operations, Pool, QueueConfig, Result, Target, TargetKind,
-};
+use iolane_core::{Buffer, Interface, IoPath, Operation, Operations, Pool, QueueConfig, Result, Target, TargetKind};
+
+use crate::chunks::ignores_chunks;
 
 /// What the limits of a path on a target depend on.
 #[derive(Clone, Copy, PartialEq)]
@@ -36,12 +36,7 @@ impl Limits {
         config: &QueueConfig,
     ) -> Result<(Self, u32)> {
         let capabilities = interface.probe(path, target)?;
-        let has_chunks =
-            target.kind() != TargetKind::NvmeGeneric && target.device_attribute("queue/chunk_sectors") > Some(0);
-        if capabilities.request_bytes_max.is_some() && has_chunks {
-            let cause = "it refuses requests that cross a border of the device's chunks";
-            return Err(Error::unavailable(path.to_string(), cause));
-        }
+        ignores_chunks(path, target, &capabilities)?;
         let request_bytes_max = capabilities.request_bytes_max.map_or(usize::MAX, |bytes| bytes as usize);
         let mut limits = Self { operations: capabilities.operations, request_bytes_max, block_mask: 0, pools: None };
         if interface.requires_registered_memory(path) {
