@@ -180,21 +180,32 @@ pub const SEE_ALL: &str = "run as root, with CAP_SYS_PTRACE";
 
 /// What a process has open, by any of its threads: they may have descriptors of their own, and outlive the first.
 fn files_of(pid: u32) -> io::Result<Vec<OpenFile>> {
-    let (mut files, mut last) = (Vec::new(), Vec::new());
+    let mut files = Vec::new();
+    // Threads whose tables were read. Most share one, which is asked once.
+    let mut asked: Vec<u32> = Vec::new();
     for thread in numbers(&format!("/proc/{pid}/task").into())? {
+        if asked.iter().any(|other| share_descriptors(*other, thread)) {
+            continue;
+        }
         let folder = PathBuf::from(format!("/proc/{pid}/task/{thread}/fd"));
         match numbers(&folder) {
-            // Most threads share one table, which is asked once.
-            Ok(numbers) if numbers == last => {}
             Ok(numbers) => {
                 files.extend(descriptors(&folder, &numbers)?);
-                last = numbers;
+                asked.push(thread);
             }
             Err(error) if has_ended(&error) => {}
             Err(error) => return Err(error),
         }
     }
     Ok(files)
+}
+
+/// Whether two threads are known to have one table of descriptors (kcmp(2)). A kernel without the call knows of none.
+fn share_descriptors(a: u32, b: u32) -> bool {
+    const KCMP_FILES: libc::c_int = 2;
+    // SAFETY: the call takes numbers and touches no memory of this process.
+    let compared = unsafe { libc::syscall(libc::SYS_kcmp, a, b, KCMP_FILES, 0, 0) };
+    compared == 0
 }
 
 /// The numbers that name the entries of a folder in /proc.
@@ -287,6 +298,35 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!((by_link, deleted), (true, true));
+    }
+
+    #[test]
+    fn a_thread_with_descriptors_of_its_own_is_asked_for_them_though_their_numbers_are_those_of_the_others() {
+        let path = std::env::temp_dir().join(format!("iolane-open-thread-{}", std::process::id()));
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let (opened, is_open) = std::sync::mpsc::channel();
+        let (end, may_end) = std::sync::mpsc::channel::<()>();
+        let placeholder = fs::File::open("/dev/null").unwrap();
+        let number = std::os::fd::AsRawFd::as_raw_fd(&placeholder);
+        let thread = std::thread::spawn({
+            let path = path.clone();
+            move || {
+                // SAFETY: the thread has a copy of the table from here on, and owns what it replaces in it.
+                let apart = unsafe { libc::unshare(libc::CLONE_FILES) };
+                let file = fs::File::create(path).unwrap();
+                // SAFETY: both are descriptors of this thread's table.
+                let replaced = unsafe { libc::dup2(std::os::fd::AsRawFd::as_raw_fd(&file), number) };
+                drop(file);
+                opened.send((apart, replaced)).unwrap();
+                let _ = may_end.recv();
+            }
+        });
+        assert_eq!(is_open.recv().unwrap(), (0, number));
+        let found = files_of(std::process::id()).unwrap().contains(&OpenFile::at(&path).unwrap());
+        drop(end);
+        thread.join().unwrap();
+        fs::remove_file(path).unwrap();
+        assert!(found);
     }
 
     #[test]

@@ -78,18 +78,22 @@ impl Place {
 /// # Errors
 /// For such a link, also on the way of a link on the way.
 pub(crate) fn check_way(name: &Path) -> Result<()> {
-    check_links(name, &mut 0)
+    check_links(name, &mut Vec::new())
 }
 
-/// `followed` links were followed to this name.
-fn check_links(name: &Path, followed: &mut usize) -> Result<()> {
+/// These links, by device and inode, were followed to this name, and those on their ways are checked.
+fn check_links(name: &Path, followed: &mut Vec<(u64, u64)>) -> Result<()> {
     for folder in name.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty()) {
         let Ok(found) = rustix::fs::lstat(folder) else { continue };
         if FileType::from_raw_mode(found.st_mode) != FileType::Symlink {
             continue;
         }
-        *followed += 1;
-        if *followed > LINKS_MAX {
+        let link = (found.st_dev, found.st_ino);
+        if followed.contains(&link) {
+            continue;
+        }
+        followed.push(link);
+        if followed.len() > LINKS_MAX {
             return Err(Errno::LOOP.into());
         }
         let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));

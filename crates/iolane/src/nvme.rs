@@ -65,17 +65,19 @@ pub fn controllers() -> Result<Vec<ListedController>> {
 fn controller(bindings: &Bindings, device: &Device, record: Option<&Record>, openers: &OpenFiles) -> ListedController {
     let driver = device.driver().ok().flatten();
     let is_with_vfio = driver.as_deref() == Some(VFIO_DRIVER);
-    let node = controller_node(device).ok().flatten();
-    let nodes = if is_with_vfio { bindings.nodes(device) } else { node.into_iter().collect() };
-    let of_namespaces = device.nodes().unwrap_or_default();
+    let of_kernel = device.nodes().unwrap_or_default();
     let namespace = |found: KernelNamespace| ListedNamespace {
-        used_by: uses_of(&found, &of_namespaces, openers),
+        used_by: uses_of(&found, &of_kernel, openers),
         name: if found.has_block_device { found.name } else { found.generic_name() },
         bytes: found.bytes,
     };
     let (namespaces, unknown) = match device.namespaces() {
         Ok(namespaces) => (namespaces, None),
         Err(error) => (Vec::new(), Some(format!("its namespaces are unknown ({error})"))),
+    };
+    let uses = match is_with_vfio {
+        true => uses_of_nodes(&bindings.nodes(device), openers),
+        false => uses_of_controller(device, &of_kernel, openers),
     };
     ListedController {
         bdf: device.bdf(),
@@ -85,18 +87,26 @@ fn controller(bindings: &Bindings, device: &Device, record: Option<&Record>, ope
         vfio_node: device.iommu_group().filter(|_| is_with_vfio).map(|group| bindings.group_node(group)),
         taken: is_with_vfio && record.is_some(),
         namespaces: namespaces.into_iter().map(namespace).collect(),
-        used_by: nodes
-            .iter()
-            .flat_map(|node| openers.of(node).iter().map(move |opener| format!("{opener} has {} open", node.display())))
-            .chain(unknown)
-            .collect(),
+        used_by: uses.into_iter().chain(unknown).collect(),
         driver,
     }
 }
 
-/// The administration node of a controller that is bound to the kernel's driver.
-fn controller_node(device: &Device) -> Result<Option<PathBuf>> {
-    Ok(device.controller_name()?.map(|name| Path::new(DEV).join(name)))
+/// The processes that have nodes open, by their names.
+fn uses_of_nodes(nodes: &[PathBuf], openers: &OpenFiles) -> Vec<String> {
+    let of_node = |node: &PathBuf| {
+        let uses = openers.of(node).iter().map(|opener| format!("{opener} has {} open", node.display()));
+        uses.collect::<Vec<_>>()
+    };
+    nodes.iter().flat_map(of_node).collect()
+}
+
+/// Those that have the administration node of a controller open, which is one of its nodes.
+fn uses_of_controller(device: &Device, nodes: &[(String, Option<OpenFile>)], openers: &OpenFiles) -> Vec<String> {
+    let Ok(Some(name)) = device.controller_name() else { return Vec::new() };
+    let number = nodes.iter().find(|(node, _)| *node == name).and_then(|(_, number)| *number);
+    let has_open = openers_of(&name, number, openers, Path::new(DEV));
+    has_open.iter().map(|opener| format!("{opener} has {DEV}/{name} open")).collect()
 }
 
 fn uses_of(namespace: &KernelNamespace, nodes: &[(String, Option<OpenFile>)], openers: &OpenFiles) -> Vec<String> {
