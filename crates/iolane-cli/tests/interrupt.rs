@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Stdio};
 
 use common::{
-    Folder, ODD_BYTES, assert_valid, command, command_of, finish, iolane, measuring_threads, pid, wait_until,
+    Folder, IOLANE, ODD_BYTES, assert_valid, command, command_of, finish, iolane, measuring_threads, pid, wait_until,
 };
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
@@ -80,6 +80,34 @@ fn a_run_that_is_asked_to_terminate_ends_as_one_that_is_interrupted() {
     let ended = finish(child);
     assert_eq!(ended.code, Some(1), "{ended:#?}");
     assert!(ended.stdout.contains("note: interrupted") && folder.names().is_empty(), "{ended:#?}");
+}
+
+/// The program, started by a shell that has done this before.
+fn start_after(folder: &Folder, before: &str, arguments: &[&str]) -> Child {
+    let script = format!("{before}; exec \"$0\" \"$@\"");
+    command_of("sh", folder, ["-c", &script, IOLANE].iter().chain(arguments)).spawn().unwrap()
+}
+
+#[test]
+fn a_run_that_is_to_ignore_the_end_of_its_terminal_goes_on_as_under_nohup() {
+    let folder = Folder::new();
+    let child = start_after(&folder, "trap '' HUP", &LONG);
+    wait_until_measuring(&child, "syscr: ");
+    kill_process(pid(&child), Signal::HUP).unwrap();
+    wait_until_measuring(&child, "syscr: ");
+    interrupt(&child);
+    let ended = finish(child);
+    assert!(ended.stdout.contains("note: interrupted"), "{ended:#?}");
+}
+
+#[test]
+fn a_file_beyond_the_limit_of_its_size_is_an_error_and_leaves_nothing() {
+    let folder = Folder::new();
+    let arguments = ["run", "--path", "null", "--target", "null", "--runtime", "50ms", "--json", "record.json"];
+    let ended = finish(start_after(&folder, "ulimit -f 0", &arguments));
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    assert!(ended.stderr.contains("record.json") && ended.stderr.contains("too large"), "{ended:#?}");
+    assert_eq!(folder.names(), [""; 0]);
 }
 
 #[test]

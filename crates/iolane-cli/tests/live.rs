@@ -170,6 +170,31 @@ fn a_study_that_is_asked_to_terminate_gives_the_terminal_back() {
 }
 
 #[test]
+fn a_study_that_is_stopped_gives_the_terminal_back_until_it_goes_on() {
+    if !has("setsid") {
+        return skipped(
+            "a_study_that_is_stopped_gives_the_terminal_back_until_it_goes_on",
+            "needs setsid, of util-linux",
+        );
+    }
+    let folder = Folder::new();
+    let mut terminal = Terminal::with(&folder, "xterm-256color", (80, 24), LONG);
+    terminal.wait_for("] 1/");
+    terminal.press(b"\x1a");
+    let stat = format!("/proc/{}/stat", terminal.child.id());
+    wait_until("it is stopped", || std::fs::read_to_string(&stat).unwrap().contains(") T "));
+    wait_until("the terminal is given back", || !terminal.has_own_screen());
+    kill_process(pid(&terminal.child), Signal::CONT).unwrap();
+    wait_until("it shows its screen again", || terminal.has_own_screen());
+    terminal.wait_for("study survey");
+    // Ctrl-\\ ends it with a signal.
+    terminal.press(b"\x1c");
+    let (code, left) = terminal.end();
+    assert_eq!(code, None, "{}", left.screen().contents());
+    assert_in_order(&left);
+}
+
+#[test]
 fn a_terminal_that_cannot_move_its_cursor_gets_lines() {
     if !has("setsid") {
         return skipped("a_terminal_that_cannot_move_its_cursor_gets_lines", "needs setsid, of util-linux");

@@ -84,6 +84,12 @@ impl Error {
         Self(Box::new(Failure { kind, what, cause, remedy: remedy.into(), source: Some(error) }))
     }
 
+    /// A thread could not be started.
+    pub fn no_thread(error: io::Error) -> Self {
+        Self::system("starting a thread", error)
+            .remedy("raise the limit of threads (ulimit -u, or pids.max of the cgroup)")
+    }
+
     /// Adds or replaces what the reader can do about it.
     #[must_use]
     pub fn remedy(mut self, remedy: impl Into<String>) -> Self {

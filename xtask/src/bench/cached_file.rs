@@ -6,6 +6,8 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 use super::statistics::Xorshift;
 
@@ -20,12 +22,14 @@ impl CachedFile {
     /// Makes the file anew, over what a killed bench may have left.
     pub(super) fn create(path: &Path, bytes: u64) -> Result<Self> {
         let at_signal = path.to_owned();
-        ctrlc::set_handler(move || {
-            let _ = std::fs::remove_file(&at_signal);
-            eprintln!("\nstopped; the bench's file is removed");
-            std::process::exit(130);
-        })
-        .context("catching Ctrl-C")?;
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("catching Ctrl-C")?;
+        std::thread::spawn(move || {
+            if signals.forever().next().is_some() {
+                let _ = std::fs::remove_file(&at_signal);
+                eprintln!("\nstopped; the bench's file is removed");
+                std::process::exit(130);
+            }
+        });
         Self::fill(path, bytes)
     }
 

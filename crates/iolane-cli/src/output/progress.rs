@@ -23,23 +23,30 @@ impl Bar {
     /// Work of known length that reports nothing meanwhile.
     pub(crate) fn time(total: Duration, what: &str) -> Self {
         let bar = Self::new(total.as_millis() as u64, what, "{msg} [{bar:30}] {eta} left");
-        let (ticking, begun) = (bar.0.clone(), Instant::now());
-        if !ticking.is_hidden() {
-            std::thread::spawn(move || {
-                while !ticking.is_finished() {
-                    ticking.set_position(begun.elapsed().as_millis() as u64);
-                    std::thread::sleep(Duration::from_millis(100));
-                }
-            });
-        }
+        let begun = Instant::now();
+        bar.at_intervals(Duration::from_millis(100), move |bar| bar.set_position(begun.elapsed().as_millis() as u64));
         bar
     }
 
     /// Work of unknown length.
     pub(crate) fn unknown(what: &str) -> Self {
         let bar = Self::new(0, what, "{msg}, {elapsed} so far");
-        bar.0.enable_steady_tick(Duration::from_secs(1));
+        bar.at_intervals(Duration::from_secs(1), ProgressBar::tick);
         bar
+    }
+
+    /// Has a thread change a bar that is shown until it is removed. Without the thread it does not move.
+    fn at_intervals(&self, interval: Duration, change: impl Fn(&ProgressBar) + Send + 'static) {
+        let bar = self.0.clone();
+        let watch = move || {
+            while !bar.is_finished() {
+                change(&bar);
+                std::thread::sleep(interval);
+            }
+        };
+        if !self.0.is_hidden() {
+            let _ = std::thread::Builder::new().name("progress".into()).spawn(watch);
+        }
     }
 
     fn new(total: u64, what: &str, template: &str) -> Self {

@@ -1,5 +1,5 @@
 //! The terminal's alternate screen, on standard error, for what a study shows while it runs. Whatever ends the program restores
-//! the terminal: its end, an error, a panic, a second Ctrl-C.
+//! the terminal: its end, an error, a panic, a second Ctrl-C. So does what stops it (Ctrl-Z), until it goes on.
 
 use std::io::{IsTerminal, Write};
 use std::sync::Once;
@@ -58,6 +58,10 @@ const USUAL: Size = Size { columns: 80, rows: 24 };
 /// terminal was restored.
 static SHOWN: AtomicBool = AtomicBool::new(false);
 
+/// Whether there is a [`Screen`], and whether the terminal has lost what it drew.
+static IS_TAKEN: AtomicBool = AtomicBool::new(false);
+static IS_LOST: AtomicBool = AtomicBool::new(false);
+
 /// Whether standard error is a terminal that can move its cursor.
 pub(crate) fn is_available() -> bool {
     std::io::stderr().is_terminal() && std::env::var_os("TERM").is_some_and(|term| term != "dumb" && !term.is_empty())
@@ -79,10 +83,8 @@ impl Screen {
                 report(panic);
             }));
         });
-        let mut stderr = std::io::stderr().lock();
-        SHOWN.store(true, Ordering::Relaxed);
-        // If the terminal is gone, there is nowhere to report it.
-        let _ = queue!(stderr, EnterAlternateScreen, Hide).and_then(|()| stderr.flush());
+        IS_TAKEN.store(true, Ordering::Relaxed);
+        show_again();
         Self { drawn: None }
     }
 
@@ -96,6 +98,9 @@ impl Screen {
     /// Shows lines made for that size; writes nothing if they are already shown.
     pub(crate) fn draw(&mut self, size: Size, mut lines: Vec<Line>) {
         lines.resize(size.rows, Line::plain(String::new()));
+        if IS_LOST.swap(false, Ordering::Relaxed) {
+            self.drawn = None;
+        }
         let drawn = Some((size, lines));
         if drawn == self.drawn {
             return;
@@ -113,7 +118,18 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
+        IS_TAKEN.store(false, Ordering::Relaxed);
         give_back();
+    }
+}
+
+/// Switches the terminal to the screen, if there is one and it was given back: a program that was stopped goes on.
+pub(crate) fn show_again() {
+    let mut stderr = std::io::stderr().lock();
+    if IS_TAKEN.load(Ordering::Relaxed) && !SHOWN.swap(true, Ordering::Relaxed) {
+        IS_LOST.store(true, Ordering::Relaxed);
+        // If the terminal is gone, there is nowhere to report it.
+        let _ = queue!(stderr, EnterAlternateScreen, Hide).and_then(|()| stderr.flush());
     }
 }
 

@@ -37,6 +37,9 @@ impl PhaseBarrier {
     /// Waits until the coordinator releases the threads. Returns false if one of them has failed.
     pub(super) fn wait(&self, failed: bool) -> bool {
         let mut state = self.state();
+        if state.cancelled {
+            return false;
+        }
         state.arrived += 1;
         assert!(state.arrived <= self.threads, "{} threads arrived of {}", state.arrived, self.threads);
         state.failed |= failed;
@@ -129,6 +132,8 @@ mod tests {
             barrier.cancel();
             assert!(!early.join().unwrap());
         });
-        assert!(!barrier.wait(false), "nor those that arrive later");
+        for _ in 0..4 {
+            assert!(!barrier.wait(false), "nor those that arrive later, however often");
+        }
     }
 }

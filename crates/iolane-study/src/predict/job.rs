@@ -97,7 +97,12 @@ impl Job {
         };
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(self.cells.len());
         std::thread::scope(|scope| {
-            let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+            let start = |_| std::thread::Builder::new().spawn_scoped(scope, work);
+            // As many as can be started.
+            let workers: Vec<_> = (0..threads).map_while(|number| start(number).ok()).collect();
+            if workers.is_empty() {
+                work();
+            }
             while !workers.iter().all(std::thread::ScopedJoinHandle::is_finished) {
                 progress(done.load(Ordering::Relaxed));
                 std::thread::park_timeout(TICK);

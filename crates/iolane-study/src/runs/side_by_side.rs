@@ -42,14 +42,20 @@ pub(super) fn side_by_side(group: &[&RunJob], plans: &[CheckedPlan], stop: &Atom
         let (sender, ends) = channel();
         let spawn = |index: usize| {
             let sender = sender.clone();
-            scope.spawn(move || {
+            let job = move || {
                 let outcome = run_one(index);
                 // The receiver is gone where no job ends another.
                 let _ = sender.send(index);
                 outcome
+            };
+            let started = std::thread::Builder::new().spawn_scoped(scope, job);
+            started.map_err(|error| {
+                // Those that run would run in vain.
+                own.iter().chain([stop]).for_each(|flag| flag.store(true, Ordering::Relaxed));
+                Error::no_thread(error)
             })
         };
-        let threads: Vec<_> = (0..group.len()).map(spawn).collect();
+        let threads = (0..group.len()).map(spawn).collect::<Result<Vec<_>>>()?;
         drop(sender);
         let by = if is_linked { end_together(group, &own, &ends, stop) } else { vec![None; group.len()] };
         let panicked = |_| Err(Error::failed("a job", "it panicked, which is a bug in iolane"));
