@@ -100,6 +100,18 @@ pub(crate) struct Sampler<'a> {
     last: (Duration, u64),
     rates: Vec<f64>,
     samples: usize,
+    /// The longest time between two samples.
+    gap: Duration,
+}
+
+/// What was sampled.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Sampled {
+    /// I/Os per second in each tenth of a second.
+    pub(crate) rates: Vec<f64>,
+    /// The longest time without a sample. The thread that samples only sleeps: for longer than a second it is late only if the program was
+    /// stopped, or the machine.
+    pub(crate) gap: Duration,
 }
 
 /// The tail is computed once per this number of samples: reading it takes cache lines away from the threads.
@@ -111,7 +123,15 @@ const NEARLY: f64 = 0.9;
 impl<'a> Sampler<'a> {
     pub(crate) fn new(counters: &'a [Arc<ThreadCounters>], progress: &'a RunProgress, begun: Instant) -> Self {
         let ios = total(counters);
-        Self { counters, progress, begun, last: (Duration::ZERO, ios), rates: Vec::new(), samples: 0 }
+        Self {
+            counters,
+            progress,
+            begun,
+            last: (Duration::ZERO, ios),
+            rates: Vec::new(),
+            samples: 0,
+            gap: Duration::ZERO,
+        }
     }
 
     /// Time from `now` to the next sample.
@@ -123,22 +143,25 @@ impl<'a> Sampler<'a> {
         self.note(now - self.begun, total(self.counters));
     }
 
-    /// Ends the sampling, and returns the I/Os per second of each tenth of a second.
-    pub(crate) fn end(mut self, now: Instant) -> Vec<f64> {
+    /// Ends the sampling.
+    pub(crate) fn end(mut self, now: Instant) -> Sampled {
         let at = now - self.begun;
         assert!(self.last.0 <= at, "samples are in order of time");
+        self.gap = self.gap.max(at - self.last.0);
         if (at - self.last.0).as_secs_f64() >= NEARLY * TENTH.as_secs_f64() {
             self.note(at, total(self.counters));
         }
         self.progress.set(None, None);
-        self.rates
+        Sampled { rates: self.rates, gap: self.gap }
     }
 
     /// Gives each tenth of a second since the last sample the mean rate since then. There are several of them if a sample is
     /// late, as on a busy machine.
     fn note(&mut self, at: Duration, ios: u64) {
         let (last_at, last_ios) = self.last;
-        let since_s = at.saturating_sub(last_at).as_secs_f64();
+        let since = at.saturating_sub(last_at);
+        self.gap = self.gap.max(since);
+        let since_s = since.as_secs_f64();
         if since_s <= 0.0 {
             return;
         }
@@ -179,7 +202,7 @@ mod tests {
             seen = progress.iops();
         }
         counters[0].add(end_ios - done);
-        let rates = sampler.end(begun + Duration::from_millis(*end_ms));
+        let rates = sampler.end(begun + Duration::from_millis(*end_ms)).rates;
         assert_eq!(progress.iops(), None, "the run has ended");
         (rates.iter().map(|rate| rate.round()).collect(), seen)
     }
@@ -192,6 +215,19 @@ mod tests {
     #[test]
     fn a_late_sample_gives_its_mean_rate_to_each_tenth_it_missed() {
         assert_eq!(rates(&[(100, 10), (400, 40), (401, 40)]).0, [100.0; 4]);
+    }
+
+    #[test]
+    fn the_longest_gap_may_be_between_two_samples_or_before_the_end() {
+        let gap = |samples_ms: &[u64], end_ms: u64| {
+            let (counters, progress, begun) = ([], RunProgress::default(), Instant::now());
+            let mut sampler = Sampler::new(&counters, &progress, begun);
+            samples_ms.iter().for_each(|ms| sampler.sample(begun + Duration::from_millis(*ms)));
+            sampler.end(begun + Duration::from_millis(end_ms)).gap.as_millis()
+        };
+        assert_eq!(gap(&[100, 3400, 3500], 3600), 3300);
+        assert_eq!(gap(&[100, 200], 2000), 1800);
+        assert_eq!(gap(&[], 50), 50);
     }
 
     #[test]

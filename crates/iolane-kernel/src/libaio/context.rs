@@ -144,6 +144,10 @@ impl<K: AioCalls> Context<K> {
             }
             Errno::NOSYS => Error::unavailable(path.to_string(), "this kernel is built without aio (CONFIG_AIO)")
                 .remedy("use io_uring or psync"),
+            Errno::PERM => {
+                Error::unavailable(path.to_string(), "not permitted, probably by a seccomp filter of a container")
+                    .remedy("allow io_setup, io_submit, io_getevents and io_destroy in the filter")
+            }
             _ => Error::system(format!("{path}: io_setup"), errno),
         })?;
         let header = std::ptr::with_exposed_provenance::<RingHeader>(id as usize);

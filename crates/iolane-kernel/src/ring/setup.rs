@@ -31,7 +31,6 @@ pub(super) fn set_up<E: Encode>(
         (path.completion == CompletionMode::Hybrid, "HYBRID_IOPOLL came with Linux 6.13"),
         (path.options.defer, "DEFER_TASKRUN came with Linux 6.1"),
         (path.options.coop, "COOP_TASKRUN came with Linux 5.19"),
-        (config.sqpoll_cpu.is_some(), "the cpu of the submission thread may not exist"),
     ];
     match since.iter().find(|(asked, _)| *asked) {
         Some((_, cause)) => Err(Error::unavailable(
@@ -39,7 +38,15 @@ pub(super) fn set_up<E: Encode>(
             format!("this kernel ({}) does not support it: {cause}", Release::current().text()),
         )
         .remedy("leave it out, or use a newer kernel")),
-        None => Err(Error::system(format!("{path}: io_uring_setup"), refusal)),
+        None => Err(match config.sqpoll_cpu {
+            Some(cpu) => {
+                let cause = format!(
+                    "the kernel refuses a submission thread on cpu {cpu}: it does not exist, or is not in the cpuset of this process"
+                );
+                Error::unavailable(path.to_string(), cause).remedy("choose another cpu, or leave it out")
+            }
+            None => Error::system(format!("{path}: io_uring_setup"), refusal),
+        }),
     }
 }
 
@@ -54,7 +61,7 @@ fn set_up_error(path: &IoPath, error: io::Error) -> Error {
                 Error::unavailable(what, format!("io_uring is disabled (kernel.io_uring_disabled is {setting})"))
                     .remedy("sysctl kernel.io_uring_disabled=0")
             }
-            _ if path.polls_submissions() => {
+            _ if path.polls_submissions() && !Release::current().at_least(5, 13) => {
                 Error::unavailable(what, "a submission thread needs privileges before Linux 5.13").remedy("run as root")
             }
             _ => Error::unavailable(

@@ -13,7 +13,9 @@ use rustix::thread::CapabilitySet;
 
 use crate::host::{DeviceHost, Host, disk_name, parse_switch, read};
 use crate::placement::allowed_cpus;
-use crate::telemetry::{Counters, Interrupts, Permission, Reading, SystemSnapshot, Unavailable, cpus_of, nodes_of};
+use crate::telemetry::{
+    Counters, Interrupts, Permission, Reading, SystemSnapshot, Unavailable, cpus_of, granted_cpus, nodes_of,
+};
 
 /// The machine, the device behind a target, and their current use.
 #[derive(Debug, Clone)]
@@ -47,6 +49,8 @@ pub struct Facts {
     pub cpu_nodes: Reading<String>,
     /// The CPUs of the device's node.
     pub device_cpus: Option<CpuList>,
+    /// The most CPUs that a quota of its control groups grants this process; `None` without one.
+    pub quota_cpus: Option<f64>,
     /// Mean number of busy CPUs while this was gathered, on the whole machine.
     pub busy_cpus: Reading<f64>,
 }
@@ -97,6 +101,7 @@ impl Facts {
             device_cpus: device.as_ref().and_then(|device| cpus_of(device.numa_node?, sys)),
             device,
             cpus,
+            quota_cpus: granted_cpus(sys, proc),
             busy_cpus: busy_cpus(),
         }
     }

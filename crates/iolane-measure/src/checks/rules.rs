@@ -56,7 +56,7 @@ pub fn findings(facts: &Facts) -> Vec<Finding> {
     let processor = [processor, hardware_threads, hypervisor, mitigations, governor, turbo, hardware_counters];
     let kernel = [kernel, clock_source, io_uring, perf_event_paranoid];
     let device = [scheduler, write_cache, io_poll, poll_queues, interrupts, irqbalance, iommu, numa];
-    let limits = [huge_pages, transparent_huge_pages, memlock, nofile, rapl, load];
+    let limits = [huge_pages, transparent_huge_pages, memlock, nofile, quota, rapl, load];
     let all = processor.iter().chain(&kernel).chain(&device).chain(&limits);
     all.map(|look: &fn(&Facts) -> Finding| look(facts)).collect()
 }
@@ -361,6 +361,18 @@ fn nofile(facts: &Facts) -> Finding {
     }
 }
 
+fn quota(facts: &Facts) -> Finding {
+    match facts.quota_cpus {
+        Some(cpus) => Finding::distorts(
+            "cpu quota",
+            format!("{cpus:.2} cpus"),
+            "whatever takes more is stopped until the next period: rates and tails are those of the quota",
+            "measure without a CPU limit of the container or the service (cpu.max of its control groups)",
+        ),
+        None => Finding::ok("cpu quota", "none"),
+    }
+}
+
 fn rapl(facts: &Facts) -> Finding {
     Finding::of_reading("RAPL", "readable", &facts.rapl, "joules are unavailable without another meter")
 }
@@ -436,6 +448,7 @@ mod tests {
             cpus: "0-7".parse().unwrap(),
             cpu_nodes: Ok("0".into()),
             device_cpus: Some("0-7".parse().unwrap()),
+            quota_cpus: None,
             busy_cpus: Ok(0.05),
         }
     }
@@ -466,7 +479,7 @@ mod tests {
         assert_eq!(after(|_| ()), []);
         let all = findings(&quiet());
         let facts: std::collections::BTreeSet<&str> = all.iter().map(|finding| finding.fact).collect();
-        assert_eq!((all.len(), facts.len()), (25, 25));
+        assert_eq!((all.len(), facts.len()), (26, 26));
         assert!(all.iter().all(|finding| !finding.value.is_empty() && finding.effect.is_none()));
     }
 
@@ -571,6 +584,12 @@ mod tests {
         });
         let refused = Unavailable::new("only root may read it").remedy("run as root");
         assert_found("RAPL", "run as root", |facts| facts.rapl = Err(refused));
+    }
+
+    #[test]
+    fn a_quota_of_a_container_is_found() {
+        let found = after(|facts| facts.quota_cpus = Some(0.2));
+        assert!(found.len() == 1 && found[0].value == "0.20 cpus", "{found:?}");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use iolane::{Error, Result};
 
@@ -36,7 +36,11 @@ pub fn run(checked: &CheckedPlan, stop: &AtomicBool) -> Result<RunOutcome> {
 pub fn run_with_progress(checked: &CheckedPlan, stop: &AtomicBool, progress: &RunProgress) -> Result<RunOutcome> {
     match virtual_clock(checked.plan()) {
         // I/Os per real second of a simulated device would measure this program's speed.
-        Some(clock) => Ok(RunOutcome { rates: Vec::new(), ..run_on(checked, &clock, stop, &RunProgress::default())? }),
+        Some(clock) => Ok(RunOutcome {
+            rates: Vec::new(),
+            gap: Duration::ZERO,
+            ..run_on(checked, &clock, stop, &RunProgress::default())?
+        }),
         None => {
             let (clock, plan) = (RealClock::new(), checked.plan());
             let floor = plan.workload.rate.map(|_| floor::measure(plan, &clock, stop));
@@ -64,7 +68,7 @@ fn run_on<C: Clock>(checked: &CheckedPlan, clock: &C, stop: &AtomicBool, progres
     // system calls: QEMU's translator has been seen to run the old code for ever when that happens.
     let tracepoint = SyscallCounter::open();
     let mut watch = plan.watched.then(|| Watch::open(&plan.targets, plan.cpus().as_ref()));
-    let (telemetry, span, rates, outcomes) = std::thread::scope(|scope| {
+    let (telemetry, span, sampled, outcomes) = std::thread::scope(|scope| {
         let spawned: io::Result<Vec<_>> = (0..plan.threads)
             .map(|index| {
                 let verifier = verifiers[index % verifiers.len()].clone();
@@ -76,7 +80,7 @@ fn run_on<C: Clock>(checked: &CheckedPlan, clock: &C, stop: &AtomicBool, progres
         let threads = spawned.map_err(|error| {
             barrier.cancel();
             clock.cancel();
-            Error::system("starting a thread", error)
+            Error::no_thread(error)
         })?;
         let mut sampler = Sampler::new(&counters, progress, Instant::now());
         barrier.coordinate(&mut sampler, || drop(tracepoint));
@@ -90,10 +94,10 @@ fn run_on<C: Clock>(checked: &CheckedPlan, clock: &C, stop: &AtomicBool, progres
         assert!(begun <= ended, "the monotonic clock does not go back");
         let telemetry =
             telemetry.unwrap_or_else(|| RunTelemetry::unavailable(&Unavailable::new("the run was not watched")));
-        let rates = sampler.end(ended);
+        let sampled = sampler.end(ended);
         let span = Span { from: begun, to: ended };
         let joined = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(panicked())));
-        Ok::<_, Error>((telemetry, span, rates, joined.collect::<Result<Vec<_>>>()?))
+        Ok::<_, Error>((telemetry, span, sampled, joined.collect::<Result<Vec<_>>>()?))
     })?;
     // A thread without an outcome gave way to one with an error, which was returned above.
     assert!(outcomes.iter().all(Option::is_some), "a thread did not measure though none had failed");
@@ -107,7 +111,8 @@ fn run_on<C: Clock>(checked: &CheckedPlan, clock: &C, stop: &AtomicBool, progres
         tally: measured,
         unread_blocks: read_back.unread,
         telemetry,
-        rates,
+        rates: sampled.rates,
+        gap: sampled.gap,
         span,
         wall_s: span.seconds(),
         submissions,

@@ -1,5 +1,7 @@
 //! What one run measured. `run` makes it; records, rows and validity checks read it.
 
+use std::time::Duration;
+
 use iolane::Capabilities;
 
 use crate::engine::{Submissions, Tally};
@@ -16,6 +18,9 @@ pub struct RunOutcome {
     pub telemetry: RunTelemetry,
     /// I/Os per second in each tenth of a second of the measured phase; empty in virtual time.
     pub rates: Vec<f64>,
+    /// The longest time in which a thread that only samples the rates got no turn; none in virtual time. Beyond a second the program was stopped,
+    /// or the machine.
+    pub gap: Duration,
     /// The measured phase in real time.
     pub span: Span,
     /// Length of the measured phase in real seconds; the tally of a simulated target counts virtual time.

@@ -233,7 +233,8 @@ fn group(name: &str) -> &str {
     ["iou-sqp", "iou-wrk"].into_iter().find(|group| name.starts_with(group)).unwrap_or(name)
 }
 
-fn threads_are_ours_since_5_12() -> bool {
+/// Whether io_uring's kernel threads are threads of the process that they work for, which they are since Linux 5.12.
+pub fn threads_are_ours_since_5_12() -> bool {
     let uname = rustix::system::uname();
     parse_release(&uname.release().to_string_lossy()).is_none_or(|version| version >= (5, 12))
 }

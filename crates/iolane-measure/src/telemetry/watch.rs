@@ -2,7 +2,7 @@
 //! no thread of the run works; the readers are the other files of this folder.
 
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use iolane::Target;
 use iolane::units::CpuList;
@@ -12,8 +12,8 @@ use super::frequency::{Frequency, Ticks};
 use super::interrupts::{InterruptSnapshot, Interrupts};
 use super::kernel_workers::{KernelWorkers, WorkersSnapshot};
 use super::memory::MemoryMark;
-use super::numa;
 use super::{CpuSnapshot, CpuUse, Reading, Sourced, SystemSnapshot, SystemUse, ThreadUse, Unavailable};
+use super::{numa, quota};
 use crate::figures::{RunFigure, RunFigures};
 use crate::placement::allowed_cpus;
 use crate::process_io::ProcessIo;
@@ -40,6 +40,7 @@ struct Begun {
     machine: Reading<SystemSnapshot>,
     workers: Reading<WorkersSnapshot>,
     device_read_bytes: Reading<u64>,
+    stopped: Reading<Duration>,
     interrupts: Reading<InterruptSnapshot>,
     ticks: Option<Ticks>,
     /// Seconds that the reading took.
@@ -58,6 +59,8 @@ pub struct RunTelemetry {
     /// Bytes that this process's requests moved from block devices, as the kernel accounts them (`read_bytes`, proc_pid_io(5)): those that
     /// came from the page cache are not among them.
     pub device_read_bytes: Reading<u64>,
+    /// How long quotas of control groups stopped the threads of this process and of others in its groups, all threads together.
+    pub stopped_by_quota: Reading<Duration>,
     /// Each figure with its source, or why it is unavailable.
     pub figures: RunFigures,
 }
@@ -84,10 +87,10 @@ impl Watch {
         let interrupts = self.interrupts.as_ref().map_err(Clone::clone).and_then(Interrupts::take);
         let ticks = self.frequency.ticks();
         let workers = self.workers.as_ref().map_err(Clone::clone).map(KernelWorkers::take);
-        let device_read_bytes = device_read_bytes();
+        let (device_read_bytes, stopped) = (device_read_bytes(), quota::stopped(Path::new(SYS), Path::new(PROC)));
         let (machine, cpu) = (SystemSnapshot::take(), CpuSnapshot::take());
         let cost_s = entered.elapsed().as_secs_f64();
-        self.begun = Some(Begun { cpu, machine, workers, device_read_bytes, interrupts, ticks, cost_s });
+        self.begun = Some(Begun { cpu, machine, workers, device_read_bytes, stopped, interrupts, ticks, cost_s });
         self.counters.begin();
     }
 
@@ -102,6 +105,8 @@ impl Watch {
         let machine = SystemSnapshot::take();
         let device_read_bytes =
             begun.device_read_bytes.and_then(|before| Ok(device_read_bytes()?.saturating_sub(before)));
+        let stopped = quota::stopped(Path::new(SYS), Path::new(PROC));
+        let stopped_by_quota = begun.stopped.and_then(|before| Ok(stopped?.saturating_sub(before)));
         let workers = self.workers.and_then(|mut workers| workers.find_new().map(|()| workers.take()));
         let frequency_hz = self.frequency.since(begun.ticks);
         let interrupts = self.interrupts.and_then(|interrupts| Ok(begun.interrupts?.delta(&interrupts.take()?)));
@@ -123,7 +128,7 @@ impl Watch {
         figures.set(RunFigure::NumaNodes, self.numa_nodes);
         let threads = cpu.map(|cpu| cpu.threads).unwrap_or_default();
         let cost_s = begun.cost_s + entered.elapsed().as_secs_f64();
-        RunTelemetry { cost_s, threads, system, device_read_bytes, figures }
+        RunTelemetry { cost_s, threads, system, device_read_bytes, stopped_by_quota, figures }
     }
 }
 
@@ -135,6 +140,7 @@ impl RunTelemetry {
             threads: Vec::new(),
             system: Err(why.clone()),
             device_read_bytes: Err(why.clone()),
+            stopped_by_quota: Err(why.clone()),
             figures: RunFigures::unavailable(why),
         }
     }

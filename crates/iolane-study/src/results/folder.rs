@@ -2,6 +2,7 @@
 //! replace. `iolane study` and `iolane energy` write through it. It measures nothing and prints nothing.
 
 use std::ffi::OsString;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use iolane::{Error, Result};
@@ -36,12 +37,13 @@ impl ResultsFolder {
     ///
     /// # Errors
     /// `Failed` if the folder or a file cannot be written, if another study writes there, or if its journal cannot be
-    /// continued and `fresh` is false; `Usage` if a file is one of the targets.
+    /// continued and `fresh` is false; `Usage` if a file is one of the targets, or if there is a `study.json` of another program.
     pub fn prepare(path: &Path, others: &[&str], targets: &[OsString], fresh: bool) -> Result<Self> {
         let made = MadeFolders::make(path)?;
         for file in files_of(path, others) {
             files::check_writable(file.as_ref(), targets)?;
         }
+        check_is_ours(&path.join(REPORT_FILE))?;
         let damage = if fresh { None } else { journal::check(path)? };
         Ok(Self { path: path.into(), damage, _made: made })
     }
@@ -91,6 +93,19 @@ impl ResultsFolder {
         }
         Ok((report, Written::Yes))
     }
+}
+
+/// Checks that results replace nothing but results: a file of that name, if it has any content, names its schema near its beginning.
+fn check_is_ours(report: &Path) -> Result<()> {
+    let mut head = Vec::new();
+    let read = std::fs::File::open(report).and_then(|file| file.take(4096).read_to_end(&mut head));
+    if read.is_ok() && !head.is_empty() && !String::from_utf8_lossy(&head).contains("iolane.study/") {
+        let cause = "it does not say that iolane wrote it, and the results would replace it";
+        return Err(
+            Error::usage(report.display().to_string(), cause).remedy("name another folder with --out, or move it away")
+        );
+    }
+    Ok(())
 }
 
 /// Replaces a folder's results by those with joules of an external meter; files in `kept` are not replaced.
@@ -145,6 +160,7 @@ fn holds_complete_results(folder: &Path) -> bool {
     let text = std::fs::read(folder.join(REPORT_FILE)).unwrap_or_default();
     serde_json::from_slice::<Completeness>(&text).is_ok_and(|report| report.complete)
 }
+
 fn files_of(path: &Path, others: &[&str]) -> impl Iterator<Item = OsString> {
     [REPORT_FILE, RECORDS_FILE, journal::FILE].iter().chain(others).map(|file| path.join(file).into())
 }

@@ -2,6 +2,7 @@
 //! only.
 
 mod columns;
+mod disturbance;
 mod gathered;
 mod histogram;
 pub mod journal;
@@ -11,6 +12,7 @@ mod row;
 mod syscalls;
 mod warning;
 
+pub(crate) use disturbance::disturbance;
 pub use gathered::{ArmResults, LeftOut, Preconditioned, RETRIES, Results, given_up, gives_up};
 pub use row::Row;
 pub(crate) use warning::POLLED_INTERRUPTS_MAX;

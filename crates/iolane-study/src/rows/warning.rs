@@ -1,11 +1,15 @@
 //! Warnings about a run, each with a kind, so that the same warning of several runs or arms is shown once.
 
+use std::collections::HashSet;
+
 use iolane::{Target, TargetKind};
 use iolane_measure::checks::FAST_CLOCKS;
 use iolane_measure::figures::RunFigure;
 use iolane_measure::run::{RunOutcome, RunPlan};
+use iolane_measure::telemetry::threads_are_ours_since_5_12;
 use serde::{Deserialize, Serialize};
 
+use super::disturbance::stood_still;
 use crate::format;
 
 /// The subject of a warning.
@@ -25,6 +29,7 @@ pub enum WarningKind {
     Interrupts,
     SubmissionThreadSlept,
     Crowded,
+    StoppedByQuota,
     Disturbed,
     /// Anything else, and kinds of other versions of iolane: two of these are equal if their texts are.
     #[serde(other)]
@@ -91,7 +96,8 @@ pub(super) fn warnings(plan: &RunPlan, outcome: &RunOutcome) -> Vec<Warning> {
     // At the end, up to a queue's depth of requests are due and not started.
     let late_max = plan.workload.depth as f64 + tally.ios as f64 / 100.0;
     if tally.late as f64 > late_max && !outcome.interrupted {
-        let text = format!("the target did not keep up with the rate: {} due requests never started", tally.late);
+        let who = if stood_still(outcome).is_some() { "the program, which stood still," } else { "the target" };
+        let text = format!("{who} did not keep up with the rate: {} due requests never started", tally.late);
         warn(WarningKind::LateRequests, text);
     }
     if outcome.interrupted {
@@ -121,7 +127,9 @@ pub(super) fn warnings(plan: &RunPlan, outcome: &RunOutcome) -> Vec<Warning> {
                     a folder on one";
         warn(WarningKind::Note, text.into());
     }
+    warnings.extend(loop_warning(plan));
     warnings.extend(memory_warning(plan, outcome));
+    warnings.extend(quota_warning(outcome));
     warnings.extend(crowded_warning(plan));
     warnings.extend(floor_warning(outcome));
     warnings.extend(syscalls_warning(outcome));
@@ -130,14 +138,41 @@ pub(super) fn warnings(plan: &RunPlan, outcome: &RunOutcome) -> Vec<Warning> {
     warnings
 }
 
+/// Warns of a loop device that reads its file through the page cache, whatever its own descriptor asks for.
+fn loop_warning(plan: &RunPlan) -> Option<Warning> {
+    let is_cached = |target: &&Target| target.direct() && target.device_attribute("loop/dio") == Some(0);
+    let (major, minor) = plan.targets.iter().find(is_cached)?.device()?;
+    let text = format!(
+        "loop device {major}:{minor} reads and writes its file through the page cache, in spite of O_DIRECT: these are figures of memory \
+         (losetup --direct-io=on)"
+    );
+    Some(Warning::new(WarningKind::FromMemory, text))
+}
+
+/// A quota may stop the threads of a run for this share of its time.
+const STOPPED_MAX: f64 = 0.01;
+
+fn quota_warning(outcome: &RunOutcome) -> Option<Warning> {
+    let stopped_s = outcome.telemetry.stopped_by_quota.as_ref().ok()?.as_secs_f64();
+    (stopped_s > STOPPED_MAX * outcome.wall_s).then(|| {
+        let text = format!(
+            "the CPU quota of a control group stopped threads for {stopped_s:.2} s in a run of {:.2} s: rates and latencies are those of \
+             the quota (cpu.max; a limit of the container or the service)",
+            outcome.wall_s
+        );
+        Warning::new(WarningKind::StoppedByQuota, text)
+    })
+}
+
 /// With O_DIRECT, at least this share of what was read came from the device.
 const FROM_DEVICE_MIN: f64 = 0.5;
 
 /// Warns of reads with O_DIRECT that a file system answered from the page cache: btrfs of compressed files, ext4 with a journal of data.
 fn memory_warning(plan: &RunPlan, outcome: &RunOutcome) -> Option<Warning> {
     let answers = |target: &Target| target.direct() && target.is_on_local_disk() && !target.has_unwritten_parts();
-    // Before Linux 5.12 a submission thread is no thread of this process.
-    let is_accounted = !plan.path.polls_submissions() && plan.targets.iter().all(answers);
+    // Otherwise what a submission thread or a worker reads is not accounted to this process.
+    let reads_itself = !(plan.path.interface().starts_with("io_uring") || plan.path.interface() == "auto");
+    let is_accounted = (reads_itself || threads_are_ours_since_5_12()) && plan.targets.iter().all(answers);
     if !is_accounted || plan.workload.access.writes() || outcome.tally.bytes == 0 {
         return None;
     }
@@ -145,7 +180,7 @@ fn memory_warning(plan: &RunPlan, outcome: &RunOutcome) -> Option<Warning> {
     (share < FROM_DEVICE_MIN).then(|| {
         let text = format!(
             "{:.0} % of the bytes read came from the device: the file system answered the others from memory in spite of O_DIRECT \
-             (a compressed file, or a journal of data)",
+             (a compressed file, a journal of data, or DAX)",
             share * 100.0
         );
         Warning::new(WarningKind::FromMemory, text)
@@ -160,17 +195,27 @@ fn is_drive(target: &Target) -> bool {
 fn crowded_warning(plan: &RunPlan) -> Option<Warning> {
     let is_polled = plan.path.polls_submissions() || iolane::polls_completions(&plan.path);
     let polling = plan.threads + plan.path.submission_threads(plan.threads);
-    let placed = [&plan.placement.cpus, &plan.placement.sqpoll_cpus];
-    let processors = match placed.into_iter().flatten().map(|list| list.cpus().len()).sum() {
-        0 => std::thread::available_parallelism().map_or(1, usize::from),
-        placed => placed,
-    };
+    let processors = processors_of(plan, || std::thread::available_parallelism().map_or(1, usize::from));
     (is_polled && plan.keeps_real_time().is_ok() && polling > processors).then(|| {
-        let text = format!(
-            "{polling} threads poll on {processors} processors: each waits while another polls; use fewer threads"
-        );
+        let on = if processors == 1 { "one processor".to_owned() } else { format!("{processors} processors") };
+        let text = format!("{polling} threads poll on {on}: each waits while another polls; use fewer threads");
         Warning::new(WarningKind::Crowded, text)
     })
+}
+
+/// The processors that the threads of a run may use, its submission threads included; `all` where some of them may use any.
+fn processors_of(plan: &RunPlan, all: impl FnOnce() -> usize) -> usize {
+    let submission = plan.placement.sqpoll_cpus.as_ref();
+    let lists = match plan.path.polls_submissions() {
+        true => [plan.placement.cpus.as_ref(), submission],
+        false => [plan.placement.cpus.as_ref(); 2],
+    };
+    match lists {
+        [Some(of_threads), Some(of_submission)] => {
+            of_threads.cpus().iter().chain(of_submission.cpus()).collect::<HashSet<_>>().len()
+        }
+        _ => all(),
+    }
 }
 
 /// A tail below this many floors is in part the time that threads take to wake up, not the target's.

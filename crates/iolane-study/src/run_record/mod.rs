@@ -13,7 +13,7 @@ use iolane_measure::telemetry::{Reading, Unavailable};
 use serde::Serialize;
 
 use crate::plan::Arm;
-use crate::rows::{ArmResults, Row, Warning};
+use crate::rows::{ArmResults, Row, Warning, disturbance};
 
 pub use choices::{ChangeRecord, ChoicesRecord, UnusableRecord};
 pub use context::{HostRecord, TargetRecord};
@@ -147,6 +147,13 @@ fn warnings(results: &ArmResults) -> Vec<String> {
 }
 
 impl RunRecord {
+    /// Names what disturbed the runs, unless that was another job of theirs.
+    pub(crate) fn note_disturbances(&mut self, plan: &RunPlan, outcomes: &[RunOutcome]) {
+        let rows = results(plan, outcomes).rows;
+        let why = outcomes.iter().zip(&rows).find_map(|(outcome, row)| disturbance(plan, outcome, &row.figures));
+        self.warnings.extend(why.map(|why| format!("measured on a disturbed machine: {why}")));
+    }
+
     /// Adds the joules of each repeat, or why they are unavailable.
     pub fn set_energy(&mut self, joules: &[Reading<f64>], source: &Source) {
         let sum: Reading<f64> = joules.iter().map(|joules| joules.as_ref().map_err(Clone::clone)).sum();

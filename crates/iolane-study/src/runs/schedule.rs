@@ -125,7 +125,10 @@ impl Schedule {
             let host = HostRecord::gather(plan.targets.first());
             let Some(mut record) = RunRecord::new(plan, &outcomes, host) else { continue };
             match group {
-                [_] => self.set_energy(&mut record, plan, &outcomes),
+                [_] => {
+                    self.set_energy(&mut record, plan, &outcomes);
+                    record.note_disturbances(plan, &outcomes);
+                }
                 _ => record
                     .set_no_energy(&Unavailable::new("other jobs ran at the same time, and a meter reads all of them")),
             }

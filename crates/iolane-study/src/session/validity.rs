@@ -5,7 +5,7 @@ use iolane::IoPath;
 use iolane_measure::figures::{RunFigure, RunFigures};
 use iolane_measure::run::{RunOutcome, RunPlan};
 
-use crate::rows::{POLLED_INTERRUPTS_MAX, Row, is_cut_short};
+use crate::rows::{POLLED_INTERRUPTS_MAX, Row, disturbance, is_cut_short};
 
 /// Whether a run is valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,10 +17,6 @@ pub(super) enum Validity {
     Rejected(String),
 }
 
-/// Other programs may use this share of the CPU time available to an arm's threads.
-const OTHERS_SHARE_MAX: f64 = 0.25;
-/// A shorter time is within the resolution of the kernel's ticks.
-const OTHERS_S_MIN: f64 = 0.05;
 /// A path with more system calls per I/O than this was not served by a submission thread.
 const SQPOLL_SYSCALLS_MAX: f64 = 0.5;
 
@@ -41,7 +37,7 @@ pub(super) fn validity(plan: &RunPlan, outcome: &RunOutcome, row: &Row) -> Valid
     if let Some(why) = not_as_named(&plan.path, &row.figures, tally.ios) {
         return Validity::Rejected(why);
     }
-    disturbance(plan, outcome, row).map_or(Validity::Accepted, Validity::Disturbed)
+    disturbance(plan, outcome, &row.figures).map_or(Validity::Accepted, Validity::Disturbed)
 }
 
 /// Why a run is not one of its path: a submission thread that did not serve it, a device that was not polled. Figures that are
@@ -55,28 +51,6 @@ fn not_as_named(path: &IoPath, figures: &RunFigures, ios: u64) -> Option<String>
     let per_io = interrupts.map(|interrupts| interrupts / ios as f64);
     let per_io = per_io.filter(|per_io| *per_io > POLLED_INTERRUPTS_MAX)?;
     Some(format!("{per_io:.2} interrupts of the device per I/O: its completions were not all polled"))
-}
-
-fn disturbance(plan: &RunPlan, outcome: &RunOutcome, row: &Row) -> Option<String> {
-    let system = outcome.telemetry.system.as_ref().ok()?;
-    if let Some(times @ 1..) = system.throttled {
-        return Some(format!("a core was throttled for heat {times} times"));
-    }
-    if plan.keeps_real_time().is_err() {
-        return None;
-    }
-    // Without the CPU time of kernel threads, it would be counted as that of other programs.
-    row.figures.number(RunFigure::KernelThreadsS)?;
-    let own_s = row.figures.threads_s()?;
-    let placed = [&plan.placement.cpus, &plan.placement.sqpoll_cpus];
-    let cpus: Vec<u32> = placed.into_iter().flatten().flat_map(|list| list.cpus().to_vec()).collect();
-    let is_ours = |cpu: &u32| cpus.is_empty() || cpus.contains(cpu);
-    let busy_s: f64 = system.busy_s.iter().filter(|(cpu, _)| is_ours(cpu)).map(|(_, busy_s)| busy_s).sum();
-    let others_s = busy_s - own_s;
-    let threads = plan.threads * if plan.path.polls_submissions() { 2 } else { 1 };
-    let share = others_s / (outcome.wall_s * threads as f64);
-    (others_s > OTHERS_S_MIN && share > OTHERS_SHARE_MAX)
-        .then(|| format!("other programs had {others_s:.2} s of its CPUs' time in a run of {:.2} s", outcome.wall_s))
 }
 
 #[cfg(test)]

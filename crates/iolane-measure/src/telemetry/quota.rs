@@ -1,0 +1,109 @@
+//! The processor time that control groups grant this process (cgroups(7), the CPU controller), and how long they stopped it. The limits of
+//! Kubernetes and CPUQuota of systemd are such quotas. A run that is stopped by one measures the quota, and not the path.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::{Reading, Unavailable};
+
+/// The most processors that the control groups of this process grant it; `None` if they set no limit.
+pub(crate) fn granted_cpus(sys: &Path, proc: &Path) -> Option<f64> {
+    folders(sys, proc).iter().filter_map(|folder| granted_by(folder)).reduce(f64::min)
+}
+
+/// How long quotas have stopped the threads of those groups so far, other processes in them included.
+///
+/// # Errors
+/// Unavailable without a CPU controller.
+pub(super) fn stopped(sys: &Path, proc: &Path) -> Reading<Duration> {
+    let stopped = folders(sys, proc).iter().filter_map(|folder| stopped_in(folder)).reduce(|a, b| a + b);
+    stopped.ok_or_else(|| Unavailable::new("no control group of this process has a CPU controller"))
+}
+
+/// The folders of the groups of this process: of its own, and of those that it is in.
+fn folders(sys: &Path, proc: &Path) -> Vec<PathBuf> {
+    let text = fs::read_to_string(proc.join("self/cgroup")).unwrap_or_default();
+    text.lines().filter_map(|line| of_line(sys, line)).flatten().collect()
+}
+
+/// Those of a line in /proc/PID/cgroup, if the CPU controller is in its hierarchy: `0::/a/b`, or `3:cpu,cpuacct:/a/b` in version 1.
+fn of_line(sys: &Path, line: &str) -> Option<Vec<PathBuf>> {
+    let mut parts = line.splitn(3, ':').skip(1);
+    let (controllers, group) = (parts.next()?, parts.next()?);
+    let mounts = match controllers {
+        "" => ["", "unified"],
+        list if list.split(',').any(|controller| controller == "cpu") => [list, "cpu"],
+        _ => return None,
+    };
+    let mounts = mounts.map(|mount| sys.join("fs/cgroup").join(mount));
+    let mount = mounts.into_iter().find(|mount| mount.join("cgroup.procs").exists())?;
+    let groups = Path::new(group.trim_start_matches('/')).ancestors();
+    Some(groups.map(|group| mount.join(group)).collect())
+}
+
+fn granted_by(folder: &Path) -> Option<f64> {
+    let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
+    let (quota, period) = match read("cpu.max") {
+        Some(text) => {
+            let (quota, period) = text.trim().split_once(' ')?;
+            (quota.to_owned(), period.to_owned())
+        }
+        None => (read("cpu.cfs_quota_us")?, read("cpu.cfs_period_us")?),
+    };
+    // `max`, and -1 in version 1, are no limit.
+    let (quota, period) = (quota.trim().parse::<u64>().ok()?, period.trim().parse::<u64>().ok()?);
+    (period > 0).then(|| quota as f64 / period as f64)
+}
+
+fn stopped_in(folder: &Path) -> Option<Duration> {
+    let text = fs::read_to_string(folder.join("cpu.stat")).ok()?;
+    let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
+    value("throttled_usec ").map(Duration::from_micros).or_else(|| value("throttled_time ").map(Duration::from_nanos))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sysfs_fixture::Fixture;
+
+    #[test]
+    fn the_smallest_quota_of_all_groups_counts_and_what_each_of_them_stopped() {
+        let fixture = Fixture::new();
+        fixture
+            .write("proc/self/cgroup", "0::/pods/own\n")
+            .write("sys/fs/cgroup/cgroup.procs", "")
+            .write("sys/fs/cgroup/pods/cpu.max", "50000 100000\n")
+            .write("sys/fs/cgroup/pods/cpu.stat", "usage_usec 9\nnr_throttled 2\nthrottled_usec 1500\n")
+            .write("sys/fs/cgroup/pods/own/cpu.max", "max 100000\n")
+            .write("sys/fs/cgroup/pods/own/cpu.stat", "usage_usec 9\nnr_throttled 1\nthrottled_usec 500\n");
+        let (sys, proc) = (fixture.path("sys"), fixture.path("proc"));
+        assert_eq!(granted_cpus(&sys, &proc), Some(0.5));
+        assert_eq!(stopped(&sys, &proc).unwrap(), Duration::from_millis(2));
+    }
+
+    #[test]
+    fn version_1_has_a_hierarchy_of_its_own() {
+        let fixture = Fixture::new();
+        fixture
+            .write("proc/self/cgroup", "8:memory:/\n2:cpu,cpuacct:/own\n0::/\n")
+            .write("sys/fs/cgroup/cpu,cpuacct/cgroup.procs", "")
+            .write("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "-1\n")
+            .write("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n")
+            .write("sys/fs/cgroup/cpu,cpuacct/own/cpu.cfs_quota_us", "20000\n")
+            .write("sys/fs/cgroup/cpu,cpuacct/own/cpu.cfs_period_us", "100000\n")
+            .write("sys/fs/cgroup/cpu,cpuacct/own/cpu.stat", "nr_periods 3\nthrottled_time 7000000\n");
+        let (sys, proc) = (fixture.path("sys"), fixture.path("proc"));
+        assert_eq!(granted_cpus(&sys, &proc), Some(0.2));
+        assert_eq!(stopped(&sys, &proc).unwrap(), Duration::from_millis(7));
+    }
+
+    #[test]
+    fn without_a_controller_nothing_is_granted_and_the_time_is_unavailable() {
+        let fixture = Fixture::new();
+        fixture.write("proc/self/cgroup", "0::/\n").write("sys/fs/cgroup/cgroup.procs", "");
+        let (sys, proc) = (fixture.path("sys"), fixture.path("proc"));
+        assert_eq!(granted_cpus(&sys, &proc), None);
+        assert!(stopped(&sys, &proc).is_err());
+    }
+}

@@ -1,0 +1,52 @@
+//! Whether the machine was another one during a run: other programs had its processors, or it stood still. A study repeats such a run, and
+//! `run` names it.
+
+use std::time::Duration;
+
+use iolane_measure::figures::{RunFigure, RunFigures};
+use iolane_measure::run::{RunOutcome, RunPlan};
+
+/// Other programs may use this share of the CPU time available to an arm's threads.
+const OTHERS_SHARE_MAX: f64 = 0.25;
+/// A shorter time is within the resolution of the kernel's ticks.
+const OTHERS_S_MIN: f64 = 0.05;
+/// A thread that only sleeps is never this late on a machine that runs.
+const STOOD_STILL: Duration = Duration::from_secs(1);
+
+/// That the program, or the machine, was stopped during a run, and for how long.
+pub(crate) fn stood_still(outcome: &RunOutcome) -> Option<String> {
+    let gap_s = outcome.gap.as_secs_f64();
+    let text = || {
+        format!(
+            "it stood still for {gap_s:.1} s in a run of {:.1} s: the program or the machine was stopped",
+            outcome.wall_s
+        )
+    };
+    (outcome.gap > STOOD_STILL).then(text)
+}
+
+/// What disturbed a run; `figures` are those of its row.
+pub(crate) fn disturbance(plan: &RunPlan, outcome: &RunOutcome, figures: &RunFigures) -> Option<String> {
+    if let Some(why) = stood_still(outcome) {
+        return Some(why);
+    }
+    let system = outcome.telemetry.system.as_ref().ok()?;
+    if let Some(times @ 1..) = system.throttled {
+        return Some(format!("a core was throttled for heat {times} times"));
+    }
+    if plan.keeps_real_time().is_err() {
+        return None;
+    }
+    // Without the CPU time of kernel threads, it would be counted as that of other programs.
+    figures.number(RunFigure::KernelThreadsS)?;
+    let own_s = figures.threads_s()?;
+    let placed = [&plan.placement.cpus, &plan.placement.sqpoll_cpus];
+    let cpus: Vec<u32> = placed.into_iter().flatten().flat_map(|list| list.cpus().to_vec()).collect();
+    let is_ours = |cpu: &u32| cpus.is_empty() || cpus.contains(cpu);
+    let busy_s: f64 = system.busy_s.iter().filter(|(cpu, _)| is_ours(cpu)).map(|(_, busy_s)| busy_s).sum();
+    let others_s = busy_s - own_s;
+    let threads = plan.threads * if plan.path.polls_submissions() { 2 } else { 1 };
+    let share = others_s / (outcome.wall_s * threads as f64);
+    (others_s > OTHERS_S_MIN && share > OTHERS_SHARE_MAX)
+        .then(|| format!("other programs had {others_s:.2} s of its CPUs' time in a run of {:.2} s", outcome.wall_s))
+}
