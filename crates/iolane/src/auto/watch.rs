@@ -1,6 +1,6 @@
 //! What `auto` measures on the path in use: completions, the time they took, and processor time, window by window. It counts every
 //! completion, reads the time stamp counter once or twice in each call of the queue that belongs to the sample, and makes two system
-//! calls at both ends of a window and at a look at it in between. Where the thread slept, it also looks at the kernel's workers.
+//! calls at both ends of a window and at a look at it in between, and some more for the kernel's workers while paths are compared.
 
 use std::sync::OnceLock;
 use std::thread::{self, ThreadId};
@@ -81,8 +81,8 @@ pub(super) struct Watch {
     sampled_bytes: u64,
     samples: u64,
     usage_at_begin: ThreadUsage,
-    /// The kernel's workers of the thread, once it slept in a window, and what they have used in this one. A request that would block its
-    /// caller is carried out by one of them, while the caller waits for it.
+    /// The kernel's workers of the thread, and what they have used in this window. A request that would block its caller is carried out by one
+    /// of them, while the caller waits for it or polls.
     workers: Option<IoWorkers>,
     workers_ns: u64,
     /// On which the window began.
@@ -199,10 +199,10 @@ impl Watch {
         if thread != std::mem::replace(&mut self.thread, thread) {
             self.workers = None;
         }
-        if self.decides() && self.workers.is_some() {
-            // What they have used so far belongs to other windows.
+        if self.decides() {
             self.look_at_workers();
         }
+        // What they have used so far belongs to other windows.
         self.workers_ns = 0;
         self.usage_at_begin = self.usage();
         self.begin = begin;
@@ -391,7 +391,7 @@ impl Watch {
     fn used(&mut self) -> Option<ThreadUsage> {
         let is_same = thread::current().id() == self.thread;
         let used = is_same.then(|| self.usage().since(self.usage_at_begin))?;
-        if used.sleeps > 0 && self.decides() {
+        if self.decides() {
             self.look_at_workers();
         }
         Some(used)
@@ -546,6 +546,32 @@ mod tests {
         assert_eq!(held.ios, 8000);
         let each_ns = held.busy_ns / held.ios;
         assert!((18_000..22_000).contains(&each_ns), "{each_ns} ns of a held request, {held:?}");
+    }
+
+    #[test]
+    fn the_time_of_a_worker_counts_while_its_thread_polls_and_never_sleeps() {
+        const WORKED_NS: u64 = 3_000_000;
+        let mut watch = Watch::new(LONG_NS, None);
+        let own = rustix::thread::gettid().as_raw_nonzero().get();
+        let has_worked = &AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            let (end, may_end) = std::sync::mpsc::channel::<()>();
+            let work = move || {
+                while ThreadUsage::now().cpu_ns < WORKED_NS {
+                    std::hint::spin_loop();
+                }
+                has_worked.store(1, Ordering::Release);
+                let _ = may_end.recv();
+            };
+            std::thread::Builder::new().name(format!("iou-wrk-{own}")).spawn_scoped(scope, work).unwrap();
+            while has_worked.load(Ordering::Acquire) == 0 {
+                call(&mut watch, 1, 1);
+            }
+            let own_ns = ThreadUsage::now().since(watch.usage_at_begin).cpu_ns;
+            let window = watch.measured();
+            assert!(window.cpu_ns >= own_ns + WORKED_NS, "{window:?} of which {own_ns} ns are its own");
+            drop(end);
+        });
     }
 
     #[test]
