@@ -28,7 +28,7 @@ const WITHOUT_ADVICE: Extent = Extent { advice: false, ..WHOLE };
 const CHECKED: [(&str, Extent); 2] = [("6.1", check_of(&["4k"])), ("7.2", check_of(&["128k"]))];
 
 const fn check_of(sizes: &'static [&'static str]) -> Extent {
-    Extent { sizes, depths_of_goals: &[1, 16], advice: false }
+    Extent { sizes, depths_of_goals: &[1, 128], advice: false }
 }
 
 /// The most cores that `auto` keeps busy while it has next to nothing to do: at ten requests per second.
