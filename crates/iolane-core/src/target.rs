@@ -295,6 +295,9 @@ impl TargetOptions {
         let what = format!("target {shown}");
         let error = match errno {
             Errno::NOENT | Errno::NOTDIR => Error::unavailable(what, "no such file or device").remedy("check the name"),
+            Errno::LOOP | Errno::NAMETOOLONG => {
+                Error::system(what, errno).with_kind(ErrorKind::Unavailable).remedy("check the name")
+            }
             Errno::INVAL if self.direct => Error::unavailable(what, "its file system does not support O_DIRECT")
                 .remedy("set direct to false, or use another file system"),
             Errno::ACCESS | Errno::PERM => Error::unavailable(what, "permission denied")
@@ -360,6 +363,10 @@ impl Opened {
             let cause = "the kernel shows no blocks of it, as for a format with metadata in each block (extended LBAs)";
             return Err(Error::unavailable(what(), cause)
                 .remedy("choose a format without metadata (nvme format --lbaf), which erases it"));
+        }
+        if self.bytes == 0 && self.kind == TargetKind::Block {
+            let cause = "it has no blocks, as a loop device without a file";
+            return Err(Error::unavailable(what(), cause).remedy("attach or configure it first (lsblk)"));
         }
         if self.bytes == 0 {
             return Err(Error::unavailable(what(), "it is empty")

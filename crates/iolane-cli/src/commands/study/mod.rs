@@ -109,7 +109,7 @@ fn run(session: Session, folder: &ResultsFolder, starts_over: bool) -> anyhow::R
         let mut live = Live::of(&session);
         session.run(folder.path(), &STOP, |progress| live.at(&progress))?
     };
-    let _bar = Bar::unknown("deciding claims");
+    let _bar = Bar::unknown("evaluating the results");
     let (report, written) = folder.write(&asked, measured)?;
     Ok((asked, report, written))
 }
