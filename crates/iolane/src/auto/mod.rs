@@ -2,6 +2,7 @@
 //! (this file), the queue (`queue`), the queues below it (`lane`), what they take (`limits`), what is measured on them (`watch`), and
 //! what other queues have measured (`recall`).
 
+mod clock;
 mod lane;
 mod limits;
 mod policy;

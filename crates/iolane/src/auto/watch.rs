@@ -2,14 +2,13 @@
 //! completion, reads the time stamp counter once or twice in each call of the queue that belongs to the sample, and makes two system
 //! calls at both ends of a window and at a look at it in between, and some more for the kernel's workers while paths are compared.
 
-use std::sync::OnceLock;
 use std::thread::{self, ThreadId};
-use std::time::Instant;
 
 use iolane_core::io_workers::IoWorkers;
 use iolane_core::thread_usage::ThreadUsage;
-use iolane_core::tsc::Tsc;
 use iolane_policy::Window;
+
+use super::clock::Clock;
 
 /// Requests that a window has at least, and how many times its length it is prolonged at most to have them.
 const IOS_MIN: u64 = 64;
@@ -90,51 +89,6 @@ pub(super) struct Watch {
     /// System calls that measuring took.
     pub(super) syscalls: u64,
     ios_min: u64,
-}
-
-/// The clock of every queue: calibrating it takes 20 ms.
-#[derive(Clone, Copy)]
-enum Clock {
-    Counter(&'static Tsc),
-    /// Its ticks are nanoseconds.
-    Kernel(Instant),
-    /// The same, as a test sets them.
-    #[cfg(test)]
-    Set(&'static std::sync::atomic::AtomicU64),
-}
-
-impl Clock {
-    fn new() -> Self {
-        static TSC: OnceLock<Option<Tsc>> = OnceLock::new();
-        match TSC.get_or_init(Tsc::new) {
-            Some(tsc) => Self::Counter(tsc),
-            None => Self::Kernel(Instant::now()),
-        }
-    }
-
-    #[inline(always)]
-    fn ticks(self) -> u64 {
-        match self {
-            Self::Counter(tsc) => tsc.ticks(),
-            Self::Kernel(begin) => begin.elapsed().as_nanos() as u64,
-            #[cfg(test)]
-            Self::Set(now) => now.load(std::sync::atomic::Ordering::Relaxed),
-        }
-    }
-
-    fn ns_of(self, ticks: u64) -> u64 {
-        match self {
-            Self::Counter(tsc) => tsc.ns_of(ticks),
-            _ => ticks,
-        }
-    }
-
-    fn ticks_in(self, ns: u64) -> u64 {
-        match self {
-            Self::Counter(tsc) => tsc.ticks_in(ns),
-            _ => ns,
-        }
-    }
 }
 
 impl Watch {
