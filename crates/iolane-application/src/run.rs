@@ -144,7 +144,7 @@ pub fn run(job: &Job<'_>, stop: &AtomicBool) -> Result<Option<Measured>> {
             .collect();
         let workers = spawned.map_err(|error| {
             phase.now.store(OVER, Ordering::Release);
-            Error::system("starting a thread", error)
+            Error::no_thread(error)
         })?;
         let is_over = || stop.load(Ordering::Relaxed) || phase.has_failed.load(Ordering::Relaxed);
         wait(Duration::MAX, &|| is_over() || phase.opened.load(Ordering::Acquire) == threads);

@@ -20,16 +20,19 @@ pub(crate) fn is_stopped() -> bool {
     STOP.load(Ordering::Relaxed)
 }
 
-/// Handles signals from now on, except those that the program was started to ignore, as nohup(1) has it ignore SIGHUP. A script has
-/// its background programs ignore SIGINT, which is handled all the same: it ends no program by accident.
+/// Handles signals from now on, except those that the program was started to ignore, as nohup(1) has it ignore SIGHUP. SIGINT is handled all the
+/// same: a script has its background programs ignore it, and `kill -INT` of the script is to keep what was measured.
 ///
 /// # Errors
 /// If no thread can be started that waits for them.
 pub(crate) fn catch() -> iolane::Result<()> {
     // SIGXFSZ is handled to be survived: the write that caused it fails.
-    let all = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGXFSZ];
+    let always = [SIGINT, SIGTERM, SIGHUP, SIGXFSZ];
+    let with_terminal = [SIGQUIT, SIGTSTP, SIGCONT];
+    let with_terminal = with_terminal.into_iter().filter(|_| has_shell());
     let ignored = ignored(&std::fs::read_to_string("/proc/self/status").unwrap_or_default());
-    let caught = all.into_iter().filter(|signal| *signal == SIGINT || ignored & (1 << (signal - 1)) == 0);
+    let is_caught = |signal: &i32| *signal == SIGINT || ignored & (1 << (signal - 1)) == 0;
+    let caught = always.into_iter().chain(with_terminal).filter(is_caught);
     let mut signals = Signals::new(caught).map_err(|error| Error::system("waiting for signals", error))?;
     let wait = move || signals.forever().for_each(handle);
     std::thread::Builder::new().name("signals".into()).spawn(wait).map_err(Error::no_thread)?;
@@ -51,6 +54,13 @@ fn handle(signal: i32) {
             }
         }
     }
+}
+
+/// Whether a shell can have stopped programs go on: one in the same session. Without one, as in a container or a terminal of its own, the
+/// kernel drops the signals of the terminal that stop (setpgid(2), orphaned process groups), and so does this program.
+fn has_shell() -> bool {
+    let session_of = |pid| rustix::process::getsid(pid).ok();
+    rustix::process::getppid().is_some_and(|parent| session_of(Some(parent)) == session_of(None))
 }
 
 /// The signals that a process ignores, by its status (proc_pid_status(5)): the lowest bit is signal 1.

@@ -71,7 +71,8 @@ impl Placement {
     }
 }
 
-pub(crate) fn allowed_cpus() -> Vec<u32> {
+/// The CPUs that this process may use.
+pub fn allowed_cpus() -> Vec<u32> {
     let allowed = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
     (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).map(|cpu| cpu as u32).collect()
 }

@@ -123,18 +123,31 @@ impl Drop for Screen {
     }
 }
 
-/// Switches the terminal to the screen, if there is one and it was given back: a program that was stopped goes on.
+/// Switches the terminal to the screen, if there is one and it is not shown: a program that was stopped goes on. In the background the
+/// terminal is the shell's; the program gets the signal again when it comes to the foreground.
 pub(crate) fn show_again() {
+    if !IS_TAKEN.load(Ordering::Relaxed) || !is_in_foreground() {
+        return;
+    }
     let mut stderr = std::io::stderr().lock();
-    if IS_TAKEN.load(Ordering::Relaxed) && !SHOWN.swap(true, Ordering::Relaxed) {
+    if !SHOWN.swap(true, Ordering::Relaxed) {
         IS_LOST.store(true, Ordering::Relaxed);
         // If the terminal is gone, there is nowhere to report it.
         let _ = queue!(stderr, EnterAlternateScreen, Hide).and_then(|()| stderr.flush());
     }
 }
 
+fn is_in_foreground() -> bool {
+    // Not the controlling terminal: nobody else can be in its foreground.
+    rustix::termios::tcgetpgrp(std::io::stderr()).map_or(true, |group| group == rustix::process::getpgrp())
+}
+
 /// Restores the terminal, if it shows the screen.
 pub(crate) fn give_back() {
+    // A writer may hold the lock for ever, where nobody reads what it writes.
+    if !SHOWN.load(Ordering::Relaxed) {
+        return;
+    }
     let mut stderr = std::io::stderr().lock();
     if SHOWN.swap(false, Ordering::Relaxed) {
         let _ = queue!(stderr, LeaveAlternateScreen, Show).and_then(|()| stderr.flush());

@@ -38,8 +38,8 @@ impl Cancelled {
         self.is_any = true;
     }
 
-    /// Takes a request that the kernel gave up, and was in this slot. Its completion; `None` if it is to be submitted again, if so
-    /// for a worker to begin.
+    /// Takes a request that the kernel gave up, and was in this slot. Its completion; `None` if it is to be submitted again.
+    /// With `by_worker` a worker begins it then.
     #[cold]
     pub(super) fn take(&mut self, slot: u32, request: Request, by_worker: bool) -> Option<Completion> {
         if self.asked.contains(&slot) {

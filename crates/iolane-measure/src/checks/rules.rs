@@ -363,6 +363,7 @@ fn nofile(facts: &Facts) -> Finding {
 
 fn quota(facts: &Facts) -> Finding {
     match facts.quota_cpus {
+        Some(cpus) if cpus >= facts.cpus.cpus().len() as f64 => Finding::ok("cpu quota", format!("{cpus:.2} cpus")),
         Some(cpus) => Finding::distorts(
             "cpu quota",
             format!("{cpus:.2} cpus"),

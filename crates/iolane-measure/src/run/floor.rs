@@ -45,7 +45,7 @@ fn on_null(plan: &RunPlan, clock: &RealClock, stop: &AtomicBool) -> Result<Tally
         let threads: Vec<_> = (0..plan.threads)
             .map(|index| std::thread::Builder::new().spawn_scoped(scope, move || run_one(index)))
             .collect::<std::io::Result<_>>()
-            .map_err(|error| iolane::Error::system("starting a thread", error))?;
+            .map_err(iolane::Error::no_thread)?;
         let joined = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(panicked())));
         let tallies = joined.collect::<Result<Vec<Tally>>>()?;
         let merged = tallies.into_iter().reduce(|mut all, other| {

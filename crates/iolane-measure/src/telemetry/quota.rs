@@ -12,12 +12,13 @@ pub(crate) fn granted_cpus(sys: &Path, proc: &Path) -> Option<f64> {
     folders(sys, proc).iter().filter_map(|folder| granted_by(folder)).reduce(f64::min)
 }
 
-/// How long quotas have stopped the threads of those groups so far, other processes in them included.
+/// How long a quota has stopped one of those groups so far, summed over processors, with other processes in it. The group that was stopped for
+/// the longest counts: groups within groups are stopped at the same time.
 ///
 /// # Errors
 /// Unavailable without a CPU controller.
 pub(super) fn stopped(sys: &Path, proc: &Path) -> Reading<Duration> {
-    let stopped = folders(sys, proc).iter().filter_map(|folder| stopped_in(folder)).reduce(|a, b| a + b);
+    let stopped = folders(sys, proc).iter().filter_map(|folder| stopped_in(folder)).max();
     stopped.ok_or_else(|| Unavailable::new("no control group of this process has a CPU controller"))
 }
 
@@ -68,7 +69,7 @@ mod tests {
     use crate::sysfs_fixture::Fixture;
 
     #[test]
-    fn the_smallest_quota_of_all_groups_counts_and_what_each_of_them_stopped() {
+    fn the_smallest_quota_of_all_groups_counts_and_the_longest_time() {
         let fixture = Fixture::new();
         fixture
             .write("proc/self/cgroup", "0::/pods/own\n")
@@ -79,7 +80,7 @@ mod tests {
             .write("sys/fs/cgroup/pods/own/cpu.stat", "usage_usec 9\nnr_throttled 1\nthrottled_usec 500\n");
         let (sys, proc) = (fixture.path("sys"), fixture.path("proc"));
         assert_eq!(granted_cpus(&sys, &proc), Some(0.5));
-        assert_eq!(stopped(&sys, &proc).unwrap(), Duration::from_millis(2));
+        assert_eq!(stopped(&sys, &proc).unwrap(), Duration::from_micros(1500));
     }
 
     #[test]

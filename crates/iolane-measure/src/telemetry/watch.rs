@@ -59,7 +59,7 @@ pub struct RunTelemetry {
     /// Bytes that this process's requests moved from block devices, as the kernel accounts them (`read_bytes`, proc_pid_io(5)): those that
     /// came from the page cache are not among them.
     pub device_read_bytes: Reading<u64>,
-    /// How long quotas of control groups stopped the threads of this process and of others in its groups, all threads together.
+    /// How long the quota of a control group stopped this process and others in the group, summed over processors.
     pub stopped_by_quota: Reading<Duration>,
     /// Each figure with its source, or why it is unavailable.
     pub figures: RunFigures,

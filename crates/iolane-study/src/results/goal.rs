@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::plan::{Metric, Percentile, Requests};
 use crate::stats::{Estimate, TAIL, estimate_ratio_at};
 
-/// By this share at least a figure is uncertain that another process is to reach. Its memory lies elsewhere, which no repeat of the process
-/// that measured shows: in exact mode, where repeats are equal, rates of the same path differ by as much (methodology.md).
+/// The least half-width of an interval of advice, as a share of the value. Another process that runs the same path has its memory elsewhere, which
+/// the repeats of one process do not show: in exact mode, where these are equal, rates differ by as much (methodology.md).
 pub(super) const BETWEEN_PROCESSES: f64 = 0.005;
 
 /// The goal a path is chosen for.

@@ -1,9 +1,9 @@
-//! Whether the machine was another one during a run: other programs had its processors, or it stood still. A study repeats such a run, and
-//! `run` names it.
+//! What disturbed a run: other programs used its processors, or it stood still. A study repeats such a run, and `run` names the cause.
 
 use std::time::Duration;
 
 use iolane_measure::figures::{RunFigure, RunFigures};
+use iolane_measure::placement::allowed_cpus;
 use iolane_measure::run::{RunOutcome, RunPlan};
 
 /// Other programs may use this share of the CPU time available to an arm's threads.
@@ -42,11 +42,14 @@ pub(crate) fn disturbance(plan: &RunPlan, outcome: &RunOutcome, figures: &RunFig
     let own_s = figures.threads_s()?;
     let placed = [&plan.placement.cpus, &plan.placement.sqpoll_cpus];
     let cpus: Vec<u32> = placed.into_iter().flatten().flat_map(|list| list.cpus().to_vec()).collect();
-    let is_ours = |cpu: &u32| cpus.is_empty() || cpus.contains(cpu);
-    let busy_s: f64 = system.busy_s.iter().filter(|(cpu, _)| is_ours(cpu)).map(|(_, busy_s)| busy_s).sum();
+    let is_placed = !cpus.is_empty();
+    let cpus = if is_placed { cpus } else { allowed_cpus() };
+    let busy_s: f64 = system.busy_s.iter().filter(|(cpu, _)| cpus.contains(cpu)).map(|(_, busy_s)| busy_s).sum();
     let others_s = busy_s - own_s;
     let threads = plan.threads * if plan.path.polls_submissions() { 2 } else { 1 };
-    let share = others_s / (outcome.wall_s * threads as f64);
-    (others_s > OTHERS_S_MIN && share > OTHERS_SHARE_MAX)
+    let needed_s = outcome.wall_s * threads as f64;
+    // Threads that are not placed go to the processors that others leave.
+    let has_enough = !is_placed && cpus.len() as f64 * outcome.wall_s - others_s >= needed_s;
+    (others_s > OTHERS_S_MIN && others_s / needed_s > OTHERS_SHARE_MAX && !has_enough)
         .then(|| format!("other programs had {others_s:.2} s of its CPUs' time in a run of {:.2} s", outcome.wall_s))
 }

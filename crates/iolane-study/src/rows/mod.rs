@@ -12,7 +12,7 @@ mod row;
 mod syscalls;
 mod warning;
 
-pub(crate) use disturbance::disturbance;
+pub(crate) use disturbance::{disturbance, stood_still};
 pub use gathered::{ArmResults, LeftOut, Preconditioned, RETRIES, Results, given_up, gives_up};
 pub use row::Row;
 pub(crate) use warning::POLLED_INTERRUPTS_MAX;

@@ -52,6 +52,11 @@ impl Warning {
         Self::new(WarningKind::Note, text)
     }
 
+    /// That a run counts although something disturbed it.
+    pub(crate) fn disturbed(why: &str) -> Self {
+        Self::new(WarningKind::Disturbed, format!("measured on a disturbed machine: {why}"))
+    }
+
     /// Whether both are about the same thing, if with different figures.
     pub fn is_like(&self, other: &Self) -> bool {
         self.kind == other.kind && (self.kind != WarningKind::Note || self.text == other.text)
@@ -156,7 +161,7 @@ fn quota_warning(outcome: &RunOutcome) -> Option<Warning> {
     let stopped_s = outcome.telemetry.stopped_by_quota.as_ref().ok()?.as_secs_f64();
     (stopped_s > STOPPED_MAX * outcome.wall_s).then(|| {
         let text = format!(
-            "the CPU quota of a control group stopped threads for {stopped_s:.2} s in a run of {:.2} s: rates and latencies are those of \
+            "the CPU quota of a control group stopped processors for {stopped_s:.2} s in a run of {:.2} s: rates and latencies are those of \
              the quota (cpu.max; a limit of the container or the service)",
             outcome.wall_s
         );

@@ -129,8 +129,11 @@ impl Schedule {
                     self.set_energy(&mut record, plan, &outcomes);
                     record.note_disturbances(plan, &outcomes);
                 }
-                _ => record
-                    .set_no_energy(&Unavailable::new("other jobs ran at the same time, and a meter reads all of them")),
+                _ => {
+                    let why = Unavailable::new("other jobs ran at the same time, and a meter reads all of them");
+                    record.set_no_energy(&why);
+                    record.note_standstill(&outcomes);
+                }
             }
             record.job = job.name.clone();
             record.warnings.splice(0..0, job.notes.iter().cloned().chain(note_on_others(job, group)).chain(note));

@@ -13,7 +13,7 @@ use super::applications::Written;
 use super::planned::Planned;
 use super::validity::{Validity, validity};
 use super::{applications, energy, peers};
-use crate::rows::{RETRIES, Row, Warning, WarningKind};
+use crate::rows::{RETRIES, Row, Warning};
 
 /// Runs an arm once. Returns the row and its measured span; `None` if it was interrupted.
 pub(super) fn attempt(
@@ -56,10 +56,7 @@ pub(super) fn attempt(
     match validity(plan, &outcome, &row) {
         Validity::Accepted => {}
         Validity::Disturbed(why) if may_retry && attempt < RETRIES => row.rejected = Some(why),
-        Validity::Disturbed(why) => {
-            let text = format!("measured on a disturbed machine: {why}");
-            row.warnings.push(Warning::new(WarningKind::Disturbed, text));
-        }
+        Validity::Disturbed(why) => row.warnings.push(Warning::disturbed(&why)),
         Validity::Rejected(why) => row.rejected = Some(why),
     }
     Some((row, plan.keeps_real_time().map(|()| outcome.span)))

@@ -103,7 +103,7 @@ pub(crate) fn fit(gathered: Gathered, hold_out: HoldOut) -> anyhow::Result<Calib
         // Nobody receives it once the user has asked to stop.
         let _ = sender.send(calibrate::calibrate(&gathered, &hold_out));
     };
-    std::thread::Builder::new().name("fit".into()).spawn(fit).map_err(|error| Error::system("the fit", error))?;
+    std::thread::Builder::new().name("fit".into()).spawn(fit).map_err(Error::no_thread)?;
     loop {
         match fitted.recv_timeout(TICK) {
             Ok(calibrated) => return Ok(calibrated?),

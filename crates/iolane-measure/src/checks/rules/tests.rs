@@ -183,6 +183,7 @@ fn limits_are_found_where_no_capability_lifts_them() {
 fn a_quota_of_a_container_is_found() {
     let found = after(|facts| facts.quota_cpus = Some(0.2));
     assert!(found.len() == 1 && found[0].value == "0.20 cpus", "{found:?}");
+    assert_eq!(after(|facts| facts.quota_cpus = Some(8.0)), [], "as many as there are");
 }
 
 #[test]
