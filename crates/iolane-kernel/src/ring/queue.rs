@@ -231,25 +231,25 @@ impl<E: Encode, R: Residence, K: RingCalls> RingQueue<E, R, K> {
 
     #[inline(always)]
     fn take_completions(&mut self, completions: &mut Vec<Completion>) -> usize {
-        let before = completions.len();
+        let (before, polls) = (completions.len(), self.polls_completions);
         for entry in self.ring.completion() {
             let user_data = E::user_data(&entry);
             // A polled request that has to be split ends with EAGAIN in a worker as well, which would try for ever.
             if E::is_given_up(&entry)
-                && (E::is_cancelled(&entry) || !self.polls_completions)
+                && (E::is_cancelled(&entry) || !polls)
                 && let Some(request) = self.slots.take(user_data)
             {
                 completions.extend(self.cancelled.take(user_data as u32, request, !E::is_cancelled(&entry)));
                 continue;
             }
-            let Some(mut request) = self.slots.take(user_data) else {
+            let Some(request) = self.slots.take(user_data) else {
                 completions.extend(take_refused(&mut self.slots, &mut self.refused_in_ring, user_data));
                 continue;
             };
-            let mut result = E::result(&entry, &request);
-            if result == Ok(0) && self.polls_completions && reads_file(&self.targets, &request) {
-                result = read_again(&self.targets, &mut request);
-                self.syscalls += 1;
+            let result = E::result(&entry, &request);
+            if polls && result == Ok(0) {
+                completions.push(complete_empty(&self.targets, request, &mut self.syscalls));
+                continue;
             }
             request.complete_into(result, completions);
         }
@@ -322,20 +322,22 @@ impl<E: Encode, R: Residence, K: RingCalls> RingQueue<E, R, K> {
     }
 }
 
-/// Whether a request reads some bytes of a file.
+/// Completes a polled request that moved no byte. A read of a file is repeated by a blocking call: either it begins beyond the end, or the
+/// kernel lost its bytes. A part that needs no device, such as a hole before the end of the file, is read at once; the rest is begun anew,
+/// finds the end, and its 0 bytes are taken for the whole (io_complete_rw_iopoll, until `io_uring/rw: preserve partial result for iopoll` of
+/// June 2026).
 #[cold]
-fn reads_file<E>(targets: &Targets<RingTarget<E>>, request: &Request) -> bool {
+fn complete_empty<E>(targets: &Targets<RingTarget<E>>, mut request: Request, syscalls: &mut u64) -> Completion {
     let is_read = matches!(request.operation, Operation::Read(_) | Operation::ReadVectored(_));
-    let is_file = |of: &RingTarget<E>| of.target.kind() == TargetKind::File;
-    is_read && request.operation.bytes() > 0 && targets.get(request.target).is_some_and(is_file)
-}
-
-/// Repeats a polled read of a file that ended with 0 bytes, by a blocking call. Either it begins beyond the end, or the kernel lost its
-/// bytes: a part that needs no device, such as a hole before the end of the file, is read at once; the rest is begun anew, finds the end,
-/// and its 0 bytes are taken for the whole (io_complete_rw_iopoll, until `io_uring/rw: preserve partial result for iopoll` of June 2026).
-#[cold]
-fn read_again<E>(targets: &Targets<RingTarget<E>>, request: &mut Request) -> Result<u32, IoError> {
-    targets.get(request.target).map_or(Ok(0), |of| psync::read(&of.target, request))
+    let file = targets.get(request.target).map(|of| &of.target).filter(|of| of.kind() == TargetKind::File);
+    let result = match file {
+        Some(file) if is_read && request.operation.bytes() > 0 => {
+            *syscalls += 1;
+            psync::read(file, &mut request)
+        }
+        _ => Ok(0),
+    };
+    request.complete(result)
 }
 
 impl<E: Encode, R: Residence, K: RingCalls> Queue for RingQueue<E, R, K> {
