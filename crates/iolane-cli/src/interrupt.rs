@@ -9,6 +9,7 @@ use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
 use crate::output::screen;
+use crate::session::has_shell;
 
 /// Set once the user asks it to stop.
 pub(crate) static STOP: AtomicBool = AtomicBool::new(false);
@@ -54,13 +55,6 @@ fn handle(signal: i32) {
             }
         }
     }
-}
-
-/// Whether a shell can have stopped programs go on: one in the same session. Without one, as in a container or a terminal of its own, the
-/// kernel drops the signals of the terminal that stop (setpgid(2), orphaned process groups), and so does this program.
-fn has_shell() -> bool {
-    let session_of = |pid| rustix::process::getsid(pid).ok();
-    rustix::process::getppid().is_some_and(|parent| session_of(Some(parent)) == session_of(None))
 }
 
 /// The signals that a process ignores, by its status (proc_pid_status(5)): the lowest bit is signal 1.

@@ -9,6 +9,7 @@ mod interrupt;
 mod meter;
 mod outcome;
 mod output;
+mod session;
 mod targets;
 
 use std::process::ExitCode;

@@ -14,6 +14,7 @@ use crossterm::{Command, queue};
 use unicode_width::UnicodeWidthChar;
 
 use super::safe::{REPLACEMENT, is_harmless, safe};
+use crate::session::is_in_foreground;
 
 /// The style of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,11 +136,6 @@ pub(crate) fn show_again() {
         // If the terminal is gone, there is nowhere to report it.
         let _ = queue!(stderr, EnterAlternateScreen, Hide).and_then(|()| stderr.flush());
     }
-}
-
-fn is_in_foreground() -> bool {
-    // Not the controlling terminal: nobody else can be in its foreground.
-    rustix::termios::tcgetpgrp(std::io::stderr()).map_or(true, |group| group == rustix::process::getpgrp())
 }
 
 /// Restores the terminal, if it shows the screen.
