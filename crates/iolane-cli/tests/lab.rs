@@ -135,7 +135,10 @@ fn an_interrupted_study_in_a_guest_replaces_neither_complete_results_nor_a_journ
     guest_or_skip!("an interrupted study in the lab");
     let folder = Folder::new();
     fs::create_dir(folder.join("results")).unwrap();
-    let kept = [("study.json", r#"{"complete": true}"#), ("journal.jsonl", "that of this machine")];
+    let kept = [
+        ("study.json", r#"{"schema": "iolane.study/1", "complete": true}"#),
+        ("journal.jsonl", "that of this machine"),
+    ];
     for (name, text) in kept {
         fs::write(folder.join("results").join(name), text).unwrap();
     }

@@ -83,7 +83,9 @@ fn a_request_whose_worker_did_not_start_is_submitted_again() -> Result<()> {
     limit_threads(u64::MAX)?;
     if let Some(completion) = ended {
         let kind = completion.result.err().map(|error| error.kind());
-        ensure!(kind == Some(IoErrorKind::Cancelled) || kind == Some(IoErrorKind::Other), "{completion:?}");
+        // The worker of the sync before may be there still, and be faster.
+        let is_done = completion.result == Ok(0);
+        ensure!(is_done || kind == Some(IoErrorKind::Cancelled) || kind == Some(IoErrorKind::Other), "{completion:?}");
     }
     Ok(())
 }
