@@ -184,22 +184,17 @@ fn files_of(pid: u32) -> io::Result<Vec<OpenFile>> {
     // Threads whose tables were read, and the numbers in them. Most threads share one table, which is read once.
     let mut asked: Vec<(u32, Vec<u32>)> = Vec::new();
     for thread in numbers(&format!("/proc/{pid}/task").into())? {
-        if asked.iter().any(|(other, _)| share_descriptors(*other, thread) == Some(true)) {
-            continue;
-        }
         let folder = PathBuf::from(format!("/proc/{pid}/task/{thread}/fd"));
-        match numbers(&folder) {
-            // Where the kernel does not tell, equal numbers are taken for one table.
-            Ok(numbers)
-                if asked
-                    .iter()
-                    .any(|(other, of_other)| *of_other == numbers && share_descriptors(*other, thread).is_none()) => {}
-            Ok(numbers) => {
-                files.extend(descriptors(&folder, &numbers)?);
-                asked.push((thread, numbers));
-            }
-            Err(error) if has_ended(&error) => {}
-            Err(error) => return Err(error),
+        let numbers = match numbers(&folder) {
+            Err(error) if has_ended(&error) => continue,
+            numbers => numbers?,
+        };
+        // Where the kernel does not tell, equal numbers are taken for one table.
+        let is_shared =
+            asked.iter().any(|(other, known)| share_descriptors(*other, thread).unwrap_or(*known == numbers));
+        if !is_shared {
+            files.extend(descriptors(&folder, &numbers)?);
+            asked.push((thread, numbers));
         }
     }
     Ok(files)

@@ -55,8 +55,8 @@ pub(crate) struct Size {
 /// The size of a terminal that does not report one.
 const USUAL: Size = Size { columns: 80, rows: 24 };
 
-/// Whether the terminal shows the screen now. Read and written under standard error's lock, so that nothing is drawn after the
-/// terminal was restored.
+/// Whether the terminal shows the screen now. Written under standard error's lock, and read under it before drawing, so that nothing is drawn
+/// after the terminal was restored.
 static SHOWN: AtomicBool = AtomicBool::new(false);
 
 /// Whether there is a [`Screen`], and whether the terminal has lost what it drew.

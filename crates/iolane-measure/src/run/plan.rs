@@ -300,7 +300,7 @@ impl RunPlan {
     }
 
     /// The CPUs of its threads and of the submission threads of its path; `None` where the scheduler chooses.
-    pub(super) fn cpus(&self) -> Option<CpuList> {
+    pub fn cpus(&self) -> Option<CpuList> {
         let sqpoll_cpus = self.placement.sqpoll_cpus.as_ref().filter(|_| self.path.polls_submissions());
         let lists = [Some(self.placement.cpus.as_ref()?), sqpoll_cpus];
         Some(lists.into_iter().flatten().flat_map(|list| list.cpus()).copied().collect())

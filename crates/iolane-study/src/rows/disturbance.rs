@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use iolane_measure::figures::{RunFigure, RunFigures};
+use iolane_measure::figures::RunFigure;
 use iolane_measure::placement::allowed_cpus;
 use iolane_measure::run::{RunOutcome, RunPlan};
 
@@ -25,8 +25,8 @@ pub(crate) fn stood_still(outcome: &RunOutcome) -> Option<String> {
     (outcome.gap > STOOD_STILL).then(text)
 }
 
-/// What disturbed a run; `figures` are those of its row.
-pub(crate) fn disturbance(plan: &RunPlan, outcome: &RunOutcome, figures: &RunFigures) -> Option<String> {
+/// What disturbed a run that had the machine for itself.
+pub(crate) fn disturbance(plan: &RunPlan, outcome: &RunOutcome) -> Option<String> {
     if let Some(why) = stood_still(outcome) {
         return Some(why);
     }
@@ -37,6 +37,7 @@ pub(crate) fn disturbance(plan: &RunPlan, outcome: &RunOutcome, figures: &RunFig
     if plan.keeps_real_time().is_err() {
         return None;
     }
+    let figures = &outcome.telemetry.figures;
     // Without the CPU time of kernel threads, it would be counted as that of other programs.
     figures.number(RunFigure::KernelThreadsS)?;
     let own_s = figures.threads_s()?;

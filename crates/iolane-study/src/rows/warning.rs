@@ -1,7 +1,5 @@
 //! Warnings about a run, each with a kind, so that the same warning of several runs or arms is shown once.
 
-use std::collections::HashSet;
-
 use iolane::{Target, TargetKind};
 use iolane_measure::checks::FAST_CLOCKS;
 use iolane_measure::figures::RunFigure;
@@ -200,7 +198,7 @@ fn is_drive(target: &Target) -> bool {
 fn crowded_warning(plan: &RunPlan) -> Option<Warning> {
     let is_polled = plan.path.polls_submissions() || iolane::polls_completions(&plan.path);
     let polling = plan.threads + plan.path.submission_threads(plan.threads);
-    let processors = processors_of(plan, || std::thread::available_parallelism().map_or(1, usize::from));
+    let processors = processors_of(plan);
     (is_polled && plan.keeps_real_time().is_ok() && polling > processors).then(|| {
         let on = if processors == 1 { "one processor".to_owned() } else { format!("{processors} processors") };
         let text = format!("{polling} threads poll on {on}: each waits while another polls; use fewer threads");
@@ -208,18 +206,12 @@ fn crowded_warning(plan: &RunPlan) -> Option<Warning> {
     })
 }
 
-/// The processors that the threads of a run may use, its submission threads included; `all` where some of them may use any.
-fn processors_of(plan: &RunPlan, all: impl FnOnce() -> usize) -> usize {
-    let submission = plan.placement.sqpoll_cpus.as_ref();
-    let lists = match plan.path.polls_submissions() {
-        true => [plan.placement.cpus.as_ref(), submission],
-        false => [plan.placement.cpus.as_ref(); 2],
-    };
-    match lists {
-        [Some(of_threads), Some(of_submission)] => {
-            of_threads.cpus().iter().chain(of_submission.cpus()).collect::<HashSet<_>>().len()
-        }
-        _ => all(),
+/// How many processors the threads of a run may use, its submission threads included.
+fn processors_of(plan: &RunPlan) -> usize {
+    let may_be_anywhere = plan.path.polls_submissions() && plan.placement.sqpoll_cpus.is_none();
+    match plan.cpus().filter(|_| !may_be_anywhere) {
+        Some(placed) => placed.cpus().len(),
+        None => std::thread::available_parallelism().map_or(1, usize::from),
     }
 }
 

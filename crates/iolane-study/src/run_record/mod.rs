@@ -13,7 +13,7 @@ use iolane_measure::telemetry::{Reading, Unavailable};
 use serde::Serialize;
 
 use crate::plan::Arm;
-use crate::rows::{ArmResults, Row, Warning, disturbance, stood_still};
+use crate::rows::{ArmResults, Row, Warning};
 
 pub use choices::{ChangeRecord, ChoicesRecord, UnusableRecord};
 pub use context::{HostRecord, TargetRecord};
@@ -147,16 +147,8 @@ fn warnings(results: &ArmResults) -> Vec<String> {
 }
 
 impl RunRecord {
-    /// Names what disturbed runs that had the machine for themselves.
-    pub(crate) fn note_disturbances(&mut self, plan: &RunPlan, outcomes: &[RunOutcome]) {
-        let rows = results(plan, outcomes).rows;
-        let why = outcomes.iter().zip(&rows).find_map(|(outcome, row)| disturbance(plan, outcome, &row.figures));
-        self.warnings.extend(why.map(|why| Warning::disturbed(&why).text));
-    }
-
-    /// Names that the program or the machine was stopped. Of other disturbances, jobs that run at the same time are one.
-    pub(crate) fn note_standstill(&mut self, outcomes: &[RunOutcome]) {
-        let why = outcomes.iter().find_map(stood_still);
+    /// Names what disturbed the runs, if anything did.
+    pub(crate) fn note_disturbance(&mut self, why: Option<String>) {
         self.warnings.extend(why.map(|why| Warning::disturbed(&why).text));
     }
 

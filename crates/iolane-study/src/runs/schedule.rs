@@ -11,6 +11,7 @@ use iolane_measure::telemetry::Unavailable;
 
 use super::job::RunJob;
 use super::side_by_side::{Ended, side_by_side};
+use crate::rows::{disturbance, stood_still};
 use crate::run_record::{HostRecord, RunRecord};
 use crate::session::Metering;
 
@@ -127,12 +128,13 @@ impl Schedule {
             match group {
                 [_] => {
                     self.set_energy(&mut record, plan, &outcomes);
-                    record.note_disturbances(plan, &outcomes);
+                    record.note_disturbance(outcomes.iter().find_map(|outcome| disturbance(plan, outcome)));
                 }
                 _ => {
                     let why = Unavailable::new("other jobs ran at the same time, and a meter reads all of them");
                     record.set_no_energy(&why);
-                    record.note_standstill(&outcomes);
+                    // Of other disturbances the jobs beside it are one.
+                    record.note_disturbance(outcomes.iter().find_map(stood_still));
                 }
             }
             record.job = job.name.clone();

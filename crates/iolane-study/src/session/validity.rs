@@ -37,7 +37,7 @@ pub(super) fn validity(plan: &RunPlan, outcome: &RunOutcome, row: &Row) -> Valid
     if let Some(why) = not_as_named(&plan.path, &row.figures, tally.ios) {
         return Validity::Rejected(why);
     }
-    disturbance(plan, outcome, &row.figures).map_or(Validity::Accepted, Validity::Disturbed)
+    disturbance(plan, outcome).map_or(Validity::Accepted, Validity::Disturbed)
 }
 
 /// Why a run is not one of its path: a submission thread that did not serve it, a device that was not polled. Figures that are

@@ -178,18 +178,23 @@ impl Grid {
 
     /// Whether `iolane advise`, if it was asked, recommends no path that is far from the best, and its intervals cover what is reached.
     pub(super) fn is_advised_well(&self) -> bool {
+        let (shares, covered) = self.advised();
+        shares.iter().all(|(share, _)| *share >= ADVISED_MIN) && covered as f64 >= COVERED_MIN * shares.len() as f64
+    }
+
+    /// The share of each cell that advice was asked for, with how far its rate is beside the interval, and how many intervals cover it.
+    fn advised(&self) -> (Vec<(f64, f64)>, usize) {
         let shares: Vec<(f64, f64)> = self.cells.iter().filter_map(Cell::advised_share).collect();
         let covered = shares.iter().filter(|(_, outside)| *outside == 0.0).count();
-        shares.iter().all(|(share, _)| *share >= ADVISED_MIN) && covered as f64 >= COVERED_MIN * shares.len() as f64
+        (shares, covered)
     }
 
     /// A line on what `iolane advise` recommends, if it was asked.
     fn of_advice(&self) -> String {
-        let shares: Vec<(f64, f64)> = self.cells.iter().filter_map(Cell::advised_share).collect();
+        let (shares, covered) = self.advised();
         if shares.is_empty() {
             return String::new();
         }
-        let covered = shares.iter().filter(|(_, outside)| *outside == 0.0).count();
         let worst = shares.iter().map(|(share, _)| *share).fold(f64::INFINITY, f64::min);
         let farthest = shares.iter().map(|(_, outside)| *outside).fold(0.0, f64::max);
         let others = match farthest {
