@@ -108,3 +108,64 @@ impl Slots {
         self.iter().map(|(_, request)| request.target)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Slots beside what they are to hold.
+    struct Pair {
+        slots: Slots<u32>,
+        held: Vec<Option<u32>>,
+        inserted: u32,
+    }
+
+    impl Pair {
+        fn new(depth: usize) -> Self {
+            Self { slots: Slots::new(depth), held: vec![None; depth], inserted: 0 }
+        }
+
+        /// Inserts, if the action is the depth and a slot is free, or takes the slot of this number out.
+        fn act(&mut self, action: usize) {
+            let depth = self.held.len();
+            if action < depth || action > depth {
+                let expected = self.held.get_mut(action).and_then(Option::take);
+                assert_eq!(self.slots.take(action as u64), expected);
+            } else if self.slots.in_flight() < depth {
+                let next = self.slots.next();
+                let slot = self.slots.insert(self.inserted);
+                assert_eq!(slot, next);
+                assert_eq!(self.held[slot as usize].replace(self.inserted), None, "the slot was free");
+                self.inserted += 1;
+            }
+            let held: Vec<(u32, u32)> =
+                (0..).zip(&self.held).filter_map(|(slot, request)| Some((slot, (*request)?))).collect();
+            assert_eq!(self.slots.iter().map(|(slot, request)| (slot, *request)).collect::<Vec<_>>(), held);
+            assert_eq!(self.slots.in_flight(), held.len());
+        }
+    }
+
+    /// Every sequence of as many actions: to insert, to take each of the slots out, and to take one that does not exist.
+    #[test]
+    fn every_short_sequence_of_insertions_and_removals_gives_back_what_was_stored() {
+        for (depth, length) in [(1_usize, 9), (2, 8), (3, 8)] {
+            let actions = depth + 2;
+            for sequence in 0..actions.pow(length) {
+                let mut pair = Pair::new(depth);
+                let mut rest = sequence;
+                for _ in 0..length {
+                    pair.act(rest % actions);
+                    rest /= actions;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_that_no_slot_has_are_answered_with_nothing() {
+        let mut slots = Slots::new(2);
+        slots.insert(7);
+        assert_eq!((slots.take(2), slots.take(u64::from(u32::MAX) + 1), slots.take(u64::MAX)), (None, None, None));
+        assert_eq!(slots.take(0), Some(7));
+    }
+}

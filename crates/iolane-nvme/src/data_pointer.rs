@@ -129,3 +129,111 @@ impl DataPointers {
         self.lists.address() + u64::from(slot) * PAGE
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use super::*;
+    use crate::model::{Model, ModelConfig};
+
+    const SLOT: u32 = 1;
+
+    fn pointers(scatter_gather: bool) -> DataPointers {
+        let port: Arc<dyn Transport> = Arc::new(Model::new(ModelConfig::default()).port());
+        DataPointers::new(&port, 3, scatter_gather).unwrap()
+    }
+
+    /// The ranges that a controller accesses for a command of so many bytes, read as the specification says (NVMe Base Specification 2.0,
+    /// section 4.1.1): what follows one another in memory is one.
+    fn accessed(pointers: &DataPointers, data: [u64; 2], bytes: u64) -> Vec<(u64, u64)> {
+        let in_first = (PAGE - data[0] % PAGE).min(bytes);
+        let pages = (bytes - in_first).div_ceil(PAGE);
+        let list_begin = SLOT as usize * (PAGE_BYTES / 8);
+        let entry = |index: u64| match pages {
+            1 => data[1],
+            _ => {
+                assert_eq!(data[1], pointers.lists.address() + u64::from(SLOT) * PAGE);
+                assert!(index < PAGE / 8, "the list ends with its page");
+                pointers.lists.word(list_begin + index as usize).load(Ordering::Relaxed)
+            }
+        };
+        let mut left = bytes - in_first;
+        let mut ranges = vec![(data[0], in_first)];
+        for index in 0..pages {
+            let (address, here) = (entry(index), left.min(PAGE));
+            assert!(address.is_multiple_of(PAGE), "entries after the first are whole pages");
+            match ranges.last_mut() {
+                Some((begin, length)) if *begin + *length == address => *length += here,
+                _ => ranges.push((address, here)),
+            }
+            left -= here;
+        }
+        ranges
+    }
+
+    /// At every offset in a page, all lengths up to four pages, and those around the most that a list describes, in steps of four bytes.
+    #[test]
+    fn a_command_names_the_bytes_of_its_buffer_and_no_others() {
+        let pointers = pointers(false);
+        let lengths =
+            || (4..=4 * PAGE).chain(LIST_BYTES_MAX - 2 * PAGE - 8..=LIST_BYTES_MAX - PAGE).step_by(4);
+        for offset in (0..PAGE).step_by(4) {
+            let address = (1 << 32) + offset;
+            // Long lists once in a while: they take longest, and differ only in the number of pages.
+            for bytes in lengths().filter(|bytes| *bytes <= 4 * PAGE || (offset + bytes) % 64 == 0) {
+                let (flags, data) = pointers.point(SLOT, address, bytes as u32).unwrap();
+                assert_eq!(flags, PSDT_PRP);
+                assert_eq!(accessed(&pointers, data, bytes), [(address, bytes)]);
+            }
+        }
+    }
+
+    #[test]
+    fn memory_that_is_not_aligned_to_four_bytes_is_refused_whatever_its_length() {
+        for scatter_gather in [false, true] {
+            let pointers = pointers(scatter_gather);
+            for (offset, bytes) in (1..4).flat_map(|offset| [1, 4096, 8192, 1 << 20].map(|bytes| (offset, bytes))) {
+                assert_eq!(pointers.point(SLOT, (1 << 32) + offset, bytes).unwrap_err(), IoError::INVALID);
+            }
+        }
+    }
+
+    /// Every three ranges of these offsets and lengths, with every limit: the command takes a beginning of them, in order, and ends only at
+    /// the limit, at their end, or where a page would have a gap.
+    #[test]
+    fn of_several_ranges_a_command_takes_a_beginning_in_order_and_no_other_byte() {
+        const OFFSETS: [u64; 4] = [0, 4, 2048, PAGE - 4];
+        const LENGTHS: [u64; 6] = [4, 2048, PAGE - 4, PAGE, PAGE + 2048, 3 * PAGE];
+        let pointers = pointers(false);
+        let shapes: Vec<(u64, u64)> =
+            OFFSETS.iter().flat_map(|offset| LENGTHS.map(|length| (*offset, length))).collect();
+        // Far apart.
+        let place = |index: u64, (offset, length): (u64, u64)| ((1 << 32) + (index << 20) + offset, length);
+        let count = shapes.len();
+        for number in 0..count.pow(3) {
+            let shape = |index: usize| shapes[number / count.pow(index as u32) % count];
+            let ranges = [0, 1, 2].map(|index| place(index as u64, shape(index)));
+            let all: u64 = ranges.iter().map(|(_, length)| length).sum();
+            for most in [512, PAGE, 2 * PAGE, all, 1 << 20] {
+                let ((flags, data), bytes) = pointers.gather(SLOT, ranges.iter().copied().map(Ok), most).unwrap();
+                assert!(flags == PSDT_PRP && bytes > 0 && bytes <= most.min(all));
+                let mut left = bytes;
+                let taken = ranges.iter().map_while(|(address, length)| {
+                    let here = left.min(*length);
+                    left -= here;
+                    (here > 0).then_some((*address, here))
+                });
+                let expected: Vec<(u64, u64)> = taken.collect();
+                assert_eq!(accessed(&pointers, data, bytes), expected, "{ranges:x?}, at most {most}");
+                let whole: u64 = expected.iter().map(|(_, length)| length).sum();
+                let next = ranges.get(expected.len());
+                let (last, length) = expected[expected.len() - 1];
+                let has_gap = next.is_some_and(|(address, _)| {
+                    !address.is_multiple_of(PAGE) || !(last + length).is_multiple_of(PAGE)
+                });
+                assert!(whole == most || whole == all || has_gap, "{ranges:x?}, at most {most}: only {bytes}");
+            }
+        }
+    }
+}
