@@ -8,6 +8,7 @@ use std::fs;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
+use iolane::nvme::Bdf;
 use iolane::{Target, TargetKind};
 use rustix::process::Resource;
 use serde::{Deserialize, Serialize};
@@ -197,6 +198,19 @@ fn folders(sys: &Path, (major, minor): (u32, u32)) -> Option<(PathBuf, PathBuf)>
 /// The name in /sys/block of the disk that holds a target's data.
 pub(super) fn disk_name(sys: &Path, target: &Target) -> Option<String> {
     file_name(&folders(sys, target.device()?)?.1)
+}
+
+/// The address in the name of a controller without a kernel driver, `pci:00:04.0,ns=2`.
+pub(crate) fn controller_address(name: &str) -> Option<Bdf> {
+    name.strip_prefix("pci:")?.split(',').next()?.parse().ok()
+}
+
+/// The NUMA node that a target's drive is attached to: a block device or what holds a file, or a controller without a kernel driver.
+pub(crate) fn numa_node_of(sys: &Path, target: &Target) -> Option<u32> {
+    match controller_address(target.name()) {
+        Some(address) => numa_node(&sys.join(format!("bus/pci/devices/{address}"))),
+        None => numa_node(&folders(sys, target.device()?)?.1),
+    }
 }
 
 /// The trimmed text of a file; `None` if it cannot be read or is empty.

@@ -12,6 +12,7 @@ pub mod host;
 pub mod latencies;
 pub mod meters;
 pub mod observe;
+pub mod nearest_cpus;
 mod pace;
 pub mod placement;
 pub mod process;

@@ -17,28 +17,28 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// A CPU for each thread and another for its submission thread, among those this process may use; the scheduler's choice
-    /// if there are too few. Without it the scheduler may put a spinning thread and the submission thread it waits for on
-    /// one CPU, and a study would measure that accident.
-    pub fn apart(threads: usize) -> Self {
-        Self::apart_on(&allowed_cpus(), threads)
+    /// A CPU for each thread and another for its submission thread, the first of these; the scheduler's choice if there are too few.
+    /// Without it the scheduler may put a spinning thread and the submission thread it waits for on one CPU, and a study would
+    /// measure that accident.
+    pub fn apart(cpus: &[u32], threads: usize) -> Self {
+        if threads == 0 || cpus.len() / 2 < threads {
+            return Self::default();
+        }
+        let list = |first: usize| Some(cpus[first..first + threads].iter().copied().collect());
+        Self { cpus: list(0), sqpoll_cpus: list(threads) }
     }
 
-    /// All threads and submission threads on `cores` CPUs. First the threads take them in turn, then the submission threads,
-    /// which therefore have CPUs of their own once there are twice as many CPUs as threads.
+    /// All threads and submission threads on the first `cores` of these CPUs. First the threads take them in turn, then the submission
+    /// threads, which therefore have CPUs of their own once there are twice as many CPUs as threads.
     ///
     /// # Errors
-    /// `Unavailable` if this process may use fewer cpus.
-    pub fn within(cores: usize, threads: usize) -> Result<Self> {
-        Self::within_these(&allowed_cpus(), cores, threads)
-    }
-
-    fn within_these(allowed: &[u32], cores: usize, threads: usize) -> Result<Self> {
-        let Some(cpus) = allowed.get(..cores).filter(|cpus| !cpus.is_empty()) else {
-            let cause = format!("needs {cores} cpus; this process may use {}", allowed.len());
+    /// `Unavailable` if there are fewer.
+    pub fn within(cpus: &[u32], cores: usize, threads: usize) -> Result<Self> {
+        let Some(used) = cpus.get(..cores).filter(|used| !used.is_empty()) else {
+            let cause = format!("needs {cores} cpus; this process may use {}", cpus.len());
             return Err(Error::unavailable("study", cause).remedy("run it on a machine with more cores"));
         };
-        let turn = |first: usize| Some((first..first + threads).map(|index| cpus[index % cpus.len()]).collect());
+        let turn = |first: usize| Some((first..first + threads).map(|index| used[index % used.len()]).collect());
         Ok(Self { cpus: turn(0), sqpoll_cpus: turn(threads) })
     }
 
@@ -61,14 +61,6 @@ impl Placement {
             None => Ok(()),
         }
     }
-
-    fn apart_on(allowed: &[u32], threads: usize) -> Self {
-        if threads == 0 || allowed.len() / 2 < threads {
-            return Self::default();
-        }
-        let list = |first: usize| Some(allowed[first..first + threads].iter().copied().collect());
-        Self { cpus: list(0), sqpoll_cpus: list(threads) }
-    }
 }
 
 /// The CPUs that this process may use.
@@ -83,7 +75,7 @@ mod tests {
 
     #[test]
     fn threads_and_submission_threads_have_a_cpu_each_where_there_are_enough() {
-        let placement = Placement::apart_on(&[0, 2, 5, 6], 2);
+        let placement = Placement::apart(&[0, 2, 5, 6], 2);
         assert_eq!(placement.cpus, Some("0,2".parse().unwrap()));
         assert_eq!(placement.sqpoll_cpus, Some("5-6".parse().unwrap()));
     }
@@ -91,7 +83,7 @@ mod tests {
     #[test]
     fn threads_and_submission_threads_share_a_given_number_of_cpus() {
         let within = |cores, threads| {
-            let placement = Placement::within_these(&[0, 1, 2, 3, 8, 9], cores, threads).unwrap();
+            let placement = Placement::within(&[0, 1, 2, 3, 8, 9], cores, threads).unwrap();
             let list = |list: Option<CpuList>| list.unwrap().cpus().to_vec();
             (list(placement.cpus), list(placement.sqpoll_cpus))
         };
@@ -99,14 +91,14 @@ mod tests {
         assert_eq!(within(2, 1), (vec![0], vec![1]));
         assert_eq!(within(3, 2), (vec![0, 1], vec![0, 2]));
         assert_eq!(within(6, 3), (vec![0, 1, 2], vec![3, 8, 9]));
-        let error = Placement::within_these(&[0, 1], 3, 1).unwrap_err().to_string();
+        let error = Placement::within(&[0, 1], 3, 1).unwrap_err().to_string();
         assert!(error.contains("3 cpus") && error.contains("may use 2"), "{error}");
     }
 
     #[test]
     fn with_too_few_cpus_the_scheduler_chooses() {
-        assert_eq!(Placement::apart_on(&[0], 1), Placement::default());
-        assert_eq!(Placement::apart_on(&[0, 1, 2], 2), Placement::default());
-        assert_eq!(Placement::apart_on(&[0, 1, 2], usize::MAX), Placement::default());
+        assert_eq!(Placement::apart(&[0], 1), Placement::default());
+        assert_eq!(Placement::apart(&[0, 1, 2], 2), Placement::default());
+        assert_eq!(Placement::apart(&[0, 1, 2], usize::MAX), Placement::default());
     }
 }

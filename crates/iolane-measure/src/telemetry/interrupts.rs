@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use iolane::nvme::Bdf;
 use iolane::{Target, TargetKind};
 
 use super::{Reading, Sourced, Unavailable};
+use crate::host::controller_address;
 
 /// What raises a target's interrupts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -148,11 +148,6 @@ fn origins_of(target: &Target, sys: &Path) -> Reading<BTreeSet<Origin>> {
             origins_of_disk(sys, number)
         }
     }
-}
-
-/// The address in the name of a controller, `pci:00:04.0,ns=2`.
-fn controller_address(name: &str) -> Option<Bdf> {
-    name.strip_prefix("pci:")?.split(',').next()?.parse().ok()
 }
 
 /// What raises the interrupts of a block device, or of all the devices under a stacked one (LVM, RAID).

@@ -11,6 +11,7 @@ use super::planned::Planned;
 use super::{applications, peers};
 use crate::plan::{Arm, Study};
 use crate::rows::LeftOut;
+use iolane_measure::nearest_cpus::nearest_cpus;
 use iolane_measure::placement::Placement;
 use iolane_measure::run::{CheckedPlan, Probes, RunPlan};
 
@@ -102,9 +103,9 @@ fn run_plan(conditions: &Conditions, arm: &Arm, probes: &mut Probes) -> Result<C
             return Err(Error::usage("an application", "the scheduler places its threads").remedy("leave out --cpus"));
         }
         (_, None) if arm.application.is_some() => Placement::default(),
-        (Some(cores), _) => Placement::within(cores, arm.threads)?,
+        (Some(cores), _) => Placement::within(&nearest_cpus(&drives), cores, arm.threads)?,
         (None, Some(placement)) => placement.clone(),
-        (None, None) => Placement::apart(arm.threads),
+        (None, None) => Placement::apart(&nearest_cpus(&drives), arm.threads),
     };
     let runtime = conditions.lengths.runtime.unwrap_or_default();
     let plan = RunPlan {
