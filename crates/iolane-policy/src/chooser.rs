@@ -28,6 +28,11 @@ const WORSE: f64 = 1.4;
 const BETTER: (u32, u32) = (AGREEING, 512);
 const WORSE_WINDOWS: (u32, u32) = (AGREEING, 64);
 
+/// How much less another candidate cost than the best does, by what is known of both, to be compared with it once more; and how many held
+/// windows have to agree on it, at first and at most. The number doubles each time, as above.
+const OVERTAKES: f64 = 1.06;
+const OVERTAKING: (u32, u32) = (AGREEING, 512);
+
 /// Windows that have to agree before the load is taken as another.
 const AGREEING: u32 = 2;
 
@@ -71,13 +76,16 @@ pub struct Chooser {
     /// The same for those that were better.
     better: u32,
     better_max: u32,
+    /// The same for those after which another candidate was known to cost less.
+    overtaken: u32,
+    overtaken_max: u32,
     /// What the best cost when it was chosen.
     promised: f64,
     /// Held windows until the next trial, and between trials.
     until_trial: u32,
     period: u32,
-    /// The next to be tried.
-    challenger: usize,
+    /// Those to be tried next, the last first.
+    challengers: Vec<usize>,
 }
 
 #[derive(Debug, Clone)]
@@ -161,10 +169,12 @@ impl Chooser {
             worse_max: WORSE_WINDOWS.0,
             better: 0,
             better_max: BETTER.0,
+            overtaken: 0,
+            overtaken_max: OVERTAKING.0,
             promised: f64::INFINITY,
             until_trial: PERIOD.0,
             period: PERIOD.0,
-            challenger: 0,
+            challengers: Vec::new(),
         }
     }
 
@@ -253,7 +263,9 @@ impl Chooser {
     /// At another load than before: what was the best there, for this reason, or a survey.
     fn enter(&mut self, load: Load, reason: Reason) -> Decision {
         (self.strange, self.worse_max, self.better_max) = (0, WORSE_WINDOWS.0, BETTER.0);
+        self.overtaken_max = OVERTAKING.0;
         self.defender = None;
+        self.challengers.clear();
         if let Some(known) = self.loads.iter().position(|experience| experience.load.is_near(&load)) {
             self.here = known;
             let usable = self.usable();
@@ -298,13 +310,14 @@ impl Chooser {
                 return self.decide(candidate, Reason::Tried);
             }
             let experience = &self.loads[self.here];
-            let lowest = experience.lowest(&self.bounds).unwrap_or(f64::INFINITY);
             let rank = |one: &usize| experience.median(*one).map(|cost| self.bounds.rank(&cost));
+            let lowest = list.iter().filter_map(rank).min_by(f64::total_cmp).unwrap_or(f64::INFINITY);
             list.retain(|one| rank(one).is_some_and(|rank| rank <= lowest * DROPPED[round]));
             (round, next) = (round + 1, 0);
             if round == ROUNDS || list.len() <= 1 {
                 let best = experience.best(&self.bounds, list.iter().copied()).unwrap_or(self.best);
                 self.period = PERIOD.0;
+                self.challengers.clear();
                 return match self.defender.take() {
                     Some(defender) if defender != best && self.usable[defender] => self.duel(best),
                     _ => self.choose(best),
@@ -329,9 +342,10 @@ impl Chooser {
     fn keep(&mut self, best: usize, reason: Reason) -> Decision {
         if best != self.best {
             (self.worse_max, self.better_max) = (WORSE_WINDOWS.0, BETTER.0);
+            self.overtaken_max = OVERTAKING.0;
         }
         (self.best, self.on, self.stage) = (best, best, Stage::Hold);
-        (self.worse, self.better, self.until_trial) = (0, 0, self.period);
+        (self.worse, self.better, self.overtaken, self.until_trial) = (0, 0, 0, self.period);
         let cost = self.loads.get(self.here).and_then(|experience| experience.median(best));
         self.promised = cost.map_or(f64::INFINITY, |cost| self.bounds.rank(&cost));
         self.decide(best, reason)
@@ -351,15 +365,49 @@ impl Chooser {
             self.better_max = (self.better_max * 2).min(BETTER.1);
             return self.survey_again();
         }
+        let overtaking = self.overtaking();
+        self.overtaken = if overtaking.is_some() { self.overtaken + 1 } else { 0 };
+        if let Some(rival) = overtaking.filter(|_| self.overtaken >= self.overtaken_max) {
+            self.overtaken_max = (self.overtaken_max * 2).min(OVERTAKING.1);
+            return self.duel(rival);
+        }
         self.until_trial = self.until_trial.saturating_sub(1);
-        let others: Vec<usize> = self.usable().into_iter().filter(|one| *one != self.best).collect();
-        if self.until_trial > 0 || others.is_empty() {
+        if self.until_trial > 0 {
             return self.decide(self.best, Reason::Best);
         }
-        self.challenger = (self.challenger + 1) % others.len();
-        let challenger = others[self.challenger];
+        let Some(challenger) = self.next_challenger() else { return self.decide(self.best, Reason::Best) };
         (self.on, self.stage) = (challenger, Stage::Trial { challenger, windows_left: 2 * DUEL });
         self.decide(challenger, Reason::Tried)
+    }
+
+    /// The candidates that can be used besides the best.
+    fn others(&self) -> impl Iterator<Item = usize> + Clone {
+        (0..self.usable.len()).filter(|one| self.usable[*one] && *one != self.best)
+    }
+
+    /// The one that costs less than the best does now, by what is known of it.
+    fn overtaking(&self) -> Option<usize> {
+        let experience = &self.loads[self.here];
+        let rank = |one| experience.median(one).map(|cost| self.bounds.rank(&cost));
+        let rival = experience.best(&self.bounds, self.others())?;
+        (rank(rival)? * OVERTAKES < rank(self.best)?).then_some(rival)
+    }
+
+    /// Each of the others in turn. Those that came near are the first: chance may have decided against them.
+    fn next_challenger(&mut self) -> Option<usize> {
+        if self.challengers.is_empty() {
+            let experience = &self.loads[self.here];
+            let rank = |one: &usize| experience.median(*one).map_or(f64::INFINITY, |cost| self.bounds.rank(&cost));
+            let mut others: Vec<usize> = self.others().collect();
+            others.sort_by(|a, b| rank(b).total_cmp(&rank(a)));
+            self.challengers = others;
+        }
+        while let Some(challenger) = self.challengers.pop() {
+            if self.usable[challenger] && challenger != self.best {
+                return Some(challenger);
+            }
+        }
+        None
     }
 
     fn go_on_trying(&mut self, challenger: usize, windows_left: u32) -> Decision {
@@ -369,8 +417,8 @@ impl Chooser {
         };
         let count = DUEL as usize;
         let wins = match windows_left {
-            // The first window only says whether a duel is worth its time.
-            left if left == 2 * DUEL => of(challenger, 1) * MARGIN < of(self.best, count),
+            // The first window only says whether a duel is worth its time. More of its calls are timed than while a path is held.
+            left if left == 2 * DUEL => of(challenger, 1) < of(self.best, count),
             0 => of(challenger, count) * MARGIN < of(self.best, count),
             _ => true,
         };

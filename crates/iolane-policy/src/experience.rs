@@ -88,13 +88,14 @@ impl Experience {
         chosen.or_else(|| self.best(bounds, usable.iter().copied()).filter(|_| is_compared))
     }
 
-    /// The median of a candidate's last `count` windows; `None` if there are none.
+    /// The median of a candidate's last `count` windows, of an even number the lower one: of two, the one that was disturbed less. `None` if
+    /// there are none.
     pub(crate) fn median_of_last(&self, candidate: usize, count: usize) -> Option<Cost> {
         let costs = &self.costs[candidate];
         let median = |of: fn(&Cost) -> f64| {
             let mut sorted: Vec<f64> = costs.iter().rev().take(count).map(of).collect();
             sorted.sort_by(f64::total_cmp);
-            sorted.get(sorted.len() / 2).copied()
+            sorted.get(sorted.len().checked_sub(1)? / 2).copied()
         };
         let (first, second) = (median(|cost| cost.first)?, median(|cost| cost.second)?);
         Some(Cost { first, second, cores: median(|cost| cost.cores)? })

@@ -268,3 +268,43 @@ fn held_windows_that_always_cost_more_than_tried_ones_bring_ever_fewer_surveys()
     }
     assert!((5..100).contains(&surveys), "{surveys} in {held} held windows");
 }
+
+#[test]
+fn a_path_that_becomes_a_little_slower_gives_way_to_one_that_was_nearly_as_good() {
+    let mut costs = [5000, 4000, 1300, 1200];
+    let mut chooser = Chooser::new(Goal::Throughput, costs.len());
+    let mut decision = chooser.first();
+    let mut play = |costs: &[u64], until: u64| {
+        let mut passed_ns = 0;
+        while passed_ns < until {
+            let window = window_of(costs[decision.candidate], decision.window_ns);
+            passed_ns += window.busy_ns;
+            decision = chooser.next(&window);
+        }
+        (decision.candidate, decision.reason)
+    };
+    assert_eq!(play(&costs, 250_000_000), (3, Reason::Best));
+    // Not so much that all would be compared again.
+    costs[3] = 1560;
+    assert_eq!(play(&costs, 200_000_000), (2, Reason::Best));
+}
+
+#[test]
+fn the_runner_up_of_a_survey_that_chance_decided_is_the_first_to_be_tried_again() {
+    let costs = [1500, 3000, 1000, 1040, 2000, 2500];
+    let mut chooser = Chooser::new(Goal::Throughput, costs.len());
+    let mut decision = chooser.first();
+    let mut play = |until: &dyn Fn(&Decision) -> bool, disturbed: Option<usize>| {
+        for _ in 0..200 {
+            let times = if disturbed == Some(decision.candidate) { 12 } else { 10 };
+            decision = chooser.next(&window_of(costs[decision.candidate] * times / 10, decision.window_ns));
+            if until(&decision) {
+                return decision.candidate;
+            }
+        }
+        panic!("{decision:?} after 200 windows");
+    };
+    assert_eq!(play(&|decision| decision.reason == Reason::Best, Some(2)), 3, "the best was disturbed");
+    assert_eq!(play(&|decision| decision.reason == Reason::Tried, None), 2);
+    assert_eq!(play(&|decision| decision.reason == Reason::Best, None), 2);
+}

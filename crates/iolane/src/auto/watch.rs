@@ -10,8 +10,10 @@ use iolane_policy::Window;
 
 use super::clock::Clock;
 
-/// Requests that a window has at least, and how many times its length it is prolonged at most to have them.
+/// Requests that a window has at least, and how many for each in flight: a queue begins and ends in batches. And how many times its length it
+/// is prolonged at most to have them.
 const IOS_MIN: u64 = 64;
+const IOS_EACH_MIN: u64 = 4;
 const PROLONGED_MAX: u64 = 8;
 
 /// A call of the sample that took this long had its core taken, or waited for a slow drive.
@@ -278,7 +280,9 @@ impl Watch {
             return None;
         }
         let is_long = self.counted - self.begin >= length * PROLONGED_MAX;
-        if self.ios >= self.ios_min || self.ios > 0 && is_long {
+        let in_flight = self.in_flight_time / self.busy.max(1);
+        let enough = if self.decides() { self.ios_min.max(IOS_EACH_MIN * in_flight) } else { self.ios_min };
+        if self.ios >= enough || self.ios > 0 && is_long {
             return Some(self.window(used));
         }
         self.look_at = self.counted + length;
@@ -334,8 +338,12 @@ impl Watch {
         self.clock.ticks()
     }
 
-    /// Whether the scheduler gave the core of the thread to another in this window, for a tenth of it or more.
+    /// Whether the scheduler gave the core of the thread to another in this window, for a tenth of it or more. Without a gap it did not: the
+    /// thread slept, and a worker of the kernel that works for it was woken on its core.
     fn is_disturbed(&self, used: Option<ThreadUsage>) -> bool {
+        if self.gaps == 0 && self.idle_gap_time == 0 {
+            return false;
+        }
         let passed_ns = self.clock.ns_of(self.counted.saturating_sub(self.begin));
         let is_off_core = |used: ThreadUsage| passed_ns.saturating_sub(used.cpu_ns) > passed_ns / 10;
         used.is_some_and(|used| used.preemptions > 0 && is_off_core(used))
