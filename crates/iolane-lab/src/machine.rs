@@ -162,7 +162,9 @@ impl Machine {
             Accelerator::TcgInTurn => "-accel tcg,thread=single -cpu max,-erms",
             Accelerator::Exact => "-accel tcg,thread=single -icount shift=0,sleep=off -cpu max",
         });
-        arguments.add(&format!("-smp {} -m {}b", self.cpus, self.memory.0));
+        // For a machine that never has a second processor the translator leaves out memory barriers, which the thread of the drives needs.
+        let cpus_max = if accelerator == Accelerator::Tcg { self.cpus.max(2) } else { self.cpus };
+        arguments.add(&format!("-smp {},maxcpus={cpus_max} -m {}b", self.cpus, self.memory.0));
         arguments.add("-device intel-iommu,intremap=on");
         for (index, (drive, disk)) in self.drives.iter().zip(disks).enumerate() {
             drive.add_arguments(index, disk, drive.speed.on(accelerator), &mut arguments);
@@ -348,6 +350,13 @@ mod tests {
     }
 
     #[test]
+    fn a_translated_guest_in_real_time_could_have_a_second_processor_and_one_in_exact_mode_could_not() {
+        let of = |accelerator| Machine { cpus: 1, ..machine() }.arguments(accelerator, &[]).join(" ");
+        assert!(of(Accelerator::Tcg).contains("-smp 1,maxcpus=2 "));
+        assert!(of(Accelerator::Exact).contains("-smp 1,maxcpus=1 "));
+    }
+
+    #[test]
     fn each_drive_gets_its_controller_and_its_file() {
         let drives = vec![Drive::default(), Drive { block_bytes: 4096, backing: Backing::Null, ..Drive::default() }];
         let machine = Machine { drives, ..machine() };
@@ -359,7 +368,7 @@ mod tests {
             "driver=null-co,node-name=disk1,size=1073741824",
             "-device nvme,id=nvme1,serial=lab1,",
             "nvme-ns,bus=nvme1,drive=disk1,nsid=1,logical_block_size=4096",
-            "-smp 2 -m 1073741824b",
+            "-smp 2,maxcpus=2 -m 1073741824b",
         ] {
             assert!(words.contains(part), "{part} is missing in {words}");
         }
