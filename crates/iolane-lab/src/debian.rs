@@ -1,5 +1,5 @@
-//! Kernels from Debian: downloaded by apt, which checks their signatures, into a state folder of the lab's own. Nothing is
-//! installed or changed on this machine. `kernel_source` calls it; `kernel_store` keeps what it makes.
+//! Packages of Debian, kernels above all: downloaded by apt, which checks their signatures, into a state folder of the lab's own.
+//! Nothing is installed or changed on this machine. `kernel_source` calls it; `kernel_store` keeps what it makes.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -31,8 +31,8 @@ pub(crate) fn kernel(version: &str, cache: &Cache, say: &mut dyn FnMut(&str)) ->
     kept_or_made(version, cache, |workshop| {
         require_space(workshop)?;
         say(&format!("fetching Debian's kernel {version}, once (some 100 MB)"));
-        let packages = Apt::new(workshop, suite_of(version))?.download(version)?;
-        unpack(&packages, workshop)
+        let packages = Apt::of_kernels(workshop, suite_of(version))?.download_kernel(version)?;
+        unpack_kernel(&packages, workshop)
     })
 }
 
@@ -41,8 +41,23 @@ pub(crate) fn from_package(package: &Path, cache: &Cache) -> Result<Kernel> {
     let name = format!("file-{}", &files::sha256(&files::read(package)?)[..16]);
     kept_or_made(&name, cache, |workshop| {
         require_space(workshop)?;
-        unpack(&[package.to_owned()], workshop)
+        unpack_kernel(&[package.to_owned()], workshop)
     })
+}
+
+/// Unpacks a package of Debian's backports into a folder, the newest whose version begins so.
+///
+/// # Errors
+/// If Debian has none, cannot be reached, or the folder has no room.
+pub fn unpack_package(name: &str, version: &str, folder: &Path) -> Result<()> {
+    let workshop = tempfile::tempdir_in(folder).map_err(|error| Error::system(folder.display().to_string(), error))?;
+    require_space(workshop.path())?;
+    let what = format!("Debian's package {name} {version}");
+    let otherwise = "a version stays there for some months";
+    let apt = Apt { folder: workshop.path(), suite: BACKPORTS, what: &what, otherwise };
+    apt.update()?;
+    let packages = apt.download(&[format!("{name}={version}*")])?;
+    packages.iter().try_for_each(|package| unpack(package, folder))
 }
 
 fn suite_of(version: &str) -> &'static str {
@@ -69,13 +84,25 @@ fn require_space(folder: &Path) -> Result<()> {
 struct Apt<'a> {
     folder: &'a Path,
     suite: &'a str,
+    /// What errors are about, and what remains to do without it.
+    what: &'a str,
+    otherwise: &'a str,
 }
 
 impl<'a> Apt<'a> {
-    fn new(folder: &'a Path, suite: &'a str) -> Result<Self> {
+    fn of_kernels(folder: &'a Path, suite: &'a str) -> Result<Self> {
+        let otherwise = "without it name a file, as in --kernel ./vmlinuz";
+        let apt = Self { folder, suite, what: "Debian's kernels", otherwise };
+        apt.update()?;
+        Ok(apt)
+    }
+
+    /// Fetches the suite's lists.
+    fn update(&self) -> Result<()> {
+        let (folder, suite) = (self.folder, self.suite);
         if !Path::new(KEYRING).exists() {
-            return Err(Error::unavailable("Debian's kernels", format!("there is no {KEYRING} to check them with"))
-                .remedy("as root: apt-get install debian-archive-keyring; or name a file, as in --kernel ./vmlinuz"));
+            return Err(Error::unavailable(self.what, format!("there is no {KEYRING} to check them with"))
+                .remedy(format!("as root: apt-get install debian-archive-keyring; {}", self.otherwise)));
         }
         for name in ["state/lists/partial", "cache/archives/partial", "packages", "empty.d"] {
             files::make_folder(&folder.join(name))?;
@@ -88,13 +115,11 @@ impl<'a> Apt<'a> {
             sources += &line("debian-security", &format!("{release}-security"));
         }
         files::write(&folder.join("sources.list"), sources.as_bytes())?;
-        let apt = Self { folder, suite };
-        apt.run("apt-get", &["update"], folder)?;
-        Ok(apt)
+        self.run("apt-get", &["update"], folder).map(|_| ())
     }
 
     /// Downloads the newest kernel of a version, and gives its packages.
-    fn download(&self, version: &str) -> Result<Vec<PathBuf>> {
+    fn download_kernel(&self, version: &str) -> Result<Vec<PathBuf>> {
         let names = self.run("apt-cache", &["pkgnames", "linux-"], self.folder)?;
         let packages = packages_of(version, names.lines());
         if packages.is_empty() {
@@ -105,6 +130,11 @@ impl<'a> Apt<'a> {
             return Err(Error::unavailable(format!("kernel {version}"), cause)
                 .remedy(format!("choose one of those, or one of {}", series_list())));
         }
+        self.download(&packages)
+    }
+
+    /// Downloads packages, named as for apt-get(8).
+    fn download(&self, packages: &[String]) -> Result<Vec<PathBuf>> {
         let place = self.folder.join("packages");
         let arguments: Vec<&str> = ["download"].into_iter().chain(packages.iter().map(String::as_str)).collect();
         self.run("apt-get", &arguments, &place)?;
@@ -132,9 +162,7 @@ impl<'a> Apt<'a> {
             .args(option("Acquire::IndexTargets::deb::DEP-11::DefaultEnabled", "false"))
             .args(arguments)
             .current_dir(folder);
-        run(&mut command, "Debian's kernels").map_err(|error| {
-            error.remedy(format!("is {MIRROR} reachable from here? without it name a file, as in --kernel ./vmlinuz"))
-        })
+        run(&mut command, self.what).map_err(|error| error.remedy(format!("is {MIRROR} reachable from here? {}", self.otherwise)))
     }
 }
 
@@ -196,16 +224,21 @@ fn numbers(release: &str) -> Vec<u32> {
     release.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()
 }
 
+fn unpack(package: &Path, folder: &Path) -> Result<()> {
+    let in_words: [&OsStr; 3] = ["-x".as_ref(), package.as_os_str(), folder.as_os_str()];
+    run(Command::new("dpkg-deb").args(in_words), &package.display().to_string())
+        .map_err(|error| error.remedy("is it whole, and a Debian package? fetch it again"))
+        .map(|_| ())
+}
+
 /// Unpacks packages into a folder that is gone later, and reads what a guest needs.
-fn unpack(packages: &[PathBuf], workshop: &Path) -> Result<Kernel> {
+fn unpack_kernel(packages: &[PathBuf], workshop: &Path) -> Result<Kernel> {
     let tree = workshop.join("tree");
     files::make_folder(&tree)?;
     let mut origin = String::new();
     for package in packages {
+        unpack(package, &tree)?;
         let shown = package.display().to_string();
-        let in_words: [&OsStr; 3] = ["-x".as_ref(), package.as_os_str(), tree.as_os_str()];
-        run(Command::new("dpkg-deb").args(in_words), &shown)
-            .map_err(|error| error.remedy("is it whole, and a Debian package? fetch it again"))?;
         let version = run(Command::new("dpkg-deb").arg("-f").arg(package).arg("Version"), &shown)?;
         origin = format!("Debian {}", version.trim());
     }
@@ -268,7 +301,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let package = folder.path().join("linux.deb");
         std::fs::write(&package, b"!<arch>\ntruncated").unwrap();
-        let error = unpack(&[package], folder.path()).unwrap_err();
+        let error = unpack_kernel(&[package], folder.path()).unwrap_err();
         assert!(error.to_string().contains("linux.deb"), "{error}");
         assert_eq!(error.kind(), iolane_core::ErrorKind::Unavailable);
     }

@@ -2,6 +2,7 @@
 //! docs/reliability.md lists them, with what they found.
 
 mod memory;
+mod races;
 
 use anyhow::{Result, bail, ensure};
 
@@ -43,13 +44,15 @@ const DEVICE: &str = "device";
 const STACKS: &str = "stacks";
 /// Tests with every access to memory checked.
 const MEMORY: &str = "memory";
+/// Tests with every access to memory watched for another thread's.
+const RACES: &str = "races";
 /// An option of `cuts`: prints nothing but its table, for the documentation.
 const TABLE: &str = "--table";
 
 /// Runs the named campaign with a number of attempts and a seed; `Ok(false)` if it finds something.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let named = CAMPAIGNS.iter().map(|campaign| campaign.name);
-    let names = named.chain([USES, CUTS, SOAK, DEVICE, STACKS, MEMORY]).collect::<Vec<_>>().join(", ");
+    let names = named.chain([USES, CUTS, SOAK, DEVICE, STACKS, MEMORY, RACES]).collect::<Vec<_>>().join(", ");
     let (options, words): (Vec<&String>, Vec<&String>) = arguments.iter().partition(|word| word.starts_with('-'));
     let Some((name, numbers)) = words.split_first() else {
         bail!("say which campaign: {names}");
@@ -57,9 +60,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let table_alone = *name == CUTS && options == [TABLE];
     ensure!(options.is_empty() || table_alone, "campaign {name} does not take {options:?}; `{CUTS}` takes {TABLE}");
     let (most, what) = match name.as_str() {
-        MEMORY => (0, "no number"),
+        MEMORY | RACES => (0, "no number"),
         SOAK => (1, "the seconds of each path"),
-        STACKS => (1, "a kernel"),
+        STACKS => (usize::MAX, "kernels and stacks"),
         _ => (2, "a number of attempts and a seed"),
     };
     ensure!(numbers.len() <= most, "campaign {name} takes {what}, not {numbers:?}");
@@ -81,8 +84,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
         }
         USES => guests::run_uses(Uses { attempts: Some(number(0, 200)?), seed: number(1, 1)? }),
         DEVICE => guests::run_meddling(number(0, 100)?.try_into()?, number(1, 1)?),
-        STACKS => guests::run_stacks(numbers.first().map(|kernel| kernel.as_str())),
+        STACKS => guests::run_stacks(&numbers.iter().map(|word| word.as_str()).collect::<Vec<_>>()),
         MEMORY => memory::run(),
+        RACES => races::run(),
         _ => {
             let Some(campaign) = CAMPAIGNS.iter().find(|campaign| campaign.name == *name) else {
                 bail!("there is no campaign `{name}`; there are {names}");
