@@ -12,6 +12,7 @@ mod world;
 
 use std::collections::{HashMap, VecDeque};
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -265,7 +266,8 @@ impl SimQueue {
             }
             _ => bytes,
         });
-        let stored = &mut data[written];
+        let elsewhere = beside(&written, data.len());
+        let stored = &mut data[written.clone()];
         let half = stored.len() / 2 / BLOCK_BYTES as usize * BLOCK_BYTES as usize;
         let happened = match fault {
             None | Some(Fault::Error) => None,
@@ -288,6 +290,11 @@ impl SimQueue {
                 stored.iter_mut().skip(half).take(1).for_each(|byte| *byte ^= 1);
                 fault
             }
+            Some(Fault::Misdirected) => elsewhere.and_then(|elsewhere| {
+                data.copy_within(written.clone(), elsewhere.start);
+                data[written].copy_from_slice(&before);
+                fault
+            }),
         };
         happened.into_iter().for_each(|fault| faults.count(fault));
         drop((faults, data));
@@ -313,6 +320,12 @@ impl SimQueue {
             }
         }
     }
+}
+
+/// The range right after this one, or right before it at the end of a device of so many bytes; `None` if there is room for neither.
+fn beside(range: &Range<usize>, bytes: usize) -> Option<Range<usize>> {
+    let before = || range.start.checked_sub(range.len()).map(|start| start..range.start);
+    Some(range.end..range.end + range.len()).filter(|after| after.end <= bytes).or_else(before)
 }
 
 impl Queue for SimQueue {

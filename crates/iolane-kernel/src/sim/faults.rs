@@ -18,6 +18,8 @@ pub struct Faults {
     pub torn: f64,
     /// Of writes: those that are acknowledged and stored with a byte that differs (`altered=0.001`).
     pub altered: f64,
+    /// Of writes: those that are acknowledged and stored at another place, right after their own, or before it at the end (`misdirected=0.001`).
+    pub misdirected: f64,
 }
 
 /// How many requests had a fault.
@@ -34,6 +36,8 @@ pub struct Injected {
     pub torn: u64,
     /// Writes that were acknowledged and stored with a byte that differs.
     pub altered: u64,
+    /// Writes that were acknowledged and stored at another place.
+    pub misdirected: u64,
 }
 
 /// What happens to a request.
@@ -45,6 +49,7 @@ pub(super) enum Fault {
     Lost,
     Torn,
     Altered,
+    Misdirected,
 }
 
 /// Draws the faults of a device.
@@ -68,7 +73,7 @@ impl FaultSource {
 
     /// The fault of a request, if it has one.
     pub(super) fn draw(&mut self, writes: bool) -> Option<Fault> {
-        let Faults { error, short, lost, torn, altered } = self.faults;
+        let Faults { error, short, lost, torn, altered, misdirected } = self.faults;
         let cut = self.random.next_u64();
         let shares = [
             (error, Fault::Error),
@@ -76,6 +81,7 @@ impl FaultSource {
             (lost, Fault::Lost),
             (torn, Fault::Torn),
             (altered, Fault::Altered),
+            (misdirected, Fault::Misdirected),
         ];
         let possible = if writes { &shares[..] } else { &shares[..2] };
         possible.iter().find(|(share, _)| self.happens(*share)).map(|(_, fault)| *fault)
@@ -88,13 +94,14 @@ impl FaultSource {
 
     /// Counts a fault that a request had.
     pub(super) fn count(&mut self, fault: Fault) {
-        let Injected { errors, short, lost, torn, altered } = &mut self.injected;
+        let Injected { errors, short, lost, torn, altered, misdirected } = &mut self.injected;
         *match fault {
             Fault::Error => errors,
             Fault::Short(_) => short,
             Fault::Lost => lost,
             Fault::Torn => torn,
             Fault::Altered => altered,
+            Fault::Misdirected => misdirected,
         } += 1;
     }
 }

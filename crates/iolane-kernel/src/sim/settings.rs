@@ -60,7 +60,7 @@ impl Default for SimSettings {
 }
 
 /// Every setting, and how it is written.
-const FORMS: [(&str, &str); 22] = [
+const FORMS: [(&str, &str); 23] = [
     ("seed", "seed=N"),
     ("latency", "latency=80us"),
     ("jitter", "jitter=40us"),
@@ -81,6 +81,7 @@ const FORMS: [(&str, &str); 22] = [
     ("lost", "lost=0.001"),
     ("torn", "torn=0.001"),
     ("altered", "altered=0.001"),
+    ("misdirected", "misdirected=0.001"),
     ("world", "world=NAME"),
     ("drive", "drive=NAME"),
 ];
@@ -191,6 +192,7 @@ impl FromStr for SimSettings {
                 "lost" => settings.faults.lost = within(1.0)?,
                 "torn" => settings.faults.torn = within(1.0)?,
                 "altered" => settings.faults.altered = within(1.0)?,
+                "misdirected" => settings.faults.misdirected = within(1.0)?,
                 "stall-every" => settings.stall_every = number()?,
                 "stall" => settings.stall_ns = time_ns()?,
                 "world" => settings.world = label()?,

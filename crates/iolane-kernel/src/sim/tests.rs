@@ -65,8 +65,9 @@ fn a_damaged_write_is_acknowledged_like_any_other() {
         [&buffer[..2048], &buffer[2048..]].map(|half| half.iter().filter(|byte| **byte == 0xa5).count())
     };
     for vectored in [false, true] {
-        let stored = ["jitter=0", "lost=1", "torn=1", "altered=1"].map(|settings| stored(settings, vectored));
-        assert_eq!(stored, [[2048, 2048], [0, 0], [2048, 0], [2048, 2047]]);
+        let damaged = ["jitter=0", "lost=1", "torn=1", "altered=1", "misdirected=1"];
+        let stored = damaged.map(|settings| stored(settings, vectored));
+        assert_eq!(stored, [[2048, 2048], [0, 0], [2048, 0], [2048, 2047], [0, 0]]);
     }
 }
 
@@ -143,7 +144,7 @@ fn a_reap_without_completions_takes_a_microsecond() {
 fn invalid_settings_are_refused() {
     let wrong = |text: &str| text.parse::<SimSettings>().unwrap_err();
     assert!(wrong("eror=0.1").remedy_text().contains("did you mean error?"), "{}", wrong("eror=0.1"));
-    for name in ["error", "short", "lost", "torn", "altered"] {
+    for name in ["error", "short", "lost", "torn", "altered", "misdirected"] {
         let remedy = wrong(&format!("{name}=2")).remedy_text().to_owned();
         assert!(remedy.starts_with(&format!("write {name}=0.0")), "{remedy}");
     }
@@ -384,10 +385,33 @@ fn written(target: &Target, count: u64, bytes: usize) -> (Vec<u64>, Vec<u8>) {
 }
 
 #[test]
+fn a_misdirected_write_lies_right_after_its_place_or_before_it_at_the_end() {
+    let [first, last] = [(0, 8192), (16384 - 4096, 8192)].map(|(offset, other)| {
+        let target = Target::options().write_unguarded().open("sim:16k,misdirected=1").unwrap();
+        let pool = Pool::new(1, 4096, Pages::Base).unwrap();
+        let mut queue = Sim.open(&IoPath::new("sim"), &target, &QueueConfig::new(1)).unwrap();
+        let mut ended = Vec::new();
+        let mut buffer = pool.take().unwrap();
+        buffer.fill(0xa5);
+        queue.submit(&mut [Request::write(0, offset, buffer)].into());
+        queue.drain(&mut ended).unwrap();
+        assert_eq!((ended.remove(0).result, injected(&target).unwrap().misdirected), (Ok(4096), 1));
+        let mut holds = |offset| {
+            queue.submit(&mut [Request::read(0, offset, pool.take().unwrap())].into());
+            queue.drain(&mut ended).unwrap();
+            ended.remove(0).buffer.unwrap().iter().all(|byte| *byte == 0xa5)
+        };
+        [holds(offset), holds(4096), holds(other)]
+    });
+    assert_eq!((first, last), ([false, true, false], [false, false, true]));
+}
+
+#[test]
 fn every_fault_is_counted_and_ends_when_it_is_switched_off() {
     let target = opened("seed=4,error=0.1,short=0.2,lost=0.1,torn=0.2,altered=0.1");
     let (failed, stored) = written(&target, 100, 4096);
-    let Injected { errors, short, lost, torn, altered } = injected(&target).unwrap();
+    let Injected { errors, short, lost, torn, altered, misdirected } = injected(&target).unwrap();
+    assert_eq!(misdirected, 0);
     assert_eq!(errors, failed.len() as u64);
     assert!(
         [errors, short, lost, torn, altered].iter().all(|count| (4..40).contains(count)),

@@ -56,9 +56,12 @@ fn reading_back_is_not_measured() {
 
 #[test]
 fn a_damaged_write_is_found_when_it_is_read_back() {
-    for (damage, cause) in
-        [("lost", "likely a lost write"), ("torn", "likely a torn write"), ("altered", "corrupt data")]
-    {
+    for (damage, cause) in [
+        ("lost", "likely a lost write"),
+        ("torn", "likely a torn write"),
+        ("altered", "corrupt data"),
+        ("misdirected", "likely a"),
+    ] {
         let write = Workload { access: Access::RandWrite, ..Workload::default() };
         let settings = format!("64k,{damage}=0.5");
         let error = run_plan(simulated(&settings, write.clone())).unwrap_err().to_string();
