@@ -370,7 +370,7 @@ fn outputs_that_take_nothing_change_no_exit_code_but_of_what_they_lose() {
     assert_eq!(said_to_none(&["run", "--depth", "0"]), Some(2));
     let study = ["study", "--path", "psync", "--depth", "1", "--runtime", "100ms", "--repeat", "1", "--size", "1m"];
     assert_eq!(said_to_none(&[&study[..], &["--out", "folder"]].concat()), Some(0));
-    for arguments in [&["probe", "good"][..], &["probe", "good", "--json", "-"]] {
+    for arguments in [&["probe", "good"][..], &["probe", "good", "--json", "-"], &["--help"], &["--version"]] {
         let ended = finish(common::command(&folder, arguments).stdout(full()).spawn().unwrap());
         assert_refused(&ended, 1, &["standard output", "no space left", "send it elsewhere"]);
     }

@@ -18,7 +18,11 @@ pub(crate) fn print_json(json: &str) -> anyhow::Result<()> {
 
 fn write(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+fn written(result: std::io::Result<()>) -> anyhow::Result<()> {
+    match result {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(Error::system("standard output", error).remedy("send it elsewhere").into())
         }
@@ -36,12 +40,16 @@ pub(crate) fn warn(warning: &str) {
     complain(&format!("iolane: {warning}"));
 }
 
-/// Ends the program with what the argument parser says: in colours, unless an argument in it would control the terminal.
-pub(crate) fn exit(error: &clap::Error) -> ! {
-    let plain = error.render().to_string();
-    if safe(&plain) == plain {
-        error.exit();
+/// Ends the program with what the argument parser says, help or an error: in colours, unless an argument in it would control the terminal.
+pub(crate) fn exit(message: &clap::Error) -> ! {
+    let plain = message.render().to_string();
+    if safe(&plain) != plain {
+        complain(plain.trim_end());
+    } else if message.use_stderr() {
+        let _ = message.print();
+    } else if let Err(error) = written(message.print().and_then(|()| std::io::stdout().flush())) {
+        complain(&format!("iolane: {error}"));
+        std::process::exit(1);
     }
-    complain(plain.trim_end());
-    std::process::exit(error.exit_code())
+    std::process::exit(message.exit_code())
 }
