@@ -84,10 +84,11 @@ Usage: cargo xtask COMMAND
                     Use each path for SECONDS (default 30) in a process that lives long, in guests of four kernels
   campaign device [TIMES [SEED]]
                     Write to a controller's registers behind the driver's back (default: 100 times), in guests of four kernels
-  campaign stacks [KERNEL]
-                    Run the conformance suite on an encrypted disk, an array, and files of xfs and btrfs, in guests of four kernels or
-                    of KERNEL; takes 25 minutes
+  campaign stacks [KERNEL...] [STACK...]
+                    Run the conformance suite on what is built on drives: dm-crypt, dm-thin, raid1, raid0, bcache, xfs, btrfs,
+                    ext4-journal, overlay-4k; each in a guest of each kernel, of some minutes
   campaign memory   Run the tests of the crates with unsafe code with every access to memory checked
+  campaign races    The same with every access watched for another thread's; fetches the source of the standard library (45 MB)
   dist              Build a static binary that runs on any Linux of this architecture, in target/dist
   assets            Bundle the chart library of report.html from npm, with its licences; for a new version of it
   help              Print this text

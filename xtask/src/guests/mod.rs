@@ -26,7 +26,7 @@ use iolane_lab::{Accelerator, Drive, Ended, Events, Job, Kernel, KernelSource, L
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::child::find_program;
-use crate::packages::{self, QEMU};
+use crate::packages::{self, Package, QEMU};
 use crate::programs::{self, Program};
 use crate::skips::{Accepted, Skip};
 use crate::tally::{End, Listener, Tally};
@@ -35,6 +35,7 @@ use crate::verdict;
 use cut_counts::CutCounts;
 use cuts::{Cuts, Recording};
 use record::{Found, Record};
+use stacks::Stack;
 use steps::Step;
 use uses::Uses;
 
@@ -68,7 +69,7 @@ enum Suite {
     /// Drives in use in every way.
     Uses(Uses),
     /// What is built on drives.
-    Stacks,
+    Stack(&'static Stack),
 }
 
 /// Runs a process that lives long in guests of all kernels, for that many seconds on each path; `Ok(false)` if it does not hold what it held
@@ -87,30 +88,23 @@ pub(crate) fn run_uses(uses: Uses) -> Result<bool> {
     run_campaign(Suite::Uses(uses))
 }
 
-/// Runs the conformance suite on what is built on drives, in guests of all kernels or of this one.
-pub(crate) fn run_stacks(kernel: Option<&str>) -> Result<bool> {
-    run_campaign_on(kernel.as_slice(), Suite::Stacks)
+/// Runs the conformance suite on what is built on drives: on the stacks and kernels named, or on all.
+pub(crate) fn run_stacks(words: &[&str]) -> Result<bool> {
+    let (stacks, kernels) = stacks::named(words);
+    run_campaign_on(&kernels, &stacks::packages(), &stacks.into_iter().map(Suite::Stack).collect::<Vec<_>>())
 }
 
 fn run_campaign(suite: Suite) -> Result<bool> {
-    run_campaign_on(&[], suite)
+    let packages = if matches!(suite, Suite::Uses(_)) { Uses::packages() } else { Vec::new() };
+    run_campaign_on(&[], &packages, &[suite])
 }
 
-fn run_campaign_on(kernels: &[&str], suite: Suite) -> Result<bool> {
+fn run_campaign_on(kernels: &[&str], packages: &[Package], suites: &[Suite]) -> Result<bool> {
     let accepted = Accepted::read()?;
     let (mut tally, mut times) = (Tally::default(), Times::default());
-    let packages = match suite {
-        Suite::Uses(_) => Uses::packages(),
-        Suite::Stacks => stacks::packages().into(),
-        _ => Vec::new(),
-    };
-    tally.skipped = packages::install(&packages)?.into_iter().map(packages::Package::skip).collect();
-    if matches!(suite, Suite::Stacks) && !tally.skipped.is_empty() {
-        // Nothing can be built on drives without any of them.
-        return Ok(verdict::conclude(&tally, &times, &accepted, false, verdict::is_ci()));
-    }
+    tally.skipped = packages::install(packages)?.into_iter().map(Package::skip).collect();
     let kernels = find_kernels(kernels, &mut tally, &mut times)?;
-    let guests = kernels.into_iter().map(|kernel| (kernel, suite)).collect();
+    let guests = kernels.iter().flat_map(|kernel| suites.iter().map(|suite| (kernel.clone(), *suite))).collect();
     run_guests(guests, &mut tally, &mut times, true)?;
     Ok(verdict::conclude(&tally, &times, &accepted, false, verdict::is_ci()))
 }
@@ -119,7 +113,7 @@ fn run_campaign_on(kernels: &[&str], suite: Suite) -> Result<bool> {
 pub(crate) fn run_cuts(cuts: Cuts, table_alone: bool) -> Result<bool> {
     let accepted = Accepted::read()?;
     let (mut tally, mut times) = (Tally::default(), Times::default());
-    tally.skipped = packages::install(&cuts.packages())?.into_iter().map(packages::Package::skip).collect();
+    tally.skipped = packages::install(&cuts.packages())?.into_iter().map(Package::skip).collect();
     tally.skipped.iter().for_each(|skip| eprintln!("SKIPPED {skip}"));
     verdict::require_accepted(&tally.skipped, &accepted, verdict::is_ci())?;
     let kernels = find_kernels(&[], &mut tally, &mut times)?;
@@ -146,7 +140,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     }
     let accepted = Accepted::read()?;
     let (mut tally, mut times) = (Tally::default(), Times::default());
-    let missing: Vec<Skip> = packages::install(&Uses::packages())?.into_iter().map(packages::Package::skip).collect();
+    let missing: Vec<Skip> = packages::install(&Uses::packages())?.into_iter().map(Package::skip).collect();
     verdict::require_accepted(&missing, &accepted, ci)?;
     let kernels = find_kernels(&kernels, &mut tally, &mut times)?;
     let table = run_all(kernels, &mut tally, &mut times, !table_alone)?;
@@ -320,7 +314,7 @@ impl Runner {
                 self.run_steps(kernel, "meddling", vec![steps::meddling(times, seed)], MEDDLING_MAX * times)
             }
             Suite::Uses(uses) => self.use_drives(kernel, uses),
-            Suite::Stacks => self.test_stacks(kernel),
+            Suite::Stack(stack) => self.test_stack(kernel, stack),
         };
         Ok(Outcome { took: began.elapsed(), ..outcome })
     }
@@ -380,13 +374,13 @@ impl Runner {
     }
 
     /// Runs the conformance suite on what is built on drives.
-    fn test_stacks(&self, kernel: Kernel) -> Outcome {
-        let name = format!("{}, what is built on drives", kernel.release);
+    fn test_stack(&self, kernel: Kernel, stack: &Stack) -> Outcome {
+        let name = format!("{}, {}", kernel.release, stack.name);
         let made = Made {
             drives: stacks::drives(),
             programs: tools(&stacks::TOOLS).into_iter().chain(self.programs.tests.iter().cloned()).collect(),
             modules: stacks::MODULES,
-            steps: stacks::steps(),
+            steps: stack.steps(),
             returns: Vec::new(),
         };
         let (tally, _) = self.boot(kernel, made, TIMEOUT);

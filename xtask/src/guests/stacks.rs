@@ -1,5 +1,6 @@
-//! What people keep their data on: encrypted disks, arrays, and files of the file systems that are common. The conformance suite runs on
-//! each, in a guest of its own. What lies between a request and the drive may wait where the drive does not, and refuse what it takes.
+//! What people keep their data on: encrypted disks, arrays, volumes, caches, and files of the file systems that are common. The conformance
+//! suite runs on each, in a guest of its own. What lies between a request and the drive may wait where the drive does not, and refuse what
+//! it takes.
 
 use iolane_core::units::Bytes;
 use iolane_lab::{Drive, GuestCommand};
@@ -7,54 +8,145 @@ use iolane_lab::{Drive, GuestCommand};
 use super::steps::{self, Step};
 use crate::packages::{self, Package};
 
+/// What is built on drives.
+#[derive(Debug)]
+pub(super) struct Stack {
+    /// Its name on the command line.
+    pub(super) name: &'static str,
+    /// What a shell does to build it on `nvme0n1` and `nvme1n1`, of blocks of 512 bytes, and `nvme2n1`, of 4 KiB.
+    make: &'static str,
+    place: Place,
+}
+
+/// Where the suite runs.
+#[derive(Debug)]
+enum Place {
+    /// On a device.
+    Disk(&'static str),
+    /// On files in this folder.
+    Files,
+}
+
+impl Stack {
+    const fn disk(name: &'static str, device: &'static str, make: &'static str) -> Self {
+        Self { name, make, place: Place::Disk(device) }
+    }
+
+    /// Files in `/run/files`.
+    const fn files(name: &'static str, make: &'static str) -> Self {
+        Self { name, make, place: Place::Files }
+    }
+
+    pub(super) fn steps(&self) -> Vec<Step> {
+        let script = format!("set -e\nmkdir {FOLDER}\n{}\n{MADE}", self.make);
+        let command = match self.place {
+            Place::Disk(device) => steps::conformance(device, &[]),
+            Place::Files => steps::conformance_in(FOLDER),
+        };
+        vec![
+            Step { name: self.name, command: GuestCommand::new(["/bin/sh", "-c", &script]) },
+            Step { name: self.name, command },
+        ]
+    }
+}
+
+pub(super) const STACKS: &[Stack] = &[
+    // A cipher that changes nothing, since it is the way of a request that matters.
+    Stack::disk(
+        "dm-crypt",
+        "/dev/dm-0",
+        "dmsetup create encrypted --table '0 131072 crypt cipher_null-ecb - 0 /dev/nvme0n1 0'",
+    ),
+    Stack::disk(
+        "dm-thin",
+        "/dev/dm-2",
+        "dmsetup create metadata --table '0 16384 linear /dev/nvme0n1 0'
+         dmsetup create pool --table '0 262144 thin-pool /dev/dm-0 /dev/nvme1n1 128 0'
+         dmsetup message pool 0 'create_thin 0'
+         dmsetup create thin --table '0 131072 thin /dev/dm-1 0'",
+    ),
+    Stack::disk(
+        "raid1",
+        "/dev/md7",
+        "mdadm --quiet --create /dev/md7 --run --assume-clean --level=1 --raid-devices=2 --size=64M /dev/nvme0n1 /dev/nvme1n1",
+    ),
+    Stack::disk(
+        "raid0",
+        "/dev/md7",
+        "mdadm --quiet --create /dev/md7 --run --level=0 --chunk=64 --raid-devices=2 /dev/nvme0n1 /dev/nvme1n1",
+    ),
+    Stack::disk(
+        "bcache",
+        "/dev/bcache0",
+        "make-bcache -B /dev/nvme0n1 -C /dev/nvme1n1 --writeback >/run/bcache.log
+         for drive in nvme0n1 nvme1n1; do echo /dev/$drive >/sys/fs/bcache/register; done
+         for attempt in 1 2 3 4 5 6 7 8 9 10; do [ -e /dev/bcache0 ] || sleep 0.5; done
+         [ -e /dev/bcache0 ]",
+    ),
+    Stack::files("xfs", "mkfs.xfs -q /dev/nvme0n1; mount -t xfs /dev/nvme0n1 /run/files"),
+    Stack::files("btrfs", "mkfs.btrfs -q /dev/nvme0n1; mount -t btrfs /dev/nvme0n1 /run/files"),
+    Stack::files("ext4-journal", "mkfs.ext4 -q -F /dev/nvme0n1; mount -t ext4 -o data=journal /dev/nvme0n1 /run/files"),
+    Stack::files(
+        "overlay-4k",
+        "mkfs.ext4 -q -F -b 4096 /dev/nvme2n1; mkdir /run/layers; mount -t ext4 /dev/nvme2n1 /run/layers
+         cd /run/layers; mkdir lower upper work
+         mount -t overlay -o lowerdir=lower,upperdir=upper,workdir=work overlay /run/files",
+    ),
+];
+
 /// What the guest loads.
-pub(super) const MODULES: &[&str] =
-    &["crc32c_generic", "xxhash_generic", "blake2b_generic", "xfs", "btrfs", "dm_mod", "dm_crypt", "md_mod", "raid1"];
-const PACKAGES: [Package; 4] = [
+pub(super) const MODULES: &[&str] = &[
+    "crc32c_generic",
+    "xxhash_generic",
+    "blake2b_generic",
+    "ext4",
+    "xfs",
+    "btrfs",
+    "overlay",
+    "dm_mod",
+    "dm_crypt",
+    "dm_thin_pool",
+    "md_mod",
+    "raid0",
+    "raid1",
+    "bcache",
+];
+const PACKAGES: [Package; 6] = [
+    needed("e2fsprogs", "mkfs.ext4"),
     needed("xfsprogs", "mkfs.xfs"),
     needed("btrfs-progs", "mkfs.btrfs"),
     needed("dmsetup", "dmsetup"),
     Package { needed_by: NEEDED_BY, ..packages::MDADM },
+    Package { needed_by: NEEDED_BY, ..packages::BCACHE_TOOLS },
 ];
 const NEEDED_BY: &str = "what is built on drives, in guests";
-/// All that the script calls.
-pub(super) const TOOLS: [&str; 7] = ["dmsetup", "mdadm", "mkdir", "mkfs.btrfs", "mkfs.xfs", "mount", "sh"];
+/// All that the scripts call.
+pub(super) const TOOLS: [&str; 10] =
+    ["dmsetup", "make-bcache", "mdadm", "mkdir", "mkfs.btrfs", "mkfs.ext4", "mkfs.xfs", "mount", "sh", "sleep"];
 /// xfs takes no smaller drive.
 const DRIVE_BYTES: Bytes = Bytes(512 << 20);
-
-/// A disk whose cipher changes nothing, since it is the way of a request that matters; an array of two drives; two file systems.
-const MAKE: &str = "set -e
-dmsetup create encrypted --table '0 131072 crypt cipher_null-ecb - 0 /dev/nvme0n1 0'
-mdadm --quiet --create /dev/md7 --run --assume-clean --level=1 --raid-devices=2 --size=64M /dev/nvme1n1 /dev/nvme2n1
-mkfs.xfs -q /dev/nvme3n1
-mkfs.btrfs -q /dev/nvme4n1
-mkdir /run/xfs /run/btrfs
-mount -t xfs /dev/nvme3n1 /run/xfs
-mount -t btrfs /dev/nvme4n1 /run/btrfs
-echo 'test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out'";
+const FOLDER: &str = "/run/files";
+/// A line of a test that passed, so that a stack that cannot be built is counted as one that failed.
+const MADE: &str = "echo 'test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out'";
 
 const fn needed(name: &'static str, program: &'static str) -> Package {
     Package { name, program, needed_by: NEEDED_BY }
 }
 
 /// What a guest needs.
-pub(super) fn packages() -> [Package; 4] {
+pub(super) fn packages() -> [Package; 6] {
     PACKAGES
 }
 
 pub(super) fn drives() -> Vec<Drive> {
-    vec![Drive { bytes: DRIVE_BYTES, ..Drive::default() }; 5]
+    let drive = Drive { bytes: DRIVE_BYTES, ..Drive::default() };
+    vec![drive.clone(), drive.clone(), Drive { block_bytes: 4096, ..drive }]
 }
 
-pub(super) fn steps() -> Vec<Step> {
-    let on = |name, folder: &str| Step { name, command: steps::conformance_in(folder) };
-    vec![
-        Step { name: "making what is built on drives", command: GuestCommand::new(["/bin/sh", "-c", MAKE]) },
-        Step {
-            name: "conformance on an encrypted disk and an array",
-            command: steps::conformance("/dev/dm-0 /dev/md7", &[]),
-        },
-        on("conformance on xfs", "/run/xfs"),
-        on("conformance on btrfs", "/run/btrfs"),
-    ]
+/// The stacks of these names, and the words that are none; all stacks if none is named.
+pub(super) fn named<'a>(words: &[&'a str]) -> (Vec<&'static Stack>, Vec<&'a str>) {
+    let (names, others): (Vec<&str>, Vec<&str>) =
+        words.iter().partition(|word| STACKS.iter().any(|stack| stack.name == **word));
+    let is_named = |stack: &&Stack| names.is_empty() || names.contains(&stack.name);
+    (STACKS.iter().filter(is_named).collect(), others)
 }
