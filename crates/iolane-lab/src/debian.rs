@@ -162,7 +162,8 @@ impl<'a> Apt<'a> {
             .args(option("Acquire::IndexTargets::deb::DEP-11::DefaultEnabled", "false"))
             .args(arguments)
             .current_dir(folder);
-        run(&mut command, self.what).map_err(|error| error.remedy(format!("is {MIRROR} reachable from here? {}", self.otherwise)))
+        run(&mut command, self.what)
+            .map_err(|error| error.remedy(format!("is {MIRROR} reachable from here? {}", self.otherwise)))
     }
 }
 

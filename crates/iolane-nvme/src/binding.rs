@@ -137,15 +137,20 @@ impl Bindings {
         let entries = match fs::read_dir(&self.records) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(records),
-            Err(error) => return Err(Error::system(format!("the records in {}", self.records.display()), error)),
+            Err(error) => return Err(self.unreadable(error)),
         };
-        for path in entries.flatten().map(|entry| entry.path()) {
+        for entry in entries {
+            let path = entry.map_err(|error| self.unreadable(error))?.path();
             if path.extension().is_some_and(|extension| extension == "json") {
                 records.extend(read_record(&path)?);
             }
         }
         records.sort_by_key(|record| record.bdf);
         Ok(records)
+    }
+
+    fn unreadable(&self, error: io::Error) -> Error {
+        Error::system(format!("the records in {}", self.records.display()), error)
     }
 
     /// The record of one controller.

@@ -176,8 +176,7 @@ mod tests {
     #[test]
     fn a_command_names_the_bytes_of_its_buffer_and_no_others() {
         let pointers = pointers(false);
-        let lengths =
-            || (4..=4 * PAGE).chain(LIST_BYTES_MAX - 2 * PAGE - 8..=LIST_BYTES_MAX - PAGE).step_by(4);
+        let lengths = || (4..=4 * PAGE).chain(LIST_BYTES_MAX - 2 * PAGE - 8..=LIST_BYTES_MAX - PAGE).step_by(4);
         for offset in (0..PAGE).step_by(4) {
             let address = (1 << 32) + offset;
             // Long lists once in a while: they take longest, and differ only in the number of pages.
@@ -229,9 +228,8 @@ mod tests {
                 let whole: u64 = expected.iter().map(|(_, length)| length).sum();
                 let next = ranges.get(expected.len());
                 let (last, length) = expected[expected.len() - 1];
-                let has_gap = next.is_some_and(|(address, _)| {
-                    !address.is_multiple_of(PAGE) || !(last + length).is_multiple_of(PAGE)
-                });
+                let has_gap = next
+                    .is_some_and(|(address, _)| !address.is_multiple_of(PAGE) || !(last + length).is_multiple_of(PAGE));
                 assert!(whole == most || whole == all || has_gap, "{ranges:x?}, at most {most}: only {bytes}");
             }
         }

@@ -283,8 +283,10 @@ impl Device {
     /// If they cannot be listed.
     pub fn nodes(&self) -> Result<Vec<(String, Option<OpenFile>)>> {
         let namespaces = self.namespaces()?;
-        let disks = || namespaces.iter().map(|namespace| namespace.name.clone());
-        let blocks = disks().chain(disks().flat_map(|disk| self.partitions(&disk))).map(|name| ("block", name));
+        let mut blocks = Vec::new();
+        for disk in namespaces.iter().map(|namespace| namespace.name.clone()) {
+            blocks.extend(self.partitions(&disk)?.into_iter().chain([disk]).map(|name| ("block", name)));
+        }
         let generic = namespaces.iter().map(|namespace| ("nvme-generic", namespace.generic_name()));
         let controller = self.controller_name()?.map(|name| ("nvme", name));
         let numbered = |(class, name): (&str, String)| {
@@ -293,14 +295,17 @@ impl Device {
             let number = text.and_then(|text| OpenFile::of_sysfs(&text, kind));
             Ok((name, number))
         };
-        blocks.chain(generic).chain(controller).map(numbered).collect()
+        blocks.into_iter().chain(generic).chain(controller).map(numbered).collect()
     }
 
     /// The partitions of a disk; none if it has no block device.
-    fn partitions(&self, disk: &str) -> Vec<String> {
+    fn partitions(&self, disk: &str) -> Result<Vec<String>> {
         let folder = self.sysfs.join("class/block").join(disk);
-        let names = names_in(&folder).unwrap_or_default().into_iter();
-        names.filter(|name| folder.join(name).join("partition").exists()).collect()
+        match names_in(&folder) {
+            Ok(names) => Ok(names.into_iter().filter(|name| folder.join(name).join("partition").exists()).collect()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(unreadable(&folder, error)),
+        }
     }
 
     /// The kernel's name of its VFIO device (`vfio0`), while it is bound to vfio-pci; none before Linux 6.2.
@@ -524,6 +529,11 @@ mod tests {
         named(device.driver_override().unwrap_err(), "driver_override");
         named(device.companions().unwrap_err(), "0000:00:05.0/driver");
         named(device.namespaces().unwrap_err(), "nvme0n1/hidden");
+        // Partitions that cannot be listed are not the same as none either.
+        fs::remove_dir_all(machine.path("sys/class/block/nvme0n1")).unwrap();
+        assert!(device.nodes().is_ok());
+        fs::write(machine.path("sys/class/block/nvme0n1"), "").unwrap();
+        assert!(device.nodes().unwrap_err().to_string().contains("nvme0n1"), "{:?}", device.nodes());
         fs::remove_dir_all(folder.join("nvme")).unwrap();
         assert_eq!(device.namespaces().unwrap(), []);
         fs::write(folder.join("nvme"), "").unwrap();

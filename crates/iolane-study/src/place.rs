@@ -72,8 +72,8 @@ impl Place {
     }
 }
 
-/// Checks that no link on the way to a name was planted: one of another user in a folder that everyone can write to, such as /tmp. With
-/// its sysctl fs.protected_symlinks the kernel does not follow those either (proc_sys_fs(5)).
+/// Checks that no link on the way to a name is another user's: it may lead elsewhere by the time of the write. The kernel refuses those in
+/// folders like /tmp, with its sysctl fs.protected_symlinks (proc_sys_fs(5)).
 ///
 /// # Errors
 /// For such a link, also on the way of a link on the way.
@@ -96,12 +96,13 @@ fn check_links(name: &Path, followed: &mut Vec<(u64, u64)>) -> Result<()> {
         if followed.len() > LINKS_MAX {
             return Err(Errno::LOOP.into());
         }
-        let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let is_everyones =
-            || rustix::fs::stat(parent).is_ok_and(|parent| Mode::from_raw_mode(parent.st_mode).contains(Mode::WOTH));
-        if !is_trusted(found.st_uid) && is_everyones() {
-            return Err(refused(&format!("{} is a symbolic link of another user", folder.display())));
+        if !is_trusted(found.st_uid) {
+            let link = folder.display();
+            return Err(refused(&format!(
+                "{link} is a symbolic link of another user; name the folder that it leads to"
+            )));
         }
+        let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         // The link itself is checked, not what is behind it: hence a name in it.
         check_links(&parent.join(std::fs::read_link(folder)?).join("a file in it"), followed)?;
     }
@@ -148,8 +149,11 @@ fn this_user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
+/// This user, root, and who became root by sudo(8).
 fn is_trusted(user: u32) -> bool {
-    user == this_user() || user == 0
+    let this = this_user();
+    let sudo_user = || std::env::var("SUDO_UID").ok()?.parse().ok();
+    user == this || user == 0 || this == 0 && sudo_user() == Some(user)
 }
 
 /// Whether a node is on /proc, whose links to descriptors are no names.
@@ -208,11 +212,10 @@ mod tests {
         if !give_away(&link) {
             return;
         }
-        // A folder that only its owner writes to has no planted links.
-        assert!(matches!(Place::of(&file).unwrap(), Place::File(_)));
-        rustix::fs::chmod(&everyones, Mode::from_raw_mode(0o777)).unwrap();
+        // Whoever may write to the folder that it is in: the link leads where its owner wants.
         let error = error_of(Place::of(&file));
-        assert_eq!(error, format!("{} is a symbolic link of another user", link.display()));
+        let shown = link.display();
+        assert_eq!(error, format!("{shown} is a symbolic link of another user; name the folder that it leads to"));
         let made = crate::files::MadeFolders::make(&link.join("of/mine")).unwrap_err().to_string();
         assert!(made.contains(&error), "{made}");
         assert!(crate::files::check_way(&link).unwrap_err().to_string().contains(&error));

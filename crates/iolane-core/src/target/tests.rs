@@ -27,6 +27,18 @@ fn a_durable_file_has_the_flag_of_the_kernel_and_others_do_not() {
 }
 
 #[test]
+fn requests_of_a_target_may_wait_for_its_device_however_it_was_opened() {
+    // It is opened with O_NONBLOCK, with which requests to a device whose driver may wait, such as dm-crypt, end with EAGAIN.
+    let path = std::env::temp_dir().join(format!("iolane-waits-{}", std::process::id()));
+    std::fs::write(&path, [1; 4096]).unwrap();
+    for options in [Target::options().direct(false), Target::options().write_unguarded().direct(false)] {
+        let flags = rustix::fs::fcntl_getfl(options.open(&path).unwrap().fd().unwrap()).unwrap();
+        assert!(!flags.contains(OFlags::NONBLOCK), "{flags:?}");
+    }
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
 fn an_empty_file_is_refused() {
     let path = std::env::temp_dir().join(format!("iolane-empty-{}", std::process::id()));
     std::fs::write(&path, "").unwrap();
