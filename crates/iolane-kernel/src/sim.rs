@@ -322,7 +322,7 @@ impl SimQueue {
     }
 }
 
-/// The range right after this one, or right before it at the end of a device of so many bytes; `None` if there is room for neither.
+/// The range right after this one, or right before it at the end of a device of `bytes`; `None` if there is room for neither.
 fn beside(range: &Range<usize>, bytes: usize) -> Option<Range<usize>> {
     let before = || range.start.checked_sub(range.len()).map(|start| start..range.start);
     Some(range.end..range.end + range.len()).filter(|after| after.end <= bytes).or_else(before)

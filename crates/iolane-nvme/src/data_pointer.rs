@@ -144,7 +144,7 @@ mod tests {
         DataPointers::new(&port, 3, scatter_gather).unwrap()
     }
 
-    /// The ranges that a controller accesses for a command of so many bytes, read as the specification says (NVMe Base Specification 2.0,
+    /// The ranges that a controller accesses for a command of `bytes`, read as the specification says (NVMe Base Specification 2.0,
     /// section 4.1.1): what follows one another in memory is one.
     fn accessed(pointers: &DataPointers, data: [u64; 2], bytes: u64) -> Vec<(u64, u64)> {
         let in_first = (PAGE - data[0] % PAGE).min(bytes);

@@ -8,7 +8,7 @@ use super::watch::Sampling;
 
 /// Who decides.
 pub(super) enum Policy {
-    Chooser(Chooser),
+    Chooser(Box<Chooser>),
     /// Another lane every few requests; the state of a generator of random numbers (xorshift64).
     Restless(u64),
 }
@@ -22,7 +22,7 @@ impl Policy {
                 let cores_max = options.cores_max_percent.map(|percent| f64::from(percent) / 100.0);
                 let bounds = Bounds { cores_max, explores: !options.no_explore };
                 let chooser = Chooser::new(options.goal.unwrap_or_default(), candidates);
-                Self::Chooser(chooser.bounded(bounds).remembering(known))
+                Self::Chooser(Box::new(chooser.bounded(bounds).remembering(known)))
             }
         }
     }
