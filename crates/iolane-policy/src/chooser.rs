@@ -28,8 +28,8 @@ const WORSE: f64 = 1.4;
 const BETTER: (u32, u32) = (AGREEING, 512);
 const WORSE_WINDOWS: (u32, u32) = (AGREEING, 64);
 
-/// How much less another candidate cost than the best does, by what is known of both, to be compared with it once more; and how many held
-/// windows have to agree on it, at first and at most. The number doubles each time, as above.
+/// A candidate whose known cost is lower than that of the best by this factor is compared with it again; and how many held windows have to
+/// agree on it, at first and at most. The number doubles each time, as above.
 const OVERTAKES: f64 = 1.06;
 const OVERTAKING: (u32, u32) = (AGREEING, 512);
 
@@ -84,8 +84,6 @@ pub struct Chooser {
     /// Held windows until the next trial, and between trials.
     until_trial: u32,
     period: u32,
-    /// Those to be tried next, the last first.
-    challengers: Vec<usize>,
 }
 
 #[derive(Debug, Clone)]
@@ -174,7 +172,6 @@ impl Chooser {
             promised: f64::INFINITY,
             until_trial: PERIOD.0,
             period: PERIOD.0,
-            challengers: Vec::new(),
         }
     }
 
@@ -208,7 +205,9 @@ impl Chooser {
         let tries = !matches!(self.stage, Stage::Hold) && self.on != self.best;
         let lowest = self.loads.get(self.here).and_then(|experience| experience.lowest(&self.bounds));
         let expected = |lowest| window.expected_ios(self.goal, lowest);
-        tries && lowest.is_some_and(|lowest| expected(lowest) > HOPELESS * window.ios.max(FEW) as f64)
+        // A queue may complete all that it has in flight at once.
+        let in_flight = window.in_flight_ns / window.busy_ns.max(1);
+        tries && lowest.is_some_and(|lowest| expected(lowest) > HOPELESS * window.ios.max(FEW).max(in_flight) as f64)
     }
 
     /// What to do after a window of the candidate in use.
@@ -265,7 +264,6 @@ impl Chooser {
         (self.strange, self.worse_max, self.better_max) = (0, WORSE_WINDOWS.0, BETTER.0);
         self.overtaken_max = OVERTAKING.0;
         self.defender = None;
-        self.challengers.clear();
         if let Some(known) = self.loads.iter().position(|experience| experience.load.is_near(&load)) {
             self.here = known;
             let usable = self.usable();
@@ -317,7 +315,6 @@ impl Chooser {
             if round == ROUNDS || list.len() <= 1 {
                 let best = experience.best(&self.bounds, list.iter().copied()).unwrap_or(self.best);
                 self.period = PERIOD.0;
-                self.challengers.clear();
                 return match self.defender.take() {
                     Some(defender) if defender != best && self.usable[defender] => self.duel(best),
                     _ => self.choose(best),
@@ -342,7 +339,6 @@ impl Chooser {
     fn keep(&mut self, best: usize, reason: Reason) -> Decision {
         if best != self.best {
             (self.worse_max, self.better_max) = (WORSE_WINDOWS.0, BETTER.0);
-            self.overtaken_max = OVERTAKING.0;
         }
         (self.best, self.on, self.stage) = (best, best, Stage::Hold);
         (self.worse, self.better, self.overtaken, self.until_trial) = (0, 0, 0, self.period);
@@ -395,19 +391,8 @@ impl Chooser {
 
     /// Each of the others in turn. Those that came near are the first: chance may have decided against them.
     fn next_challenger(&mut self) -> Option<usize> {
-        if self.challengers.is_empty() {
-            let experience = &self.loads[self.here];
-            let rank = |one: &usize| experience.median(*one).map_or(f64::INFINITY, |cost| self.bounds.rank(&cost));
-            let mut others: Vec<usize> = self.others().collect();
-            others.sort_by(|a, b| rank(b).total_cmp(&rank(a)));
-            self.challengers = others;
-        }
-        while let Some(challenger) = self.challengers.pop() {
-            if self.usable[challenger] && challenger != self.best {
-                return Some(challenger);
-            }
-        }
-        None
+        let others: Vec<usize> = self.others().collect();
+        self.loads[self.here].next_challenger(&self.bounds, &others)
     }
 
     fn go_on_trying(&mut self, challenger: usize, windows_left: u32) -> Decision {

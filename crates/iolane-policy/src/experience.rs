@@ -29,11 +29,19 @@ pub(crate) struct Experience {
     chosen: Option<usize>,
     /// Whether another queue has compared them.
     is_remembered: bool,
+    /// Candidates to be tried next, the last first.
+    challengers: Vec<usize>,
 }
 
 impl Experience {
     pub(crate) fn new(load: Load, candidates: usize) -> Self {
-        Self { load, costs: vec![VecDeque::with_capacity(KEPT); candidates], chosen: None, is_remembered: false }
+        Self {
+            load,
+            costs: vec![VecDeque::with_capacity(KEPT); candidates],
+            chosen: None,
+            is_remembered: false,
+            challengers: Vec::new(),
+        }
     }
 
     /// What another queue knew.
@@ -43,6 +51,7 @@ impl Experience {
             costs: known.costs.into_iter().map(VecDeque::from_iter).collect(),
             chosen: None,
             is_remembered: true,
+            challengers: Vec::new(),
         }
     }
 
@@ -69,6 +78,7 @@ impl Experience {
     pub(crate) fn forget(&mut self) {
         self.costs.iter_mut().for_each(VecDeque::clear);
         (self.chosen, self.is_remembered) = (None, false);
+        self.challengers.clear();
     }
 
     /// Whether another queue, and not this one, has compared all candidates.
@@ -78,7 +88,21 @@ impl Experience {
 
     /// This candidate has won a comparison.
     pub(crate) fn choose(&mut self, candidate: usize) {
-        self.chosen = Some(candidate);
+        if self.chosen.replace(candidate) != Some(candidate) {
+            self.challengers.clear();
+        }
+    }
+
+    /// The next to be compared with the best: each of `others` in turn, by what it costs.
+    pub(crate) fn next_challenger(&mut self, bounds: &Bounds, others: &[usize]) -> Option<usize> {
+        self.challengers.retain(|candidate| others.contains(candidate));
+        if self.challengers.is_empty() {
+            let rank = |one: usize| self.median(one).map_or(f64::INFINITY, |cost| bounds.rank(&cost));
+            let mut sorted = others.to_vec();
+            sorted.sort_by(|a, b| rank(*b).total_cmp(&rank(*a)));
+            self.challengers = sorted;
+        }
+        self.challengers.pop()
     }
 
     /// The candidate to take at this load without another comparison; `None` if there was none.

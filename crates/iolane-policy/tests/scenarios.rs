@@ -98,13 +98,13 @@ fn assert_small(regrets: &[f64], mean_max: f64, p99_max: f64) {
 }
 
 #[test]
-fn ten_seconds_of_one_load_lose_less_than_5_percent_in_the_mean() {
-    assert_small(&regrets(3000, 1, 10_000_000_000), 0.05, 0.20);
+fn ten_seconds_of_one_load_lose_less_than_1_percent_in_the_mean() {
+    assert_small(&regrets(3000, 1, 10_000_000_000), 0.01, 0.05);
 }
 
 #[test]
 fn a_load_that_changes_every_five_seconds_loses_little_more() {
-    assert_small(&regrets(1000, 3, 5_000_000_000), 0.08, 0.20);
+    assert_small(&regrets(1000, 3, 5_000_000_000), 0.015, 0.06);
 }
 
 #[test]
@@ -307,4 +307,21 @@ fn the_runner_up_of_a_survey_that_chance_decided_is_the_first_to_be_tried_again(
     assert_eq!(play(&|decision| decision.reason == Reason::Best, Some(2)), 3, "the best was disturbed");
     assert_eq!(play(&|decision| decision.reason == Reason::Tried, None), 2);
     assert_eq!(play(&|decision| decision.reason == Reason::Best, None), 2);
+}
+
+#[test]
+fn two_equal_paths_whose_windows_vary_are_rarely_exchanged() {
+    let mut machine = Machine::new(7, 1);
+    (machine.costs, machine.depth, machine.noise) = (vec![vec![1000.0, 1000.0, 3000.0]], 16, 0.15);
+    let mut chooser = Chooser::new(Goal::Throughput, 3);
+    let mut decision = chooser.first();
+    let (mut held, mut held_on, mut exchanged) = (0, decision.candidate, 0);
+    for _ in 0..5000 {
+        decision = chooser.next(&machine.window(0, decision.candidate, decision.window_ns));
+        if decision.reason == Reason::Best {
+            held += 1;
+            exchanged += u32::from(std::mem::replace(&mut held_on, decision.candidate) != decision.candidate);
+        }
+    }
+    assert!(held > 4000 && exchanged < 40, "{exchanged} exchanges in {held} held windows");
 }

@@ -10,10 +10,11 @@ use iolane_policy::Window;
 
 use super::clock::Clock;
 
-/// Requests that a window has at least, and how many for each in flight: a queue begins and ends in batches. And how many times its length it
-/// is prolonged at most to have them.
+/// Requests that a window has at least.
 const IOS_MIN: u64 = 64;
+/// Requests that it has at least for each in flight: a queue begins and ends in batches.
 const IOS_EACH_MIN: u64 = 4;
+/// How many times its length it is prolonged at most to have them.
 const PROLONGED_MAX: u64 = 8;
 
 /// A call of the sample that took this long had its core taken, or waited for a slow drive.
@@ -282,8 +283,9 @@ impl Watch {
         let is_long = self.counted - self.begin >= length * PROLONGED_MAX;
         let in_flight = self.in_flight_time / self.busy.max(1);
         let enough = if self.decides() { self.ios_min.max(IOS_EACH_MIN * in_flight) } else { self.ios_min };
-        if self.ios >= enough || self.ios > 0 && is_long {
-            return Some(self.window(used));
+        let window = self.window(used);
+        if self.ios >= enough || self.ios > 0 && is_long || !is_disturbed && is_hopeless(&window) {
+            return Some(window);
         }
         self.look_at = self.counted + length;
         None
