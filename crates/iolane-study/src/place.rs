@@ -23,8 +23,8 @@ pub(crate) enum Place {
 const LINKS_MAX: usize = 40;
 
 impl Place {
-    /// Symbolic links are followed if they belong to this process's user or to root, as `out.json` of a user's own or
-    /// /dev/stdout do. In a folder that others can write to, theirs would replace a file of this user's.
+    /// Symbolic links are followed if they belong to this process's user, to root, or to whoever called sudo, as `out.json` of a user's own
+    /// or /dev/stdout do. In a folder that others can write to, theirs would replace a file of this user's.
     ///
     /// # Errors
     /// For a link of another user, a folder, a block device, or a name that cannot be looked up.
@@ -40,7 +40,7 @@ impl Place {
             if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
                 return Self::of_node(node, &stat, || Ok(name));
             }
-            if !is_trusted(stat.st_uid) {
+            if !is_trusted(stat.st_uid) && !(is_unknown(stat.st_uid) && !is_open_to_others(folder_of(&name))) {
                 return Err(refused("it is a symbolic link of another user"));
             }
             if is_magic(&node)? {
@@ -72,8 +72,8 @@ impl Place {
     }
 }
 
-/// Checks that no link on the way to a name is another user's: it may lead elsewhere by the time of the write. The kernel refuses those in
-/// folders like /tmp, with its sysctl fs.protected_symlinks (proc_sys_fs(5)).
+/// Checks that no link on the way to a name was planted: one of another user in a folder that others than this user and root can write to.
+/// The kernel refuses those in folders like /tmp, with its sysctl fs.protected_symlinks (proc_sys_fs(5)).
 ///
 /// # Errors
 /// For such a link, also on the way of a link on the way.
@@ -96,13 +96,10 @@ fn check_links(name: &Path, followed: &mut Vec<(u64, u64)>) -> Result<()> {
         if followed.len() > LINKS_MAX {
             return Err(Errno::LOOP.into());
         }
-        if !is_trusted(found.st_uid) {
-            let link = folder.display();
-            return Err(refused(&format!(
-                "{link} is a symbolic link of another user; name the folder that it leads to"
-            )));
+        let parent = folder_of(folder);
+        if !is_trusted(found.st_uid) && is_open_to_others(parent) {
+            return Err(refused(&format!("{} is a symbolic link of another user", folder.display())));
         }
-        let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         // The link itself is checked, not what is behind it: hence a name in it.
         check_links(&parent.join(std::fs::read_link(folder)?).join("a file in it"), followed)?;
     }
@@ -134,6 +131,11 @@ pub(crate) fn open_own(path: &Path, create: bool) -> Result<File> {
     Ok(file.into())
 }
 
+/// The folder that a name is in.
+fn folder_of(name: &Path) -> &Path {
+    name.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 fn open_node(name: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     rustix::fs::openat(CWD, name, OFlags::PATH | OFlags::CLOEXEC | flags, Mode::empty())
 }
@@ -154,6 +156,22 @@ fn is_trusted(user: u32) -> bool {
     let this = this_user();
     let sudo_user = || std::env::var("SUDO_UID").ok()?.parse().ok();
     user == this || user == 0 || this == 0 && sudo_user() == Some(user)
+}
+
+/// Whether users other than the trusted ones can put links into a folder. In a user namespace whoever it does not know, such as the host's
+/// root, has one number (user_namespaces(7)); what belongs to that is judged by its permissions alone.
+fn is_open_to_others(folder: &Path) -> bool {
+    let Ok(found) = rustix::fs::stat(folder) else { return false };
+    let mode = Mode::from_raw_mode(found.st_mode);
+    let is_someone_elses = !is_trusted(found.st_uid) && !is_unknown(found.st_uid);
+    is_someone_elses || mode.contains(Mode::WOTH) || mode.contains(Mode::WGRP) && found.st_gid != 0
+}
+
+/// Whether a user stands for all those that this user namespace has no number for.
+fn is_unknown(user: u32) -> bool {
+    let read = |name: &str| std::fs::read_to_string(name).unwrap_or_default();
+    let has_all = || read("/proc/self/uid_map").split_whitespace().eq(["0", "0", "4294967295"]);
+    read("/proc/sys/kernel/overflowuid").trim().parse() == Ok(user) && !has_all()
 }
 
 /// Whether a node is on /proc, whose links to descriptors are no names.
@@ -212,10 +230,23 @@ mod tests {
         if !give_away(&link) {
             return;
         }
-        // Whoever may write to the folder that it is in: the link leads where its owner wants.
-        let error = error_of(Place::of(&file));
-        let shown = link.display();
-        assert_eq!(error, format!("{shown} is a symbolic link of another user; name the folder that it leads to"));
+        // A folder that only its owner writes to has no planted links; one of a group, of everyone, or of another user may have.
+        let set = |mode, user| {
+            rustix::fs::chmod(&everyones, Mode::from_raw_mode(mode)).unwrap();
+            rustix::fs::chown(
+                &everyones,
+                Some(rustix::fs::Uid::from_raw(user)),
+                Some(rustix::fs::Gid::from_raw(STRANGER)),
+            )
+            .unwrap();
+        };
+        set(0o755, this_user());
+        assert!(matches!(Place::of(&file).unwrap(), Place::File(_)));
+        let error = format!("{} is a symbolic link of another user", link.display());
+        for (mode, user) in [(0o755, STRANGER), (0o775, this_user()), (0o777, this_user())] {
+            set(mode, user);
+            assert_eq!(error_of(Place::of(&file)), error, "{mode:o} of {user}");
+        }
         let made = crate::files::MadeFolders::make(&link.join("of/mine")).unwrap_err().to_string();
         assert!(made.contains(&error), "{made}");
         assert!(crate::files::check_way(&link).unwrap_err().to_string().contains(&error));
