@@ -43,8 +43,8 @@ struct Options {
     iolane: Option<PathBuf>,
     /// What else than the comparison on a cached file.
     other: Option<Other>,
-    /// With `--drives`, the kernel of the guests.
-    kernel: Option<String>,
+    /// With `--drives`, a part of the name of the grids to measure.
+    only: Option<String>,
     figures: Figures,
 }
 
@@ -93,7 +93,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
         Some(Other::Auto) => return auto::run(&binary, &target_folder, Part::Whole),
         Some(Other::Changes) => return auto::run(&binary, &target_folder, Part::Changes),
         Some(Other::Drives) => {
-            return auto::run(&binary, &target_folder, Part::Drives { kernel: options.kernel.as_deref() });
+            return auto::run(&binary, &target_folder, Part::Drives { only: options.only.as_deref() });
         }
         Some(Other::Settings) => return settings::run(&binary),
         Some(Other::Profile) => return profile::run(&binary, &target_folder),
@@ -117,7 +117,7 @@ impl Options {
             gate: false,
             iolane: None,
             other: None,
-            kernel: None,
+            only: None,
             figures: Figures::default(),
         };
         let mut arguments = arguments.iter();
@@ -133,7 +133,7 @@ impl Options {
                 "--auto" => options.other = Some(Other::Auto),
                 "--changes" => options.other = Some(Other::Changes),
                 "--drives" => options.other = Some(Other::Drives),
-                "--kernel" => options.kernel = Some(value()?.clone()),
+                "--only" => options.only = Some(value()?.clone()),
                 "--settings" => options.other = Some(Other::Settings),
                 "--files" => options.other = Some(Other::Files),
                 "--profile" => options.other = Some(Other::Profile),
@@ -141,14 +141,14 @@ impl Options {
                 "--accept" => options.figures.accept = true,
                 other => bail!(
                     "`bench` has no option `{other}`; it takes --pairs N, --markdown, --gate, --iolane FILE, --exact, \
-                     --nvme, --auto, --changes, --drives, --kernel, --settings, --files, --profile, --check, --accept"
+                     --nvme, --auto, --changes, --drives, --only TEXT, --settings, --files, --profile, --check, --accept"
                 ),
             }
         }
         let about_figures = options.figures != Figures::default();
         let has_gate = matches!(options.other, Some(Other::Exact | Other::Nvme | Other::Auto | Other::Files));
         ensure!(!about_figures || has_gate, "--check and --accept go with --exact, --nvme, --auto or --files");
-        ensure!(options.kernel.is_none() || options.other == Some(Other::Drives), "--kernel goes with --drives");
+        ensure!(options.only.is_none() || options.other == Some(Other::Drives), "--only goes with --drives");
         Ok(options)
     }
 }

@@ -60,7 +60,7 @@ Usage: cargo xtask COMMAND
       --auto           The path auto beside each other path, and loads that change; written to docs/auto.md; takes 40
                        minutes. --auto --check does a part of it, as in CI, and --changes only the loads that change
       --drives         The path auto on an emulated drive, and on two processors, in real time; written to docs/auto.md;
-                       for a quiet machine, takes 35 minutes for each kernel; --kernel 6.1 measures on one
+                       for a quiet machine, takes an hour; --only '6.1 nullb0 2' measures one grid, in 10 minutes
       --settings       What settings of a block device cost; written to docs/host-settings.md
   capture [FILE...] [--only TEXT]
                     Run the commands that the documentation shows, or those that contain TEXT, and replace the output shown

@@ -44,8 +44,8 @@ pub(super) enum Part<'a> {
     Check,
     /// Loads that change, for docs/auto.md.
     Changes,
-    /// An emulated drive and two processors, in real time, for docs/auto.md; just on one kernel, if it is named.
-    Drives { kernel: Option<&'a str> },
+    /// An emulated drive and two processors, in real time, for docs/auto.md; just the grids whose name has this text: `6.1`, `nvme0n1 1`.
+    Drives { only: Option<&'a str> },
 }
 
 /// Measures, prints, and compares with the goals. What is not only checked is written to the page too.
@@ -55,11 +55,14 @@ pub(super) fn run(iolane: &Path, target_folder: &Path, part: Part<'_>) -> Result
     }
     let cache = Cache::of_user()?;
     let (grids, page) = match part {
-        Part::Drives { kernel } => {
+        Part::Drives { only } => {
             let of_kernel = |kernel| Place::TIMED.map(|place| (kernel, place, WITHOUT_ADVICE));
-            let named = |version: &&str| kernel.is_none_or(|kernel| kernel == *version);
-            let grids: Vec<_> = KERNELS.into_iter().filter(named).flat_map(of_kernel).collect();
-            ensure!(!grids.is_empty(), "--kernel is one of {}", KERNELS.join(" and "));
+            let all: Vec<_> = KERNELS.into_iter().flat_map(of_kernel).collect();
+            let names: Vec<String> = all.iter().map(|(kernel, place, _)| place.mark(kernel)).collect();
+            let is_meant = |name: &str| only.is_none_or(|text| name.contains(text));
+            let grids: Vec<_> =
+                all.into_iter().zip(&names).filter(|(_, name)| is_meant(name)).map(|(grid, _)| grid).collect();
+            ensure!(!grids.is_empty(), "no grid has the text of --only in its name; there are {}", names.join(", "));
             return measure_grids(iolane, grids, Some("drive figures"), &cache);
         }
         Part::Check => (CHECKED.to_vec(), None),

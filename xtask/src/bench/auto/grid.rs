@@ -61,10 +61,10 @@ impl Place {
         Lab { timeout: TIMED_AT_MOST, ..guest::lab(iolane, kernel, cache, machine) }
     }
 
-    /// Its name in marks.
-    fn mark(self) -> String {
+    /// The name of its grid on a kernel, in marks and for `--only`.
+    pub(super) fn mark(self, kernel: &str) -> String {
         let device = self.target.trim_start_matches("/dev/");
-        if self.is_exact() { String::new() } else { format!(" {device} {}", self.cpus) }
+        if self.is_exact() { kernel.to_owned() } else { format!("{kernel} {device} {}", self.cpus) }
     }
 
     fn name(self) -> String {
@@ -118,7 +118,7 @@ impl Grid {
             }
         }
         let name = format!("Linux {} ({}), {}:", kernel.release, kernel.origin, place.name());
-        Ok(Self { name, mark: format!("{version}{}", place.mark()), cells })
+        Ok(Self { name, mark: place.mark(version), cells })
     }
 
     pub(super) fn text(&self, style: Style) -> String {
