@@ -13,7 +13,7 @@ use crate::skips::Skip;
 use crate::verdict::is_ci;
 
 /// A package, the program that shows it is there, and who asks for it.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Package {
     pub(crate) name: &'static str,
     pub(crate) program: &'static str,

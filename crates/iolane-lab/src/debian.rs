@@ -1,5 +1,6 @@
 //! Packages of Debian, kernels above all: downloaded by apt, which checks their signatures, into a state folder of the lab's own.
-//! Nothing is installed or changed on this machine. `kernel_source` calls it; `kernel_store` keeps what it makes.
+//! Nothing is installed or changed on this machine. `kernel_source` calls it, and `kernel_store` keeps what it makes; xtask calls it for
+//! the source of the standard library.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -45,19 +46,24 @@ pub(crate) fn from_package(package: &Path, cache: &Cache) -> Result<Kernel> {
     })
 }
 
-/// Unpacks a package of Debian's backports into a folder, the newest whose version begins so.
+/// Unpacks a package of Debian's backports, the newest whose version begins so, into a new folder; it is there whole, or not at all.
 ///
 /// # Errors
-/// If Debian has none, cannot be reached, or the folder has no room.
+/// If Debian has none, cannot be reached, or there is no room.
 pub fn unpack_package(name: &str, version: &str, folder: &Path) -> Result<()> {
-    let workshop = tempfile::tempdir_in(folder).map_err(|error| Error::system(folder.display().to_string(), error))?;
-    require_space(workshop.path())?;
+    let system = |error| Error::system(folder.display().to_string(), error);
+    let beside = folder.parent().unwrap_or(Path::new("."));
+    files::make_folder(beside)?;
+    let workshop = tempfile::tempdir_in(beside).map_err(system)?;
     let what = format!("Debian's package {name} {version}");
-    let otherwise = "a version stays there for some months";
-    let apt = Apt { folder: workshop.path(), suite: BACKPORTS, what: &what, otherwise };
+    let apt =
+        Apt { folder: workshop.path(), suite: BACKPORTS, what: &what, otherwise: "without it nothing can be done" };
     apt.update()?;
-    let packages = apt.download(&[format!("{name}={version}*")])?;
-    packages.iter().try_for_each(|package| unpack(package, folder))
+    let tree = workshop.path().join("tree");
+    for package in apt.download(&[format!("{name}={version}*")])? {
+        unpack(&package, &tree)?;
+    }
+    std::fs::rename(&tree, folder).map_err(system)
 }
 
 fn suite_of(version: &str) -> &'static str {

@@ -176,7 +176,8 @@ mod tests {
     #[test]
     fn a_command_names_the_bytes_of_its_buffer_and_no_others() {
         let pointers = pointers(false);
-        let lengths = || (4..=4 * PAGE).chain(LIST_BYTES_MAX - 2 * PAGE - 8..=LIST_BYTES_MAX - PAGE).step_by(4);
+        let long = LIST_BYTES_MAX - 2 * PAGE - 8..=LIST_BYTES_MAX - PAGE;
+        let lengths = || (4..=4 * PAGE).step_by(4).chain(long.clone().step_by(4));
         for offset in (0..PAGE).step_by(4) {
             let address = (1 << 32) + offset;
             // Long lists once in a while: they take longest, and differ only in the number of pages.

@@ -65,15 +65,16 @@ pub fn controllers() -> Result<Vec<ListedController>> {
 fn controller(bindings: &Bindings, device: &Device, record: Option<&Record>, openers: &OpenFiles) -> ListedController {
     let driver = device.driver().ok().flatten();
     let is_with_vfio = driver.as_deref() == Some(VFIO_DRIVER);
-    let of_kernel = device.nodes().unwrap_or_default();
+    // What cannot be listed of its namespaces is missing among its nodes too.
+    let (of_kernel, unknown) = match device.nodes() {
+        Ok(nodes) => (nodes, None),
+        Err(error) => (Vec::new(), Some(format!("its namespaces are unknown ({error})"))),
+    };
+    let namespaces = device.namespaces().unwrap_or_default();
     let namespace = |found: KernelNamespace| ListedNamespace {
         used_by: uses_of(&found, &of_kernel, openers),
         name: if found.has_block_device { found.name } else { found.generic_name() },
         bytes: found.bytes,
-    };
-    let (namespaces, unknown) = match device.namespaces() {
-        Ok(namespaces) => (namespaces, None),
-        Err(error) => (Vec::new(), Some(format!("its namespaces are unknown ({error})"))),
     };
     let uses = match is_with_vfio {
         true => uses_of_nodes(&bindings.nodes(device), openers),

@@ -3,15 +3,13 @@
 //! compiler's source as Debian ships it.
 
 use std::env::consts::ARCH;
-use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use iolane_lab::debian;
 
-use crate::child::{cargo, root, succeeds};
+use crate::child::{cargo, program, root, succeeds};
 
 /// The arguments of cargo: the tests of what lies below a queue, and those of queues.
 ///
@@ -56,18 +54,17 @@ fn library(folder: &Path) -> Result<PathBuf> {
     let version = compiler_version()?;
     let home = folder.join(format!("rust-src-{version}"));
     let library = home.join(format!("usr/src/rustc-{version}/library"));
-    if !library.exists() {
-        fs::create_dir_all(&home).with_context(|| format!("making {}", home.display()))?;
+    if !home.exists() {
         eprintln!("fetching the source of Rust {version} from Debian, once (45 MB)");
         debian::unpack_package("rust-src", &version, &home)?;
-        ensure!(library.exists(), "Debian's package rust-src {version} has no usr/src/rustc-{version}/library");
     }
+    ensure!(library.exists(), "Debian's package rust-src {version} has no usr/src/rustc-{version}/library");
     Ok(library)
 }
 
 /// `1.95.0`.
 fn compiler_version() -> Result<String> {
-    let output = Command::new("rustc").arg("--version").output().context("asking rustc for its version")?;
+    let output = program("rustc").arg("--version").output().context("asking rustc for its version")?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let version = text.split_whitespace().nth(1).with_context(|| format!("rustc --version printed {text:?}"))?;
     Ok(version.to_owned())

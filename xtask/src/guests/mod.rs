@@ -90,19 +90,28 @@ pub(crate) fn run_uses(uses: Uses) -> Result<bool> {
 
 /// Runs the conformance suite on what is built on drives: on the stacks and kernels named, or on all.
 pub(crate) fn run_stacks(words: &[&str]) -> Result<bool> {
-    let (stacks, kernels) = stacks::named(words);
-    run_campaign_on(&kernels, &stacks::packages(), &stacks.into_iter().map(Suite::Stack).collect::<Vec<_>>())
+    let (stacks, kernels) = stacks::named(words)?;
+    let (mut suites, mut missing) = (Vec::new(), Vec::new());
+    for stack in stacks {
+        match stack.missing()? {
+            packages if packages.is_empty() => suites.push(Suite::Stack(stack)),
+            packages => missing.extend(packages.into_iter().map(Package::skip)),
+        }
+    }
+    run_campaign_on(&kernels, missing, &suites)
 }
 
 fn run_campaign(suite: Suite) -> Result<bool> {
     let packages = if matches!(suite, Suite::Uses(_)) { Uses::packages() } else { Vec::new() };
-    run_campaign_on(&[], &packages, &[suite])
+    let missing = packages::install(&packages)?.into_iter().map(Package::skip).collect();
+    run_campaign_on(&[], missing, &[suite])
 }
 
-fn run_campaign_on(kernels: &[&str], packages: &[Package], suites: &[Suite]) -> Result<bool> {
+/// Runs suites in guests of the kernels named, or of all, without what was missing.
+fn run_campaign_on(kernels: &[&str], missing: Vec<Skip>, suites: &[Suite]) -> Result<bool> {
     let accepted = Accepted::read()?;
     let (mut tally, mut times) = (Tally::default(), Times::default());
-    tally.skipped = packages::install(packages)?.into_iter().map(Package::skip).collect();
+    tally.skipped = missing;
     let kernels = find_kernels(kernels, &mut tally, &mut times)?;
     let guests = kernels.iter().flat_map(|kernel| suites.iter().map(|suite| (kernel.clone(), *suite))).collect();
     run_guests(guests, &mut tally, &mut times, true)?;
