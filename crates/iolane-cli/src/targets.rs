@@ -125,9 +125,20 @@ fn in_words_of_the_command_line(refused: Refused, name: &OsStr) -> Error {
 
 /// Makes a scratch file in the current folder, with a progress bar, and opens it.
 pub(crate) fn open_scratch(bytes: u64, seed: u64, options: TargetOptions, writes: bool) -> anyhow::Result<Target> {
+    open_scratch_in(Path::new("."), bytes, seed, options, writes)
+}
+
+/// The same in another folder than this one.
+pub(crate) fn open_scratch_in(
+    folder: &Path,
+    bytes: u64,
+    seed: u64,
+    options: TargetOptions,
+    writes: bool,
+) -> anyhow::Result<Target> {
     check_scratch(bytes)?;
     let bar = Bar::bytes(bytes, "writing the scratch file");
-    let scratch = Scratch::create(Path::new("."), bytes, seed, &STOP, |written| bar.at(written))?;
+    let scratch = Scratch::create(folder, bytes, seed, &STOP, |written| bar.at(written))?;
     Ok(scratch.open(options, writes)?)
 }
 

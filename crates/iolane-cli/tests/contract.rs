@@ -419,6 +419,20 @@ fn probe_without_json_names_every_path_within_100_columns() {
 }
 
 #[test]
+fn what_a_machine_offers_is_probed_where_no_file_can_be_made_too() {
+    let folder = Folder::new();
+    let mut probe = command(&folder, ["probe", "--host"]);
+    let ended = finish(probe.current_dir("/proc").env("TMPDIR", folder.path()).spawn().unwrap());
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    assert!(ended.stderr.contains("this folder takes no scratch file; one in"), "{ended:#?}");
+    assert!(folder.names().is_empty(), "{:?}", folder.names());
+    // Nor is it there: the reason is the one of this folder.
+    let mut probe = command(&folder, ["probe"]);
+    let refused = finish(probe.current_dir("/proc").env("TMPDIR", "/proc").spawn().unwrap());
+    assert_eq!((refused.code, refused.stderr.lines().count()), (Some(3), 1), "{refused:#?}");
+}
+
+#[test]
 fn what_a_run_cost_has_a_value_and_its_source_or_null_and_why() {
     let folder = Folder::new();
     let record = run(&folder, &["--path", "psync", "--repeat", "2"]);

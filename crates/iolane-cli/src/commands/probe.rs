@@ -2,7 +2,7 @@
 //! measurements.
 
 use iolane::units::Bytes;
-use iolane::{Capabilities, Error, IoPath, Target};
+use iolane::{Capabilities, Error, IoPath, Target, TargetOptions};
 use iolane_measure::checks::{Facts, Finding, findings};
 use iolane_study::plan::all_paths;
 use iolane_study::run_record::{HostRecord, TargetRecord};
@@ -94,7 +94,7 @@ pub(crate) fn probe(arguments: ProbeArguments) -> anyhow::Result<Outcome> {
     let outputs = Outputs::checked(arguments.json, chosen.names())?;
     let target = match chosen.names() {
         [name, ..] => Target::options().direct(arguments.direct).open(name)?,
-        [] => targets::open_scratch(SCRATCH_BYTES, 1, Target::options().direct(arguments.direct), false)?,
+        [] => open_scratch(Target::options().direct(arguments.direct))?,
     };
     let mut targets = vec![target];
     // Without a target the question is what the machine offers, and only its devices offer some paths.
@@ -116,6 +116,16 @@ pub(crate) fn probe(arguments: ProbeArguments) -> anyhow::Result<Outcome> {
         paths,
     })?;
     Ok(Outcome::Done)
+}
+
+/// A scratch file here, or where temporary files go: what the machine offers does not depend on where one may write.
+fn open_scratch(options: TargetOptions) -> anyhow::Result<Target> {
+    let elsewhere = std::env::temp_dir();
+    targets::open_scratch(SCRATCH_BYTES, 1, options.clone(), false).or_else(|error| {
+        let target = targets::open_scratch_in(&elsewhere, SCRATCH_BYTES, 1, options, false).map_err(|_| error)?;
+        output::warn(&format!("this folder takes no scratch file; one in {} is probed", elsewhere.display()));
+        Ok(target)
+    })
 }
 
 /// Every path of these targets, each on the target that it suits best.
