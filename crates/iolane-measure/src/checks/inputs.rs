@@ -7,8 +7,8 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use iolane::Target;
 use iolane::units::CpuList;
+use iolane::{IoPath, Target};
 use rustix::thread::CapabilitySet;
 
 use crate::host::{DeviceHost, Host, disk_name, parse_switch, read};
@@ -39,6 +39,8 @@ pub struct Facts {
     pub may_perfmon: bool,
     /// Whether this process may lock any amount of memory.
     pub may_lock: bool,
+    /// Why a ring cannot be opened on the target, with what helps; `None` if one can, or the target is none of the kernel's.
+    pub io_uring_refused: Option<(String, String)>,
     /// Whether hardware counters work.
     pub hardware_counters: Reading<()>,
     /// Whether the processor's energy counters are readable.
@@ -95,6 +97,7 @@ impl Facts {
             perf_event_paranoid: permission.paranoid,
             may_perfmon: permission.may_perfmon,
             may_lock: capabilities.is_ok_and(|held| held.effective.contains(CapabilitySet::IPC_LOCK)),
+            io_uring_refused: io_uring_refused(target),
             hardware_counters: Counters::check(),
             rapl: rapl(sys),
             cpu_nodes: nodes_of(cpus.cpus(), sys).map(|nodes| nodes.value),
@@ -105,6 +108,13 @@ impl Facts {
             busy_cpus: busy_cpus(),
         }
     }
+}
+
+fn io_uring_refused(target: &Target) -> Option<(String, String)> {
+    let path = IoPath::new("io_uring");
+    let interface = iolane::interface_of(&path).ok().filter(|interface| interface.reaches(target.kind()))?;
+    let error = interface.probe(&path, target).err()?;
+    Some((error.cause().to_owned(), error.remedy_text().to_owned()))
 }
 
 /// The CPUs that handle these lines, as the kernel has chosen among those allowed.

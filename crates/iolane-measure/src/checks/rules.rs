@@ -161,7 +161,14 @@ fn clock_source(facts: &Facts) -> Finding {
 
 fn io_uring(facts: &Facts) -> Finding {
     let (value, effect) = match facts.host.io_uring_disabled {
-        None | Some(0) => return Finding::ok("io_uring", "enabled"),
+        None | Some(0) => {
+            return match &facts.io_uring_refused {
+                None => Finding::ok("io_uring", "enabled"),
+                Some((cause, remedy)) => {
+                    Finding::distorts("io_uring", "refused", format!("its paths are unavailable: {cause}"), remedy)
+                }
+            };
+        }
         Some(1) => ("for one group only", "paths of io_uring are unavailable outside of that group"),
         Some(_) => ("disabled", "paths of io_uring are unavailable"),
     };

@@ -42,6 +42,7 @@ fn quiet() -> Facts {
         perf_event_paranoid: Some(1),
         may_perfmon: false,
         may_lock: false,
+        io_uring_refused: None,
         hardware_counters: Ok(()),
         rapl: Ok(()),
         cpus: "0-7".parse().unwrap(),
@@ -101,6 +102,8 @@ fn what_the_kernel_is_set_to_is_found() {
     assert_found("clock source", "echo tsc", |facts| facts.clock_source = Some("hpet".into()));
     assert_found("io_uring", "io_uring_disabled=0", |facts| facts.host.io_uring_disabled = Some(1));
     assert_found("io_uring", "io_uring_disabled=0", |facts| facts.host.io_uring_disabled = Some(2));
+    let refused = || Some(("a filter".into(), "allow io_uring_setup".into()));
+    assert_found("io_uring", "allow io_uring_setup", |facts| facts.io_uring_refused = refused());
     assert_found("perf_event_paranoid", "=1", |facts| facts.perf_event_paranoid = Some(2));
     assert_eq!(after(|facts| (facts.perf_event_paranoid, facts.may_perfmon) = (Some(4), true)), []);
     assert_eq!(after(|facts| facts.clock_source = None), []);
