@@ -200,6 +200,11 @@ pub(super) fn disk_name(sys: &Path, target: &Target) -> Option<String> {
     file_name(&folders(sys, target.device()?)?.1)
 }
 
+/// Its number, `259:0`.
+pub(crate) fn disk_number(sys: &Path, target: &Target) -> Option<String> {
+    read(folders(sys, target.device()?)?.1.join("dev"))
+}
+
 /// The address in the name of a controller without a kernel driver, `pci:00:04.0,ns=2`.
 pub(crate) fn controller_address(name: &str) -> Option<Bdf> {
     name.strip_prefix("pci:")?.split(',').next()?.parse().ok()

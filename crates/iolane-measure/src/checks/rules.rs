@@ -56,7 +56,7 @@ pub fn findings(facts: &Facts) -> Vec<Finding> {
     let processor = [processor, hardware_threads, hypervisor, mitigations, governor, turbo, hardware_counters];
     let kernel = [kernel, clock_source, io_uring, perf_event_paranoid];
     let device = [scheduler, write_cache, io_poll, poll_queues, interrupts, irqbalance, iommu, numa];
-    let limits = [huge_pages, transparent_huge_pages, memlock, nofile, quota, rapl, load];
+    let limits = [huge_pages, transparent_huge_pages, memlock, nofile, quota, io_limit, rapl, load];
     let all = processor.iter().chain(&kernel).chain(&device).chain(&limits);
     all.map(|look: &fn(&Facts) -> Finding| look(facts)).collect()
 }
@@ -379,6 +379,18 @@ fn quota(facts: &Facts) -> Finding {
         ),
         None => Finding::ok("cpu quota", "none"),
     }
+}
+
+fn io_limit(facts: &Facts) -> Finding {
+    if facts.io_limits.is_empty() {
+        return Finding::ok("io limit", "none");
+    }
+    Finding::distorts(
+        "io limit",
+        facts.io_limits.join(", "),
+        "what goes beyond it waits: rates and latencies are those of the limit",
+        "measure without an I/O limit of the container or the service (io.max of its control groups)",
+    )
 }
 
 fn rapl(facts: &Facts) -> Finding {

@@ -28,7 +28,7 @@ pub use cpu::{CpuSnapshot, CpuUse, ThreadUse, threads_are_ours_since_5_12};
 pub(crate) use interrupts::Interrupts;
 pub(crate) use numa::{cpus_of, nodes_of};
 pub(crate) use perf::Permission;
-pub(crate) use quota::granted_cpus;
+pub(crate) use quota::{granted_cpus, io_limits};
 pub use reading::{Reading, Sourced, UNAVAILABLE, Unavailable};
 pub use syscalls::SyscallCounter;
 pub use system_use::{SystemSnapshot, SystemUse};

@@ -1,5 +1,5 @@
-//! The processor time that control groups grant this process (cgroups(7), the CPU controller), and how long they stopped it. The limits of
-//! Kubernetes and CPUQuota of systemd are such quotas. A run that is stopped by one measures the quota, and not the path.
+//! What control groups grant this process (cgroups(7)): processor time, and how long they stopped it, and requests to a drive. The limits of
+//! Kubernetes, and CPUQuota and IOReadIOPSMax of systemd are such quotas. A run that is stopped by one measures the quota, and not the path.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use super::{Reading, Unavailable};
 
 /// The most processors that the control groups of this process grant it; `None` if they set no limit.
 pub(crate) fn granted_cpus(sys: &Path, proc: &Path) -> Option<f64> {
-    folders(sys, proc).iter().filter_map(|folder| granted_by(folder)).reduce(f64::min)
+    folders(sys, proc, "cpu").iter().filter_map(|folder| granted_by(folder)).reduce(f64::min)
 }
 
 /// How long a quota has stopped one of those groups so far, summed over processors, with other processes in it. The group that was stopped for
@@ -18,23 +18,46 @@ pub(crate) fn granted_cpus(sys: &Path, proc: &Path) -> Option<f64> {
 /// # Errors
 /// Unavailable without a CPU controller.
 pub(super) fn stopped(sys: &Path, proc: &Path) -> Reading<Duration> {
-    let stopped = folders(sys, proc).iter().filter_map(|folder| stopped_in(folder)).max();
+    let stopped = folders(sys, proc, "cpu").iter().filter_map(|folder| stopped_in(folder)).max();
     stopped.ok_or_else(|| Unavailable::new("no control group of this process has a CPU controller"))
 }
 
-/// The folders of the groups of this process: of its own, and of those that it is in.
-fn folders(sys: &Path, proc: &Path) -> Vec<PathBuf> {
-    let text = fs::read_to_string(proc.join("self/cgroup")).unwrap_or_default();
-    text.lines().filter_map(|line| of_line(sys, line)).flatten().collect()
+/// The limits of this process's control groups on a disk, named by its number (`259:0`), as the kernel writes them: `riops=1000`,
+/// `wbps=1048576`. Those of its own group first; none if there are none.
+pub(crate) fn io_limits(sys: &Path, proc: &Path, disk: &str) -> Vec<String> {
+    // Version 2 has them in a file, and version 1 in one for each.
+    const OF_VERSION_1: [(&str, &str); 4] =
+        [("read_bps", "rbps"), ("write_bps", "wbps"), ("read_iops", "riops"), ("write_iops", "wiops")];
+    let mut limits = Vec::new();
+    for folder in folders(sys, proc, "blkio") {
+        let of_disk = |file: &str| {
+            let text = fs::read_to_string(folder.join(file)).ok()?;
+            text.lines().find_map(|line| line.strip_prefix(disk)?.strip_prefix(' ').map(str::to_owned))
+        };
+        if let Some(line) = of_disk("io.max") {
+            limits.extend(line.split(' ').filter(|limit| !limit.ends_with("=max")).map(str::to_owned));
+        }
+        limits.extend(OF_VERSION_1.iter().filter_map(|(file, name)| {
+            let most = of_disk(&format!("blkio.throttle.{file}_device"))?;
+            Some(format!("{name}={most}"))
+        }));
+    }
+    limits
 }
 
-/// Those of a line in /proc/PID/cgroup, if the CPU controller is in its hierarchy: `0::/a/b`, or `3:cpu,cpuacct:/a/b` in version 1.
-fn of_line(sys: &Path, line: &str) -> Option<Vec<PathBuf>> {
+/// The folders of the groups of this process in the hierarchy of a controller: its own, and those that it is in.
+fn folders(sys: &Path, proc: &Path, controller: &str) -> Vec<PathBuf> {
+    let text = fs::read_to_string(proc.join("self/cgroup")).unwrap_or_default();
+    text.lines().filter_map(|line| of_line(sys, line, controller)).flatten().collect()
+}
+
+/// Those of a line in /proc/PID/cgroup, if the controller is in its hierarchy: `0::/a/b`, or `3:cpu,cpuacct:/a/b` in version 1.
+fn of_line(sys: &Path, line: &str, controller: &str) -> Option<Vec<PathBuf>> {
     let mut parts = line.splitn(3, ':').skip(1);
     let (controllers, group) = (parts.next()?, parts.next()?);
     let mounts = match controllers {
         "" => ["", "unified"],
-        list if list.split(',').any(|controller| controller == "cpu") => [list, "cpu"],
+        list if list.split(',').any(|listed| listed == controller) => [list, controller],
         _ => return None,
     };
     let mounts = mounts.map(|mount| sys.join("fs/cgroup").join(mount));
@@ -97,6 +120,25 @@ mod tests {
         let (sys, proc) = (fixture.path("sys"), fixture.path("proc"));
         assert_eq!(granted_cpus(&sys, &proc), Some(0.2));
         assert_eq!(stopped(&sys, &proc).unwrap(), Duration::from_millis(7));
+    }
+
+    #[test]
+    fn limits_on_a_disk_are_those_of_all_groups() {
+        let fixture = Fixture::new();
+        fixture
+            .write("proc/self/cgroup", "4:blkio:/old\n0::/pods/own\n")
+            .write("sys/fs/cgroup/unified/cgroup.procs", "")
+            .write("sys/fs/cgroup/unified/pods/io.max", "8:0 rbps=9 wbps=max riops=max wiops=max\n")
+            .write(
+                "sys/fs/cgroup/unified/pods/own/io.max",
+                "259:0 rbps=max wbps=max riops=1000 wiops=5\n259:01 rbps=1\n",
+            )
+            .write("sys/fs/cgroup/blkio/cgroup.procs", "")
+            .write("sys/fs/cgroup/blkio/old/blkio.throttle.write_bps_device", "8:0 77\n259:0 1048576\n");
+        let limits = |disk| io_limits(&fixture.path("sys"), &fixture.path("proc"), disk);
+        assert_eq!(limits("259:0"), ["wbps=1048576", "riops=1000", "wiops=5"]);
+        assert_eq!(limits("8:0"), ["wbps=77", "rbps=9"]);
+        assert_eq!(limits("8:16"), Vec::<String>::new());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Warnings about a run, each with a kind, so that the same warning of several runs or arms is shown once.
 
 use iolane::{Target, TargetKind};
-use iolane_measure::checks::FAST_CLOCKS;
+use iolane_measure::checks::{FAST_CLOCKS, limits_on};
 use iolane_measure::figures::RunFigure;
 use iolane_measure::run::{RunOutcome, RunPlan};
 use iolane_measure::telemetry::threads_are_ours_since_5_12;
@@ -133,6 +133,7 @@ pub(super) fn warnings(plan: &RunPlan, outcome: &RunOutcome) -> Vec<Warning> {
     warnings.extend(loop_warning(plan));
     warnings.extend(memory_warning(plan, outcome));
     warnings.extend(quota_warning(outcome));
+    warnings.extend(limit_warning(plan));
     warnings.extend(crowded_warning(plan));
     warnings.extend(floor_warning(outcome));
     warnings.extend(syscalls_warning(outcome));
@@ -165,6 +166,17 @@ fn quota_warning(outcome: &RunOutcome) -> Option<Warning> {
         );
         Warning::new(WarningKind::StoppedByQuota, text)
     })
+}
+
+fn limit_warning(plan: &RunPlan) -> Option<Warning> {
+    let of_target =
+        |target: &Target| Some((target.name().to_owned(), limits_on(target))).filter(|(_, limits)| !limits.is_empty());
+    let (name, limits) = plan.targets.iter().find_map(of_target)?;
+    Some(Warning::note(format!(
+        "a control group limits the drive of {name} to {}: what goes beyond it waits, and rates and latencies are those of the limit (io.max; \
+         a limit of the container or the service)",
+        limits.join(", ")
+    )))
 }
 
 /// With O_DIRECT, at least this share of what was read came from the device.

@@ -49,6 +49,7 @@ fn quiet() -> Facts {
         cpu_nodes: Ok("0".into()),
         device_cpus: Some("0-7".parse().unwrap()),
         quota_cpus: None,
+        io_limits: Vec::new(),
         busy_cpus: Ok(0.05),
     }
 }
@@ -79,7 +80,7 @@ fn on_a_quiet_machine_every_fact_is_ok_and_listed_once() {
     assert_eq!(after(|_| ()), []);
     let all = findings(&quiet());
     let facts: std::collections::BTreeSet<&str> = all.iter().map(|finding| finding.fact).collect();
-    assert_eq!((all.len(), facts.len()), (26, 26));
+    assert_eq!((all.len(), facts.len()), (27, 27));
     assert!(all.iter().all(|finding| !finding.value.is_empty() && finding.effect.is_none()));
 }
 
@@ -180,6 +181,13 @@ fn limits_are_found_where_no_capability_lifts_them() {
     });
     let refused = Unavailable::new("only root may read it").remedy("run as root");
     assert_found("RAPL", "run as root", |facts| facts.rapl = Err(refused));
+}
+
+#[test]
+fn a_limit_on_the_drive_is_found() {
+    let limited = || vec!["riops=1000".into(), "rbps=1048576".into()];
+    let found = after(|facts| facts.io_limits = limited());
+    assert!(found.len() == 1 && found[0].value == "riops=1000, rbps=1048576", "{found:?}");
 }
 
 #[test]
