@@ -40,7 +40,8 @@ impl Place {
             if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
                 return Self::of_node(node, &stat, || Ok(name));
             }
-            if !is_trusted(stat.st_uid) && !(is_unknown(stat.st_uid) && !is_open_to_others(folder_of(&name))) {
+            let is_strangers = !is_trusted(stat.st_uid) && !is_unknown(stat.st_uid);
+            if is_strangers || !is_trusted(stat.st_uid) && is_open_to_others(folder_of(&name)) {
                 return Err(refused("it is a symbolic link of another user"));
             }
             if is_magic(&node)? {
