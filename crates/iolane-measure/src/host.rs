@@ -219,7 +219,7 @@ pub(crate) fn numa_node_of(sys: &Path, target: &Target) -> Option<u32> {
 }
 
 /// The trimmed text of a file; `None` if it cannot be read or is empty.
-pub(super) fn read(path: impl AsRef<Path>) -> Option<String> {
+pub(crate) fn read(path: impl AsRef<Path>) -> Option<String> {
     let text = String::from_utf8_lossy(&fs::read(path).ok()?).trim().to_owned();
     Some(text).filter(|text| !text.is_empty())
 }

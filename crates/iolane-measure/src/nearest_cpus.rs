@@ -5,7 +5,7 @@ use std::path::Path;
 use iolane::Target;
 use iolane::units::CpuList;
 
-use crate::host::numa_node_of;
+use crate::host::{numa_node_of, read};
 use crate::placement::allowed_cpus;
 use crate::telemetry::cpus_of;
 
@@ -23,7 +23,7 @@ fn ordered(mut cpus: Vec<u32>, near: &[u32], sys: &Path) -> Vec<u32> {
     // How many hardware threads of its core come before it.
     let before = |cpu: u32| {
         let list = sys.join(format!("devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"));
-        let siblings: Option<CpuList> = std::fs::read_to_string(list).ok().and_then(|text| text.trim().parse().ok());
+        let siblings: Option<CpuList> = read(list).and_then(|text| text.parse().ok());
         let is_before = |other: &&u32| **other < cpu && allowed.contains(other);
         siblings.map_or(0, |list| list.cpus().iter().filter(is_before).count())
     };

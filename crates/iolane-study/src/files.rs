@@ -144,10 +144,7 @@ fn create_part(file: &Path) -> std::io::Result<(File, PathBuf)> {
 
 /// Whether two names mean one file, or two files of one place that are not there yet.
 fn is_same(one: &Path, other: &Path) -> bool {
-    let place = |file: &Path| {
-        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        Some((std::fs::canonicalize(folder).ok()?, file.file_name()?.to_owned()))
-    };
+    let place = |file: &Path| Some((std::fs::canonicalize(place::folder_of(file)).ok()?, file.file_name()?.to_owned()));
     guard::refuse_doubles(&[one.into(), other.into()]).is_err()
         || place(one).is_some_and(|one| place(other) == Some(one))
 }

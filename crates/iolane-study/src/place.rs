@@ -133,7 +133,7 @@ pub(crate) fn open_own(path: &Path, create: bool) -> Result<File> {
 }
 
 /// The folder that a name is in.
-fn folder_of(name: &Path) -> &Path {
+pub(crate) fn folder_of(name: &Path) -> &Path {
     name.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 

@@ -11,10 +11,10 @@ use iolane::units::CpuList;
 use iolane::{IoPath, Target};
 use rustix::thread::CapabilitySet;
 
-use crate::host::{DeviceHost, Host, disk_name, disk_number, parse_switch, read};
+use crate::host::{DeviceHost, Host, disk_name, parse_switch, read};
 use crate::placement::allowed_cpus;
 use crate::telemetry::{
-    Counters, Interrupts, Permission, Reading, SystemSnapshot, Unavailable, cpus_of, granted_cpus, io_limits, nodes_of,
+    Counters, Interrupts, Permission, Reading, SystemSnapshot, Unavailable, cpus_of, granted_cpus, limits_on, nodes_of,
 };
 
 /// The machine, the device behind a target, and their current use.
@@ -111,12 +111,6 @@ impl Facts {
             busy_cpus: busy_cpus(),
         }
     }
-}
-
-/// The limits that control groups of this process set on a target's disk, such as `riops=1000` (io.max, cgroups(7)).
-pub fn limits_on(target: &Target) -> Vec<String> {
-    let sys = Path::new("/sys");
-    disk_number(sys, target).map_or_else(Vec::new, |disk| io_limits(sys, Path::new("/proc"), &disk))
 }
 
 fn io_uring_refused(target: &Target) -> Option<(String, String)> {

@@ -4,5 +4,5 @@
 mod inputs;
 mod rules;
 
-pub use inputs::{Facts, InterruptSpread, Turbo, limits_on};
+pub use inputs::{Facts, InterruptSpread, Turbo};
 pub use rules::{FAST_CLOCKS, Finding, findings};

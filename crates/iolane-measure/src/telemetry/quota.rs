@@ -5,7 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use iolane::Target;
+
 use super::{Reading, Unavailable};
+use crate::host::disk_number;
 
 /// The most processors that the control groups of this process grant it; `None` if they set no limit.
 pub(crate) fn granted_cpus(sys: &Path, proc: &Path) -> Option<f64> {
@@ -22,9 +25,15 @@ pub(super) fn stopped(sys: &Path, proc: &Path) -> Reading<Duration> {
     stopped.ok_or_else(|| Unavailable::new("no control group of this process has a CPU controller"))
 }
 
+/// The limits that control groups of this process set on a target's disk, such as `riops=1000` (io.max, cgroups(7)).
+pub fn limits_on(target: &Target) -> Vec<String> {
+    let sys = Path::new("/sys");
+    disk_number(sys, target).map_or_else(Vec::new, |disk| io_limits(sys, Path::new("/proc"), &disk))
+}
+
 /// The limits of this process's control groups on a disk, named by its number (`259:0`), as the kernel writes them: `riops=1000`,
 /// `wbps=1048576`. Those of its own group first; none if there are none.
-pub(crate) fn io_limits(sys: &Path, proc: &Path, disk: &str) -> Vec<String> {
+fn io_limits(sys: &Path, proc: &Path, disk: &str) -> Vec<String> {
     // Version 2 has them in a file, and version 1 in one for each.
     const OF_VERSION_1: [(&str, &str); 4] =
         [("read_bps", "rbps"), ("write_bps", "wbps"), ("read_iops", "riops"), ("write_iops", "wiops")];

@@ -1,10 +1,10 @@
 //! Warnings about a run, each with a kind, so that the same warning of several runs or arms is shown once.
 
 use iolane::{Target, TargetKind};
-use iolane_measure::checks::{FAST_CLOCKS, limits_on};
+use iolane_measure::checks::FAST_CLOCKS;
 use iolane_measure::figures::RunFigure;
 use iolane_measure::run::{RunOutcome, RunPlan};
-use iolane_measure::telemetry::threads_are_ours_since_5_12;
+use iolane_measure::telemetry::{limits_on, threads_are_ours_since_5_12};
 use serde::{Deserialize, Serialize};
 
 use super::disturbance::stood_still;
