@@ -21,6 +21,23 @@ pub struct Opener {
     pub program: String,
 }
 
+impl Opener {
+    /// Whether a descriptor that it has of this file or device may write; also if that cannot be told.
+    pub fn may_write(&self, file: OpenFile) -> bool {
+        let writing = |threads: Vec<u32>| -> io::Result<bool> {
+            for thread in threads {
+                let (_, writing) = count_descriptors(&format!("/proc/{}/task/{thread}", self.pid), file)?;
+                if writing > 0 {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        };
+        let threads = numbers(&format!("/proc/{}/task", self.pid).into());
+        threads.and_then(writing).unwrap_or_else(|error| !has_ended(&error))
+    }
+}
+
 impl fmt::Display for Opener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} (pid {})", self.program, self.pid)
@@ -102,15 +119,7 @@ impl OpenFiles {
 
     /// Of the descriptors of this process that lead to the file, how many there are, and how many may write.
     pub fn of_this_process(file: OpenFile) -> (usize, usize) {
-        let (mut all, mut writing) = (0, 0);
-        for number in numbers(&"/proc/self/fd".into()).unwrap_or_default() {
-            if OpenFile::at(&PathBuf::from(format!("/proc/self/fd/{number}"))) == Some(file) {
-                all += 1;
-                let info = fs::read_to_string(format!("/proc/self/fdinfo/{number}")).unwrap_or_default();
-                writing += usize::from(may_write(&info));
-            }
-        }
-        (all, writing)
+        count_descriptors("/proc/self", file).unwrap_or_default()
     }
 
     /// The processes that have the file or the device of this name open; none if there is no such name.
@@ -237,6 +246,18 @@ fn descriptors(folder: &Path, numbers: &[u32]) -> io::Result<Vec<OpenFile>> {
     Ok(files)
 }
 
+/// Of the descriptors in a folder of /proc, of a process or a thread, that lead to the file, how many there are, and how many may write.
+fn count_descriptors(folder: &str, file: OpenFile) -> io::Result<(usize, usize)> {
+    let (mut all, mut writing) = (0, 0);
+    for number in numbers(&format!("{folder}/fd").into())? {
+        if OpenFile::at(&PathBuf::from(format!("{folder}/fd/{number}"))) == Some(file) {
+            all += 1;
+            writing += usize::from(may_write(&fs::read_to_string(format!("{folder}/fdinfo/{number}"))?));
+        }
+    }
+    Ok((all, writing))
+}
+
 /// Whether a descriptor may write, by its text in /proc/PID/fdinfo (proc_pid_fdinfo(5)), whose flags are octal.
 fn may_write(info: &str) -> bool {
     const ACCESS_MODE: u32 = 0o3;
@@ -278,6 +299,23 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(seen, (true, false, false));
+    }
+
+    #[test]
+    fn a_process_that_only_reads_may_not_write_and_one_that_has_ended_neither() {
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let full = OpenFile::at(Path::new("/dev/full")).unwrap();
+        let may_write = |options: &fs::OpenOptions| {
+            let held = Stdio::from(options.open("/dev/full").unwrap());
+            let mut child = Command::new("sleep").arg("60").stdin(held).spawn().unwrap();
+            let opener = Opener { pid: child.id(), program: String::new() };
+            let (running, other) = (opener.may_write(full), opener.may_write(OpenFile::Character((1, 5))));
+            child.kill().unwrap();
+            child.wait().unwrap();
+            (running, other, opener.may_write(full))
+        };
+        assert_eq!(may_write(fs::OpenOptions::new().read(true)), (false, false, false));
+        assert_eq!(may_write(fs::OpenOptions::new().read(true).write(true)), (true, false, false));
     }
 
     #[test]

@@ -19,6 +19,7 @@ impl FakeSysfs {
         fake.device("md0/md0p1", "259:0");
         fake.device("nvme0n1", "259:7");
         fake.link("devices/sda/sda1/holders/md0", "../../../md0");
+        fake.link("devices/md0/slaves/sda1", "../../sda/sda1");
         fake.link("class/block/nvme0n1", "../../devices/nvme0n1");
         fake.link("dev/char/240:3", "../../devices/nvme0/ng0n1");
         fake
@@ -31,6 +32,8 @@ impl FakeSysfs {
         fs::write(folder.join("size"), "2048\n").unwrap();
         if path.contains('/') {
             fs::write(folder.join("partition"), "1\n").unwrap();
+        } else {
+            fs::create_dir_all(folder.join("slaves")).unwrap();
         }
         self.link(&format!("dev/block/{number}"), &format!("../../devices/{path}"));
     }

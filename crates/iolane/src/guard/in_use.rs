@@ -23,6 +23,8 @@ enum Role {
     Disk,
     Holder,
     Backing,
+    /// What md, dm or bcache made it of, or the disk of that.
+    Component,
 }
 
 /// A device or file that writes to the target may damage.
@@ -42,7 +44,7 @@ impl Concern {
             Role::Partition => format!("its partition {}", self.name),
             Role::Disk => format!("its disk {}", self.name),
             Role::Holder => format!("{} (built on it)", self.name),
-            Role::Backing => format!("{} (which it is made of)", self.name),
+            Role::Backing | Role::Component => format!("{} (which it is made of)", self.name),
         }
     }
 }
@@ -98,9 +100,39 @@ impl Survey {
         Ok(true)
     }
 
+    /// Adds what a disk is made of.
+    fn add_backing(&mut self, disk: &BlockDevice) -> Result<(), Refusal> {
+        for component in disk.slaves()? {
+            self.add_component(&component)?;
+        }
+        self.add_backing_of_loop(disk)
+    }
+
+    /// Adds a device that another is built on, with its disk and what that is made of. What else is built on it is not affected: it
+    /// has other parts of it.
+    fn add_component(&mut self, device: &BlockDevice) -> Result<(), Refusal> {
+        let identity = Identity::Block(device.number);
+        if self.concern(Some(identity)).is_some() {
+            return Ok(());
+        }
+        self.concerns.push(Concern {
+            identity,
+            role: Role::Component,
+            name: device.name.clone(),
+            bytes: device.bytes()?,
+        });
+        match device.disk()? {
+            Some(disk) => self.add_component(&disk),
+            None => self.add_backing(device),
+        }
+    }
+
     /// Adds the backing of a loop device, which can be mounted although the loop device exists.
-    fn add_backing(&mut self, device: &BlockDevice) -> Result<(), Refusal> {
+    fn add_backing_of_loop(&mut self, device: &BlockDevice) -> Result<(), Refusal> {
         let Some(made) = device.as_loop()? else { return Ok(()) };
+        if self.own_loops.contains(&made.name) {
+            return Ok(());
+        }
         self.own_loops.push(made.name.clone());
         // The kernel's report first: a file that was deleted, or is in another mount namespace, may be in use under another name.
         match System::ask(&made).or_else(|| identify(&made.backing)) {
@@ -116,7 +148,7 @@ impl Survey {
 
     /// Refuses if any of it is in use on this machine, or if the lists cannot be read.
     pub(super) fn check(&self) -> Result<(), Refusal> {
-        self.refusals(&System::read(self.is_device())?).next().map_or(Ok(()), Err)
+        self.refusals(&System::read()?).next().map_or(Ok(()), Err)
     }
 
     fn is_device(&self) -> bool {
@@ -125,12 +157,18 @@ impl Survey {
 
     /// Every use of any of it on this machine, such as "it is mounted at /".
     pub(super) fn uses(&self) -> Result<Vec<String>, Refusal> {
-        Ok(self.refusals(&System::read(self.is_device())?).map(|refusal| refusal.cause).collect())
+        Ok(self.refusals(&System::read()?).map(|refusal| refusal.cause).collect())
     }
 
     fn refusals(&self, system: &System) -> impl Iterator<Item = Refusal> {
         let uses = self.mounted(system).chain(self.swapped_to(system)).chain(self.held());
         uses.chain(self.behind_loop(system)).chain(self.exported(system))
+    }
+
+    /// Whether a process counts that only reads it: not if it is a part of what the target is made of, since programs watch over such parts
+    /// (multipathd has each path of a disk open).
+    pub(super) fn counts_readers(&self, identity: Option<Identity>) -> bool {
+        self.concern(identity).is_none_or(|concern| concern.role != Role::Component)
     }
 
     /// Refuses if what a process has open is any of it.
@@ -169,12 +207,14 @@ impl Survey {
         })
     }
 
-    /// An export whose name leads nowhere here may be any device.
+    /// An export whose name leads nowhere here may be any device. A file that is exported is open, which shows otherwise, unless this process
+    /// has it open too.
     fn exported(&self, system: &System) -> impl Iterator<Item = Refusal> {
         system.exports.iter().filter_map(|export| {
             let phrase = match (system.resolve)(&export.device) {
                 Some(identity) => self.concern(Some(identity))?.phrase(),
-                None => format!("{}, which may be it", shown(&export.device)),
+                None if self.is_device() => format!("{}, which may be it", shown(&export.device)),
+                None => return None,
             };
             Some(export.refusal(&phrase))
         })
@@ -217,10 +257,9 @@ struct System {
 }
 
 impl System {
-    /// What is exported matters to devices only: a file that is exported is open, which shows otherwise.
-    fn read(is_device: bool) -> Result<Self, Refusal> {
+    fn read() -> Result<Self, Refusal> {
         let (mounts, swaps, loops) = (read_mounts()?, read_swaps()?, Sysfs::HERE.loops()?);
-        let exports = if is_device { read_exports(Path::new(Sysfs::HERE.0))? } else { Vec::new() };
+        let exports = read_exports(Path::new(Sysfs::HERE.0))?;
         Ok(Self { mounts, swaps, loops, exports, resolve: Self::resolve, ask: Self::ask })
     }
 
@@ -272,7 +311,13 @@ mod tests {
         assert_eq!(fake.concerns((8, 1)), named(&sda1));
         assert_eq!(fake.concerns((8, 2)), named(&[("sda", Role::Disk), ("sda2", Role::Itself)]));
         assert_eq!(fake.concerns((8, 0)), named(&sda));
-        assert_eq!(fake.concerns((9, 0)), named(&[("md0", Role::Itself), ("md0p1", Role::Partition)]));
+        let below = [("sda", Role::Component), ("sda1", Role::Component)];
+        assert_eq!(
+            fake.concerns((9, 0)),
+            named(&[("md0", Role::Itself), ("md0p1", Role::Partition), below[0], below[1]])
+        );
+        let of_partition = [("md0", Role::Disk), ("md0p1", Role::Itself), below[0], below[1]];
+        assert_eq!(fake.concerns((259, 0)), named(&of_partition));
     }
 
     const IDLE: System = System {
@@ -364,6 +409,47 @@ mod tests {
         assert_eq!(cause((8, 0), (8, 2)), "qemu (pid 7) has its partition sda2 open");
         assert_eq!(cause((8, 2), (8, 0)), "qemu (pid 7) has its disk sda open");
         assert_eq!(cause((8, 2), (8, 1)), "");
+    }
+
+    #[test]
+    fn a_process_that_may_write_what_a_device_is_made_of_speaks_against_it_and_one_that_reads_does_not() {
+        let fake = FakeSysfs::new("components");
+        let md0 = fake.survey((9, 0));
+        let opener = Opener { pid: 7, program: "qemu".into() };
+        for (number, name) in [((8, 1), "sda1"), ((8, 0), "sda")] {
+            let identity = Some(Identity::Block(number));
+            let refusal = md0.opened(identity, &opener).unwrap();
+            assert_eq!(refusal.cause, format!("qemu (pid 7) has {name} (which it is made of) open"));
+            assert!(!md0.counts_readers(identity) && fake.survey(number).counts_readers(identity));
+        }
+        let export = Export { subsystem: "a".into(), device: "/dev/sda".into(), switch: "/config/a/enable".into() };
+        let exports = System { exports: vec![export], ..IDLE };
+        assert_eq!(cause(&md0, &exports), "NVMe target a exports sda (which it is made of)");
+        // Its other parts are not affected.
+        assert_eq!(cause(&md0, &mount((8, 2), "/dev/sda2")), "");
+    }
+
+    #[test]
+    fn an_exported_file_is_in_use_though_this_process_has_it_open_and_an_unknown_export_is_no_file() {
+        let file = Survey::of_file(Identity::File { device: 1, inode: 2 }, 4096);
+        let exports = |device: &str| {
+            let export = Export { subsystem: "a".into(), device: device.into(), switch: "/config/a/enable".into() };
+            System { exports: vec![export], ..IDLE }
+        };
+        assert_eq!(cause(&file, &exports("/file")), "NVMe target a exports it");
+        assert_eq!(cause(&file, &exports("/nowhere")), "");
+    }
+
+    #[test]
+    fn devices_that_are_made_of_each_other_are_surveyed_once() {
+        let fake = FakeSysfs::new("ring");
+        for (name, number) in [("dm-0", "254:0"), ("dm-1", "254:1")] {
+            fake.device(name, number);
+        }
+        fake.link("devices/dm-0/slaves/dm-1", "../../dm-1");
+        fake.link("devices/dm-1/slaves/dm-0", "../../dm-0");
+        let names: Vec<String> = fake.concerns((254, 0)).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["dm-0", "dm-1"]);
     }
 
     #[test]

@@ -133,8 +133,11 @@ fn unseen(hidden: usize) -> Refusal {
 fn refuse_openers(survey: &Survey, files: &OpenFiles) -> Result<(), Refusal> {
     let mut found: Vec<(&Opener, Refusal)> = Vec::new();
     for (file, openers) in files.iter() {
+        let identity = identity(file);
         for opener in openers {
-            found.extend(survey.opened(identity(file), opener).map(|refusal| (opener, refusal)));
+            let refusal = survey.opened(identity, opener);
+            let counts = |_: &Refusal| survey.counts_readers(identity) || opener.may_write(file);
+            found.extend(refusal.filter(counts).map(|refusal| (opener, refusal)));
         }
     }
     // The oldest process first, which started the others.

@@ -131,12 +131,22 @@ impl BlockDevice {
 
     /// The devices built on this one: md, dm, bcache.
     pub(super) fn holders(&self) -> Result<Vec<Self>, Refusal> {
-        let folder = self.folder.join("holders");
-        let holder = |name: &OsString| {
+        self.linked("holders")
+    }
+
+    /// The devices that this one is built on. Only a disk has such a list.
+    pub(super) fn slaves(&self) -> Result<Vec<Self>, Refusal> {
+        if self.is_partition()? { Ok(Vec::new()) } else { self.linked("slaves") }
+    }
+
+    /// The devices to which the links in a folder of this one lead.
+    fn linked(&self, folder: &str) -> Result<Vec<Self>, Refusal> {
+        let folder = self.folder.join(folder);
+        let device = |name: &OsString| {
             let link = folder.join(name);
             fs::canonicalize(&link).map_err(|error| Refusal::unreadable(&link, error)).and_then(Self::at)
         };
-        names_in(&folder)?.iter().map(holder).collect()
+        names_in(&folder)?.iter().map(device).collect()
     }
 
     fn attribute(&self, name: &str) -> Result<u64, Refusal> {
