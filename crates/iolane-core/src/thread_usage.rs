@@ -2,6 +2,8 @@
 
 use std::mem::MaybeUninit;
 
+use rustix::fs::{Mode, OFlags};
+
 /// Counters of the calling thread since it began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ThreadUsage {
@@ -16,6 +18,20 @@ pub struct ThreadUsage {
 impl ThreadUsage {
     /// System calls of a look.
     pub const SYSCALLS: u64 = 2;
+
+    /// System calls of `waited_ns`: opened, read, and closed.
+    pub const SYSCALLS_OF_WAITED: u64 = 3;
+
+    /// How long the calling thread has waited for a core since it began, with work and without a core, in nanoseconds; `None` on a kernel that does
+    /// not tell. Source: /proc/PID/schedstat, Documentation/scheduler/sched-stats.rst.
+    pub fn waited_ns() -> Option<u64> {
+        let mut text = [0; 64];
+        let file =
+            rustix::fs::open(c"/proc/thread-self/schedstat", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+        let read = rustix::io::read(&file, &mut text).ok()?;
+        // Time on a core, time waiting for one, and turns.
+        str::from_utf8(&text[..read]).ok()?.split_ascii_whitespace().nth(1)?.parse().ok()
+    }
 
     /// What was used since an earlier look of the same thread.
     #[must_use]
@@ -75,6 +91,32 @@ mod tests {
         let other = std::thread::spawn(ThreadUsage::now).join().unwrap();
         assert!(other.cpu_ns < ThreadUsage::now().cpu_ns, "{other:?}");
         assert!(ThreadUsage::now().preemptions >= before.preemptions);
+    }
+
+    #[test]
+    fn a_thread_that_shares_its_core_waits_for_it_and_one_that_sleeps_does_not() {
+        let Some(before) = ThreadUsage::waited_ns() else {
+            println!("SKIPPED time without a core: this kernel has no schedstat");
+            return;
+        };
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        assert!(ThreadUsage::waited_ns().unwrap() - before < 20_000_000);
+        let core = rustix::thread::sched_getcpu();
+        let mut set = rustix::thread::CpuSet::new();
+        set.set(core);
+        let pinned = || {
+            rustix::thread::sched_setaffinity(None, &set).unwrap();
+            while ThreadUsage::now().cpu_ns < 100_000_000 {
+                std::hint::spin_loop();
+            }
+            ThreadUsage::waited_ns().unwrap()
+        };
+        let waited = std::thread::scope(|scope| {
+            let threads = [(); 2].map(|()| scope.spawn(pinned));
+            threads.map(|thread| thread.join().unwrap())
+        });
+        // One of them has to wait for most of what the other takes.
+        assert!(waited.into_iter().max() > Some(50_000_000), "{waited:?} ns");
     }
 
     #[test]

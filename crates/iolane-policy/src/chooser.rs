@@ -11,8 +11,9 @@ use crate::window::{Load, Window};
 /// Rounds of a survey. In each, every candidate left has one window.
 const ROUNDS: usize = 3;
 
-/// How far behind the best a candidate is dropped from a survey, after each of its rounds.
-const DROPPED: [f64; ROUNDS] = [1.5, 1.25, 1.25];
+/// How far behind the best a candidate is dropped from a survey, after each of its rounds. The first window of a path may be disturbed, or
+/// slow because the path is new: one that is not far behind gets a second.
+const DROPPED: [f64; ROUNDS] = [f64::INFINITY, 1.5, 1.25];
 
 /// A window that is tried ends early when the best would have completed this multiple of its requests, or of `FEW` if it has fewer: a slow drive
 /// is not the path's fault.
@@ -228,6 +229,10 @@ impl Chooser {
                 return self.decide(self.on, if is_held { Reason::Best } else { Reason::Tried });
             }
         }
+        if window.is_of_another_path() {
+            self.loads[self.here].set_unfit(self.on);
+            return self.go_on_without();
+        }
         let cost = window.cost(self.goal);
         self.loads[self.here].add(self.on, cost);
         match std::mem::replace(&mut self.stage, Stage::Hold) {
@@ -240,11 +245,21 @@ impl Chooser {
     /// The candidate in use cannot be used after all. What to do instead.
     pub fn refuse(&mut self) -> Decision {
         self.usable[self.on] = false;
+        self.go_on_without()
+    }
+
+    /// The candidate in use is of no use at this load.
+    fn go_on_without(&mut self) -> Decision {
         match std::mem::replace(&mut self.stage, Stage::Hold) {
             Stage::Survey { round, list, next } => self.go_on_surveying(round, list, next),
-            _ if self.usable[self.best] => self.keep(self.best, Reason::Best),
+            _ if self.is_usable(self.best) => self.keep(self.best, Reason::Best),
             _ => self.survey(),
         }
+    }
+
+    /// Whether a candidate can be used at this load.
+    fn is_usable(&self, candidate: usize) -> bool {
+        self.usable[candidate] && self.loads.get(self.here).is_none_or(|experience| experience.is_fit(candidate))
     }
 
     fn decide(&self, candidate: usize, reason: Reason) -> Decision {
@@ -256,7 +271,7 @@ impl Chooser {
     }
 
     fn usable(&self) -> Vec<usize> {
-        (0..self.usable.len()).filter(|candidate| self.usable[*candidate]).collect()
+        (0..self.usable.len()).filter(|candidate| self.is_usable(*candidate)).collect()
     }
 
     /// At another load than before: what was the best there, for this reason, or a survey.
@@ -301,7 +316,7 @@ impl Chooser {
         loop {
             if let Some(candidate) = list.get(next).copied() {
                 next += 1;
-                if !self.usable[candidate] {
+                if !self.is_usable(candidate) {
                     continue;
                 }
                 (self.on, self.stage) = (candidate, Stage::Survey { round, list, next });
@@ -316,7 +331,7 @@ impl Chooser {
                 let best = experience.best(&self.bounds, list.iter().copied()).unwrap_or(self.best);
                 self.period = PERIOD.0;
                 return match self.defender.take() {
-                    Some(defender) if defender != best && self.usable[defender] => self.duel(best),
+                    Some(defender) if defender != best && self.is_usable(defender) => self.duel(best),
                     _ => self.choose(best),
                 };
             }
@@ -378,7 +393,7 @@ impl Chooser {
 
     /// The candidates that can be used besides the best.
     fn others(&self) -> impl Iterator<Item = usize> + Clone {
-        (0..self.usable.len()).filter(|one| self.usable[*one] && *one != self.best)
+        (0..self.usable.len()).filter(|one| self.is_usable(*one) && *one != self.best)
     }
 
     /// The one that costs less than the best does now, by what is known of it.
@@ -413,7 +428,11 @@ impl Chooser {
             self.stage = Stage::Trial { challenger, windows_left: windows_left - 1 };
             return self.decide(self.on, Reason::Tried);
         }
-        self.period = if wins { PERIOD.0 } else { (self.period * 2).min(PERIOD.1) };
+        if wins {
+            self.period = PERIOD.0;
+        } else if self.loads[self.here].has_tried_all() {
+            self.period = (self.period * 2).min(PERIOD.1);
+        }
         match wins {
             true => self.choose(challenger),
             // Nothing new: it won before, perhaps on another queue.

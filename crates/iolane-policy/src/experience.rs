@@ -31,6 +31,8 @@ pub(crate) struct Experience {
     is_remembered: bool,
     /// Candidates to be tried next, the last first.
     challengers: Vec<usize>,
+    /// Those that do not take the requests of this load.
+    unfit: Vec<usize>,
 }
 
 impl Experience {
@@ -41,6 +43,7 @@ impl Experience {
             chosen: None,
             is_remembered: false,
             challengers: Vec::new(),
+            unfit: Vec::new(),
         }
     }
 
@@ -52,6 +55,7 @@ impl Experience {
             chosen: None,
             is_remembered: true,
             challengers: Vec::new(),
+            unfit: Vec::new(),
         }
     }
 
@@ -74,7 +78,20 @@ impl Experience {
         costs.push_back(cost);
     }
 
-    /// Forgets everything, as all candidates are compared anew.
+    /// Whether a candidate takes the requests of this load, as far as is known.
+    pub(crate) fn is_fit(&self, candidate: usize) -> bool {
+        !self.unfit.contains(&candidate)
+    }
+
+    /// The candidate does not take the requests of this load.
+    pub(crate) fn set_unfit(&mut self, candidate: usize) {
+        if self.is_fit(candidate) {
+            self.unfit.push(candidate);
+        }
+        self.costs[candidate].clear();
+    }
+
+    /// Forgets everything but what is unfit, as all candidates are compared anew.
     pub(crate) fn forget(&mut self) {
         self.costs.iter_mut().for_each(VecDeque::clear);
         (self.chosen, self.is_remembered) = (None, false);
@@ -110,6 +127,11 @@ impl Experience {
         let chosen = self.chosen.filter(|chosen| usable.contains(chosen));
         let is_compared = self.is_remembered || self.chosen.is_some();
         chosen.or_else(|| self.best(bounds, usable.iter().copied()).filter(|_| is_compared))
+    }
+
+    /// Whether each of the others has been compared with the best since it was chosen, or since the last time that all had been.
+    pub(crate) fn has_tried_all(&self) -> bool {
+        self.challengers.is_empty()
     }
 
     /// The median of a candidate's last `count` windows, of an even number the lower one: of two, the one that was disturbed less. `None` if

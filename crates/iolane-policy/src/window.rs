@@ -16,6 +16,8 @@ pub struct Window {
     pub cpu_ns: u64,
     /// Mean size of a request in bytes.
     pub request_bytes: u64,
+    /// Requests that the path does not take, and another one carried for it.
+    pub carried_elsewhere: u64,
 }
 
 /// The class of a load: paths compare differently in each (systor22, figures 2 and 3: by depth; floe26: by block size).
@@ -56,6 +58,11 @@ impl Window {
     pub fn load(&self) -> Load {
         let in_flight = self.in_flight_ns as f64 / self.busy_ns.max(1) as f64;
         Load::new(self.request_bytes as f64, in_flight)
+    }
+
+    /// Whether most requests were carried by another path, so that this one was not measured.
+    pub fn is_of_another_path(&self) -> bool {
+        self.carried_elsewhere > self.ios / 2
     }
 
     /// What all requests together cost by the goal, and by what decides between equals, in nanoseconds.
@@ -99,8 +106,14 @@ mod tests {
     #[test]
     fn littles_law_gives_the_time_of_a_request() {
         // 16 in flight for a millisecond, in which 100 complete: each took 160 us.
-        let window =
-            Window { ios: 100, busy_ns: 1_000_000, in_flight_ns: 16_000_000, cpu_ns: 500_000, request_bytes: 4096 };
+        let window = Window {
+            ios: 100,
+            busy_ns: 1_000_000,
+            in_flight_ns: 16_000_000,
+            cpu_ns: 500_000,
+            request_bytes: 4096,
+            carried_elsewhere: 0,
+        };
         assert_eq!(window.cost(Goal::Latency).first, 160_000.0);
         assert_eq!(window.cost(Goal::Throughput).first, 10_000.0);
         assert_eq!(window.cost(Goal::Efficiency), Cost { first: 5_000.0, second: 10_000.0, cores: 0.5 });
@@ -109,7 +122,7 @@ mod tests {
     #[test]
     fn a_load_of_twice_the_depth_or_size_is_another() {
         let load = |in_flight: u64, request_bytes| {
-            Window { ios: 1, busy_ns: 1000, in_flight_ns: 1000 * in_flight, cpu_ns: 0, request_bytes }.load()
+            Window { ios: 1, busy_ns: 1000, in_flight_ns: 1000 * in_flight, request_bytes, ..Window::default() }.load()
         };
         assert!(load(16, 4096).is_near(&load(12, 4096)));
         assert!(!load(16, 4096).is_near(&load(32, 4096)) && !load(16, 4096).is_near(&load(16, 8192)));

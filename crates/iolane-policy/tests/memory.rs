@@ -6,7 +6,14 @@ use iolane_policy::{Chooser, Decision, Reason, Window};
 /// 20 ms at a depth of 16, in which each request takes this long.
 fn window(each_ns: u64) -> Window {
     let busy_ns = 20_000_000;
-    Window { ios: busy_ns / each_ns, busy_ns, in_flight_ns: 16 * busy_ns, cpu_ns: busy_ns, request_bytes: 4096 }
+    Window {
+        ios: busy_ns / each_ns,
+        busy_ns,
+        in_flight_ns: 16 * busy_ns,
+        cpu_ns: busy_ns,
+        request_bytes: 4096,
+        ..Window::default()
+    }
 }
 
 /// Feeds windows of candidates with these costs, until one is held for this reason, and returns the number of windows.

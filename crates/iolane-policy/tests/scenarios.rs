@@ -53,7 +53,14 @@ impl Machine {
         let cost = self.costs[phase][path] * disturbed * (1.0 + self.noise * self.deviation()).max(0.3);
         let ios = ((length_ns as f64 / cost) as u64).max(16);
         let busy_ns = (ios as f64 * cost) as u64;
-        Window { ios, busy_ns, in_flight_ns: busy_ns * self.depth, cpu_ns: busy_ns / 2, request_bytes: 4096 << phase }
+        Window {
+            ios,
+            busy_ns,
+            in_flight_ns: busy_ns * self.depth,
+            cpu_ns: busy_ns / 2,
+            request_bytes: 4096 << phase,
+            ..Window::default()
+        }
     }
 }
 
@@ -157,6 +164,7 @@ fn equal_paths_are_told_apart_by_what_they_cost_the_processor() {
             in_flight_ns: 5_000_000,
             cpu_ns,
             request_bytes: 512,
+            ..Window::default()
         });
     }
     assert_eq!(decision.candidate, 1);
@@ -176,10 +184,18 @@ fn a_path_that_cannot_be_used_is_never_chosen_again() {
             in_flight_ns: 5_000_000,
             cpu_ns: 1,
             request_bytes: 512,
+            ..Window::default()
         });
     }
     let mut refused_once = Chooser::new(Goal::Latency, 2);
-    let window = Window { ios: 10, busy_ns: 5_000_000, in_flight_ns: 5_000_000, cpu_ns: 1, request_bytes: 512 };
+    let window = Window {
+        ios: 10,
+        busy_ns: 5_000_000,
+        in_flight_ns: 5_000_000,
+        cpu_ns: 1,
+        request_bytes: 512,
+        ..Window::default()
+    };
     let mut refusals = 0;
     let mut decision = refused_once.first();
     for _ in 0..5000 {
@@ -200,6 +216,7 @@ fn when_what_was_in_the_way_is_gone_the_paths_are_compared_again() {
         in_flight_ns: 20_000_000,
         cpu_ns: 10_000_000,
         request_bytes: 4096,
+        ..Window::default()
     };
     // While another program has the core, the second path is the best, and without it the first.
     let (with, without) = ([9000, 8000, 9500], [4000, 5000, 6000]);
@@ -231,7 +248,7 @@ fn when_what_was_in_the_way_is_gone_the_paths_are_compared_again() {
 fn window_of(cost_ns: u64, length_ns: u64) -> Window {
     let ios = (length_ns / cost_ns).max(16);
     let busy_ns = ios * cost_ns;
-    Window { ios, busy_ns, in_flight_ns: 16 * busy_ns, cpu_ns: busy_ns / 2, request_bytes: 4096 }
+    Window { ios, busy_ns, in_flight_ns: 16 * busy_ns, cpu_ns: busy_ns / 2, request_bytes: 4096, ..Window::default() }
 }
 
 #[test]
@@ -307,6 +324,47 @@ fn the_runner_up_of_a_survey_that_chance_decided_is_the_first_to_be_tried_again(
     assert_eq!(play(&|decision| decision.reason == Reason::Best, Some(2)), 3, "the best was disturbed");
     assert_eq!(play(&|decision| decision.reason == Reason::Tried, None), 2);
     assert_eq!(play(&|decision| decision.reason == Reason::Best, None), 2);
+}
+
+#[test]
+fn a_path_that_is_slow_while_it_is_new_is_taken_all_the_same() {
+    let costs = [1800, 6000, 1900, 1000];
+    let mut chooser = Chooser::new(Goal::Throughput, costs.len());
+    let mut decision = chooser.first();
+    let mut windows = [0; 4];
+    for _ in 0..20 {
+        let on = decision.candidate;
+        windows[on] += 1;
+        let times = if windows[on] == 1 { 28 } else { 10 };
+        decision = chooser.next(&window_of(costs[on] * times / 10, decision.window_ns));
+    }
+    assert_eq!((decision.candidate, decision.reason), (3, Reason::Best));
+}
+
+#[test]
+fn a_path_whose_requests_another_one_carries_is_not_measured_at_that_load_and_is_at_others() {
+    // The second does not take large requests, which the first carries, by chance a little faster.
+    let costs = [1000, 900, 1500];
+    let mut chooser = Chooser::new(Goal::Throughput, costs.len());
+    let mut decision = chooser.first();
+    let mut play = |bytes: u64, windows: usize| {
+        let mut windows_on = [0; 3];
+        for _ in 0..windows {
+            let on = decision.candidate;
+            windows_on[on] += 1;
+            let window = Window { request_bytes: bytes, ..window_of(costs[on], decision.window_ns) };
+            let carried_elsewhere = if on == 1 && bytes > 65_536 { window.ios } else { 0 };
+            decision = chooser.next(&Window { carried_elsewhere, ..window });
+        }
+        (decision, windows_on[1])
+    };
+    let (decision, windows) = play(131_072, 2000);
+    assert_eq!((decision.candidate, windows), (0, 1));
+    let (decision, _) = play(4096, 100);
+    assert_eq!((decision.candidate, decision.reason), (1, Reason::Best));
+    // The load changes while it is held.
+    let (decision, windows) = play(131_072, 100);
+    assert_eq!((decision.candidate, windows), (0, 2));
 }
 
 #[test]

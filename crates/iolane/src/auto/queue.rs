@@ -23,6 +23,9 @@ const CHANGES_MAX: usize = 256;
 /// How long a wait on one of several queues lasts before the others are looked at.
 const TURN: Duration = Duration::from_micros(50);
 
+/// How long a submission thread may still look for requests after its last one: two ticks of 4 ms, for its idle time is one (`sqidle=1`).
+const SUBMISSION_THREAD_SLEEPS_NS: u64 = 8_000_000;
+
 /// The queues of `auto` that are open in this process.
 static OPEN: AtomicUsize = AtomicUsize::new(0);
 
@@ -38,8 +41,10 @@ pub(super) struct AutoQueue<R: Residence> {
     waiting: VecDeque<Request>,
     /// Completions of requests that no lane had.
     ended: Vec<Completion>,
-    /// Requests of former lanes until the window of the current one begins.
-    draining: usize,
+    /// Of each lane, the requests that have to complete until the window of the current one begins.
+    draining: Vec<usize>,
+    /// What the current lane and the general one had carried when the window began.
+    carried_before: [u64; 2],
     /// Whether the current lane alone has requests, all of them in flight.
     is_simple: bool,
     /// Whether the current lane takes fewer at once than this queue.
@@ -94,7 +99,8 @@ impl<R: Residence> AutoQueue<R> {
             attached: Vec::new(),
             waiting: VecDeque::new(),
             ended: Vec::new(),
-            draining: 0,
+            draining: Vec::new(),
+            carried_before: [0; 2],
             is_simple: false,
             is_small: false,
             unseen_turns: 0,
@@ -161,18 +167,26 @@ impl<R: Residence> AutoQueue<R> {
         open.ios += count as u64;
         self.watch.completes(count, in_flight);
         if index != self.current && count > 0 {
-            self.note_drained(count);
+            self.note_drained(index, count);
         }
         reaped.map(|_| count)
     }
 
-    fn note_drained(&mut self, count: usize) {
-        if self.draining > 0 {
-            self.draining = self.draining.saturating_sub(count);
-            if self.draining == 0 {
-                self.watch.restart();
-            }
+    fn note_drained(&mut self, index: usize, count: usize) {
+        if !self.is_draining() {
+            return;
         }
+        if let Some(left) = self.draining.get_mut(index) {
+            *left = left.saturating_sub(count);
+        }
+        if !self.is_draining() {
+            self.carried_before = self.ios_of_current_and_general();
+            self.watch.restart();
+        }
+    }
+
+    fn is_draining(&self) -> bool {
+        self.draining.iter().any(|left| *left > 0)
     }
 
     /// The lanes with requests in flight.
@@ -242,7 +256,7 @@ impl<R: Residence> AutoQueue<R> {
     /// Decides anew if a window has ended.
     fn end_window(&mut self) {
         self.count_unseen();
-        if self.draining == 0 && self.watch.may_be_over() {
+        if self.watch.may_be_over() && !self.is_draining() {
             let policy = &self.policy;
             if let Some(window) = self.watch.ended(|window| policy.is_hopeless(window)) {
                 self.choose(window);
@@ -253,8 +267,14 @@ impl<R: Residence> AutoQueue<R> {
 
     #[cold]
     fn choose(&mut self, mut window: Window) {
-        if self.lanes[self.current].path().polls_submissions() {
+        let polled_submissions = self.lanes[self.current].path().polls_submissions();
+        if polled_submissions {
             window.cpu_ns += window.busy_ns;
+        }
+        // The general path carries what the current one does not take.
+        if self.current != GENERAL {
+            let [own, of_general] = self.carried().map(|ios| ios as f64);
+            window.carried_elsewhere = (window.ios as f64 * of_general / (own + of_general).max(1.0)) as u64;
         }
         let count = self.lanes.len();
         let mut decision = self.policy.next(&window, count);
@@ -265,10 +285,12 @@ impl<R: Residence> AutoQueue<R> {
             }
             decision = self.policy.refuse(count);
         };
+        let leaves_a_thread = polled_submissions && decision.candidate != self.current;
         if decision.candidate != self.current {
             self.current = decision.candidate;
-            self.draining =
-                self.lanes.iter().map(Lane::in_flight).sum::<usize>() - self.lanes[self.current].in_flight();
+            self.draining.clear();
+            self.draining.extend(self.lanes.iter().map(Lane::in_flight));
+            self.draining[self.current] = 0;
             self.note(decision.reason);
             if decision.reason != Reason::Tried {
                 self.remember();
@@ -279,9 +301,25 @@ impl<R: Residence> AutoQueue<R> {
             self.note(decision.reason);
         }
         self.watch.begin(decision.window_ns, self.policy.sampling(&decision));
+        if leaves_a_thread {
+            self.watch.begins_after(SUBMISSION_THREAD_SLEEPS_NS);
+        }
         if is_new {
             self.watch.warms_up();
         }
+        self.carried_before = self.ios_of_current_and_general();
+    }
+
+    /// What the current lane and the general one have carried.
+    fn ios_of_current_and_general(&self) -> [u64; 2] {
+        [self.lanes[self.current].ios(), self.lanes[GENERAL].ios()]
+    }
+
+    /// The same since the window began.
+    fn carried(&self) -> [u64; 2] {
+        let [own, of_general] = self.ios_of_current_and_general();
+        let [own_before, of_general_before] = self.carried_before;
+        [own - own_before, of_general - of_general_before]
     }
 
     /// Opens the queue of a lane, unless it is open; whether it was opened.

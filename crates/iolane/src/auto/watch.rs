@@ -26,6 +26,10 @@ const GAP_NS: u64 = 500_000;
 const GAPS_AWAITED_NS: u64 = 48_000_000;
 const GAPS_MIN: u32 = 3;
 
+/// A new path is warm when a quarter of its window brings less than this multiple of what the quarter before brought, or after so many.
+const GETS_FASTER: f64 = 1.1;
+const WARM_UP_QUARTERS: u32 = 8;
+
 /// Calls in the sample of a window, if there are as many, and how many are left out between two of them at most: more would save nothing, and
 /// be slower to see that a window is over. Up to `DITHER` - 1 more are left out, at random, for a program whose calls repeat in a cycle: in
 /// step with it, the sample would be of one kind of its calls.
@@ -52,8 +56,10 @@ pub(super) struct Watch {
     /// A quarter of the window, when a look at it may show that it is hopeless; then its end.
     look_at: u64,
     looked: bool,
-    /// Whether the path was opened for this window: its code and memory are in no cache yet, and the first quarter only warms them up.
-    warms_up: bool,
+    /// If the path was opened for this window: its code and memory are in no cache yet.
+    warm_up: Option<WarmUp>,
+    /// What is measured begins at this time; 0 if it has begun.
+    begins_at: u64,
     /// Such gaps so far, whether the last call of the sample was one, and until when some are awaited; 0 if none are.
     gaps: u32,
     is_after_gap: bool,
@@ -87,6 +93,8 @@ pub(super) struct Watch {
     /// of them, while the caller waits for it or polls.
     workers: Option<IoWorkers>,
     workers_ns: u64,
+    /// How long the thread had waited for a core when the window began.
+    waited_at_begin: Option<u64>,
     /// On which the window began.
     thread: ThreadId,
     /// System calls that measuring took.
@@ -103,7 +111,8 @@ impl Watch {
             window_ns,
             look_at: 0,
             looked: false,
-            warms_up: false,
+            warm_up: None,
+            begins_at: 0,
             gaps: 0,
             is_after_gap: false,
             gap: 0,
@@ -127,6 +136,7 @@ impl Watch {
             usage_at_begin: ThreadUsage::default(),
             workers: None,
             workers_ns: 0,
+            waited_at_begin: None,
             thread: thread::current().id(),
             syscalls: 0,
             ios_min: ios_min.unwrap_or(IOS_MIN),
@@ -158,6 +168,7 @@ impl Watch {
         }
         if self.decides() {
             self.look_at_workers();
+            self.waited_at_begin = self.waited();
         }
         // What they have used so far belongs to other windows.
         self.workers_ns = 0;
@@ -176,9 +187,14 @@ impl Watch {
         (expected as u64 / SAMPLE).min(SKIPPED_MAX)
     }
 
-    /// Leaves the first quarter of the window out that has just begun: the path is new.
+    /// Leaves the beginning of the window out that has just begun, for the path is new: quarters of it, until they bring no more.
     pub(super) fn warms_up(&mut self) {
-        self.warms_up = true;
+        self.warm_up = Some(WarmUp { quarters_left: WARM_UP_QUARTERS, ios_per_tick: 0.0 });
+    }
+
+    /// Leaves this time at the beginning of the window out, for what another path left behind is still at work.
+    pub(super) fn begins_after(&mut self, ns: u64) {
+        self.begins_at = self.begin + self.clock.ticks_in(ns);
     }
 
     /// Begins the window anew: what came before belongs to another path.
@@ -261,7 +277,12 @@ impl Watch {
         if self.counted < self.gap_awaited_until {
             return has_whole_turns.then(|| self.measured());
         }
-        if std::mem::take(&mut self.warms_up) {
+        if self.counted < self.begins_at {
+            self.look_at = self.begins_at;
+            return None;
+        }
+        let has_begun = std::mem::take(&mut self.begins_at) == 0;
+        if !has_begun || self.is_warming_up() {
             self.restart();
             return None;
         }
@@ -291,13 +312,23 @@ impl Watch {
         None
     }
 
+    /// Whether the quarter that has passed belongs to the warm-up.
+    fn is_warming_up(&mut self) -> bool {
+        let Some(WarmUp { quarters_left, ios_per_tick }) = self.warm_up.take() else { return false };
+        let now = self.ios as f64 / (self.counted - self.begin).max(1) as f64;
+        if quarters_left > 1 && now > ios_per_tick * GETS_FASTER {
+            self.warm_up = Some(WarmUp { quarters_left: quarters_left - 1, ios_per_tick: now });
+        }
+        true
+    }
+
     fn measured(&mut self) -> Window {
         let used = self.used();
         self.window(used)
     }
 
     /// The window, in which the thread has used this much; `None` if it began on another thread.
-    fn window(&self, used: Option<ThreadUsage>) -> Window {
+    fn window(&mut self, used: Option<ThreadUsage>) -> Window {
         let passed = self.counted.saturating_sub(self.begin);
         // Without a break, all the time was busy; otherwise it was for each completion as long as in the sample.
         let is_of_sample = (self.was_idle || self.stride == 0) && (self.sampled_ios > 0 || self.ios == 0);
@@ -314,12 +345,13 @@ impl Watch {
             in_flight_ns: self.clock.ns_of(scaled(self.in_flight_time, busy, self.busy)),
             cpu_ns,
             request_bytes: self.sampled_bytes / self.samples.max(1),
+            carried_elsewhere: 0,
         }
     }
 
     /// Time with requests in flight. Where another thread had the core at times, and this one never slept, chance decided whether a request
     /// was in flight then: of that time it gets the share that it has of the rest.
-    fn busy_with_its_share_of_gaps(&self, used: Option<ThreadUsage>) -> u64 {
+    fn busy_with_its_share_of_gaps(&mut self, used: Option<ThreadUsage>) -> u64 {
         let busy = self.busy.saturating_sub(self.gap_time);
         let gaps = self.gap_time + self.idle_gap_time;
         let rest = self.counted.saturating_sub(self.begin).saturating_sub(gaps);
@@ -340,15 +372,20 @@ impl Watch {
         self.clock.ticks()
     }
 
-    /// Whether the scheduler gave the core of the thread to another in this window, for a tenth of it or more. Without a gap it did not: the
+    /// Whether another thread had the core in this window while this one had work, for a tenth of it or more. Without a gap none had: the
     /// thread slept, and a worker of the kernel that works for it was woken on its core.
-    fn is_disturbed(&self, used: Option<ThreadUsage>) -> bool {
+    fn is_disturbed(&mut self, used: Option<ThreadUsage>) -> bool {
         if self.gaps == 0 && self.idle_gap_time == 0 {
             return false;
         }
         let passed_ns = self.clock.ns_of(self.counted.saturating_sub(self.begin));
-        let is_off_core = |used: ThreadUsage| passed_ns.saturating_sub(used.cpu_ns) > passed_ns / 10;
-        used.is_some_and(|used| used.preemptions > 0 && is_off_core(used))
+        let Some(used) = used.filter(|used| used.preemptions > 0) else { return false };
+        let waited_ns = match (self.waited_at_begin, self.waited()) {
+            (Some(then), Some(now)) => now.saturating_sub(then),
+            // The time in which it slept is not known apart.
+            _ => passed_ns.saturating_sub(used.cpu_ns),
+        };
+        waited_ns > passed_ns / 10
     }
 
     /// What the thread has used since the window began; `None` if that was another thread.
@@ -376,10 +413,24 @@ impl Watch {
         self.syscalls += workers.take_syscalls();
     }
 
+    /// How long the thread has waited for a core since it began, in nanoseconds.
+    fn waited(&mut self) -> Option<u64> {
+        self.syscalls += ThreadUsage::SYSCALLS_OF_WAITED;
+        ThreadUsage::waited_ns()
+    }
+
     fn usage(&mut self) -> ThreadUsage {
         self.syscalls += ThreadUsage::SYSCALLS;
         ThreadUsage::now()
     }
+}
+
+/// The beginning of the first window of a path.
+#[derive(Clone, Copy)]
+struct WarmUp {
+    quarters_left: u32,
+    /// Of the quarter before.
+    ios_per_tick: f64,
 }
 
 /// A sum over a sample, for the whole.
@@ -539,6 +590,46 @@ mod tests {
     }
 
     #[test]
+    fn quarters_in_which_a_new_path_becomes_faster_are_left_out() {
+        let (mut watch, now) = watch_and_clock(4_000_000);
+        watch.begin(4_000_000, UNDISTURBED);
+        watch.warms_up();
+        let mut quarter = |ios| {
+            now.fetch_add(1_000_000, Ordering::Relaxed);
+            watch.completes(ios, 1);
+            watch.ended(|_| true)
+        };
+        assert_eq!([10, 30, 60, 63].map(&mut quarter), [None; 4]);
+        assert_eq!(quarter(64).map(|window| window.ios), Some(64));
+        // One that never settles is measured all the same.
+        watch.begin(4_000_000, UNDISTURBED);
+        watch.warms_up();
+        let mut quarter = |ios| {
+            now.fetch_add(1_000_000, Ordering::Relaxed);
+            watch.completes(ios, 1);
+            watch.ended(|_| true)
+        };
+        for doubled in 0..WARM_UP_QUARTERS {
+            assert_eq!(quarter(1 << doubled), None);
+        }
+        assert!(quarter(1000).is_some());
+    }
+
+    #[test]
+    fn what_another_path_left_behind_is_not_measured() {
+        let (mut watch, now) = watch_and_clock(4_000_000);
+        watch.begin(4_000_000, UNDISTURBED);
+        watch.begins_after(9_000_000);
+        let mut call = |ios| {
+            now.fetch_add(5_000_000, Ordering::Relaxed);
+            watch.completes(ios, 1);
+            if watch.may_be_over() { watch.ended(|_| true) } else { None }
+        };
+        assert_eq!([1, 2].map(&mut call), [None; 2]);
+        assert_eq!(call(3).map(|window| window.ios), Some(3));
+    }
+
+    #[test]
     fn the_first_quarter_of_a_window_of_a_new_path_is_left_out() {
         let (mut watch, now) = watch_and_clock(4_000_000);
         watch.begin(4_000_000, UNDISTURBED);
@@ -549,8 +640,9 @@ mod tests {
             watch.may_be_over().then(|| watch.ended(|_| true))
         };
         assert_eq!(call(&mut watch, 900_000), None);
-        // The cold calls are over, and what is hopeless is measured from here on.
         assert_eq!(call(&mut watch, 900_000), Some(None));
+        // The cold calls are over, and what is hopeless is measured from here on.
+        assert_eq!(call(&mut watch, 1_000_000), Some(None));
         assert_eq!(call(&mut watch, 10_000), None);
         let window = call(&mut watch, 1_000_000).flatten().expect("it is hopeless");
         assert_eq!((window.ios, window.busy_ns), (2, 1_010_000));
