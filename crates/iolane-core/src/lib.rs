@@ -19,6 +19,7 @@ pub mod io_workers;
 pub mod lease;
 pub mod loop_device;
 mod mapping;
+pub mod mountinfo;
 pub mod nvme;
 pub mod open_files;
 pub mod part_file;

@@ -20,17 +20,43 @@ pub fn write(file: &Path, bytes: &[u8]) -> Result<()> {
 }
 
 /// Writes files that belong together. All of them are on the disk before the first gets its name, so that most failures
-/// leave every file as it was.
+/// leave every file as it was. They get their names one by one: a kill in between leaves some of them new. The results of a
+/// study, of which one file is useless without the other, are written by [`results::replace`](crate::results::replace).
 ///
 /// # Errors
 /// `Failed` naming the file that cannot be written.
 pub fn write_together(files: &[(&Path, &[u8])]) -> Result<()> {
-    let write = |(file, bytes): &(&Path, &[u8])| Part::write(file, bytes).map_err(|error| cannot_write(file, error));
-    let parts = files.iter().map(write).collect::<Result<Vec<Part>>>()?;
-    for (part, (file, _)) in parts.into_iter().zip(files) {
-        part.rename().map_err(|error| cannot_write(file, error))?;
+    let parts = files.iter().map(|(file, bytes)| Part::write(file, bytes)).collect::<Result<Vec<Part>>>()?;
+    parts.into_iter().try_for_each(Part::rename)
+}
+
+/// The file that a name stands for, behind links; `None` for a stream.
+///
+/// # Errors
+/// `Failed` if it cannot be written.
+pub(crate) fn behind_links(name: &Path) -> Result<Option<PathBuf>> {
+    match Place::of(name).map_err(|error| cannot_write(name, error))? {
+        Place::File(file) => Ok(Some(file)),
+        Place::Stream(_) => Ok(None),
     }
-    Ok(())
+}
+
+/// Gives a file another name in its folder. The name is on the disk when this returns.
+///
+/// # Errors
+/// `Failed` if it cannot be renamed.
+pub(crate) fn rename(from: &Path, to: &Path) -> Result<()> {
+    let renamed = std::fs::rename(from, to).and_then(|()| sync_folder(place::folder_of(to)));
+    renamed.map_err(|error| cannot_write(to, error))
+}
+
+/// Waits until the names in a folder are on the disk, which fsync(2) of a file does not promise for the file's own name.
+pub(crate) fn sync_folder(folder: &Path) -> std::io::Result<()> {
+    match File::open(folder).and_then(|folder| folder.sync_all()) {
+        // A folder may allow writing and not reading, and some file systems sync no folders.
+        Err(error) if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::InvalidInput) => Ok(()),
+        synced => synced,
+    }
 }
 
 /// Checks, before work is done for it, that a file could be written, and that it is none of `kept`.
@@ -82,7 +108,10 @@ impl MadeFolders {
             ErrorKind::AlreadyExists => cannot_write(folder, ErrorKind::NotADirectory.into()),
             _ => cannot_write(folder, error),
         })?;
-        Ok(Self(made))
+        let made = Self(made);
+        let synced = made.0.iter().try_for_each(|folder| sync_folder(place::folder_of(folder)));
+        synced.map_err(|error| cannot_write(folder, error))?;
+        Ok(made)
     }
 }
 
@@ -96,18 +125,26 @@ impl Drop for MadeFolders {
 }
 
 /// A written file that does not have its name yet; removed on drop unless it was renamed.
-struct Part {
+pub(crate) struct Part {
     part: PathBuf,
     /// `None` once it is renamed, or if it was a stream.
     file: Option<PathBuf>,
 }
 
 impl Part {
-    fn write(file: &Path, bytes: &[u8]) -> std::io::Result<Self> {
-        match Place::of(file)? {
+    /// Writes a file for a name. It is on the disk when this returns; a stream has been written to.
+    ///
+    /// # Errors
+    /// `Failed` if it cannot be written.
+    pub(crate) fn write(name: &Path, bytes: &[u8]) -> Result<Self> {
+        Self::try_write(name, bytes).map_err(|error| cannot_write(name, error))
+    }
+
+    fn try_write(name: &Path, bytes: &[u8]) -> std::io::Result<Self> {
+        match Place::of(name)? {
             Place::Stream(node) => match Place::open_stream(&node)?.write_all(bytes) {
                 Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error),
-                _ => Ok(Self { part: file.into(), file: None }),
+                _ => Ok(Self { part: name.into(), file: None }),
             },
             Place::File(file) => {
                 let (mut written, part) = create_part(&file)?;
@@ -119,9 +156,13 @@ impl Part {
         }
     }
 
-    fn rename(mut self) -> std::io::Result<()> {
+    /// Gives the file its name, which is on the disk when this returns.
+    ///
+    /// # Errors
+    /// `Failed` if it cannot be renamed.
+    pub(crate) fn rename(mut self) -> Result<()> {
         let Some(file) = self.file.as_ref() else { return Ok(()) };
-        std::fs::rename(&self.part, file)?;
+        rename(&self.part, file)?;
         self.file = None;
         Ok(())
     }

@@ -1,6 +1,7 @@
-//! Power cuts on a file system: a study's journal and its results are whole after one, and the study goes on. In a guest the first test
-//! writes them to a file system on a drive whose writes and flushes QEMU records; on the host the second replays the record up to
-//! many places, with any part of what the drive's cache held, mounts it, and finishes the study. `cargo xtask campaign cuts` runs both.
+//! Power cuts on a file system: a study's journal and its results are whole after one, also where results with joules replace them, and the
+//! study goes on. In a guest the first test writes them to a file system on a drive whose writes and flushes QEMU records; on the host the
+//! second replays the record up to many places, with any part of what the drive's cache held, mounts it, and finishes the study.
+//! `cargo xtask campaign cuts` runs both. The third stops between the steps on any file system.
 //!
 //! * `IOLANE_CUTS_DEVICE`, `IOLANE_CUTS_FILE_SYSTEM`: the drive, which is overwritten and reads as zeroes before; `ext4` or `xfs`.
 //! * `IOLANE_CUTS_FILES_LOG`: the record of such a drive.
@@ -15,10 +16,13 @@ use std::process::Command;
 use std::sync::LazyLock;
 
 use iolane::{Pages, Pool, Queue, QueueConfig, Request, Target, open_queue};
-use iolane_study::files;
+use iolane_measure::figures::RunFigure;
+use iolane_measure::telemetry::Sourced;
+use iolane_study::files::{self, MadeFolders};
 use iolane_study::plan::{Arm, Scale, Study, built_in};
-use iolane_study::rows::Row;
+use iolane_study::results::{self, RECORDS_FILE, REPORT_FILE, SCHEMA, StudyReport};
 use iolane_study::rows::journal::{self, Journal};
+use iolane_study::rows::{Row, parquet};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -35,10 +39,8 @@ const NOTE_MAGIC: u64 = 0x6a6f_7572_6e61_6c21;
 
 const STUDIES: u64 = 4;
 const RUNS: u64 = 6;
-/// Steps of a study that are acknowledged: its set-up, its runs, its results.
-const STEPS: u64 = RUNS + 2;
-const RECORDS: &str = "records.parquet";
-const REPORT: &str = "study.json";
+/// Steps of a study that are acknowledged: its set-up, its runs, its results, and those that are made of them with joules.
+const STEPS: u64 = RUNS + 3;
 
 fn number(name: &str, usual: u64) -> u64 {
     std::env::var(name).map_or(usual, |text| text.parse().unwrap_or_else(|_| panic!("{name}: `{text}` is no number")))
@@ -58,17 +60,58 @@ fn rows(study: u64) -> Vec<Row> {
     (0..RUNS).map(|run| row(study, run)).collect()
 }
 
-/// Results that fill several blocks.
-fn results(study: u64) -> [(&'static str, Vec<u8>); 2] {
-    [(RECORDS, 9_000), (REPORT, 5_000)].map(|(name, bytes)| (name, vec![b'a' + study as u8; bytes]))
+/// The runs with what a meter gives each.
+fn rows_with_joules(study: u64) -> Vec<Row> {
+    let mut rows = rows(study);
+    rows.iter_mut().for_each(|row| row.figures.set(RunFigure::Joules, Ok(Sourced::new(1.5, "meter"))));
+    rows
+}
+
+/// Replaces results by those of these runs, which fill several blocks.
+fn replace_results(folder: &Path, rows: &[Row]) -> Outcome<()> {
+    let records = parquet::write(rows)?;
+    let report: StudyReport = serde_json::from_value(serde_json::json!({
+        "schema": SCHEMA, "name": "cuts", "title": "-".repeat(5_000), "complete": true, "repeats": 100 * STUDIES, "runtime_s": 1.0,
+        "records": {"file": RECORDS_FILE, "rows": rows.len(), "crc32": parquet::checksum(&records)},
+    }))?;
+    Ok(results::replace(folder, &records, &report)?)
+}
+
+/// The results in a folder.
+#[derive(Clone, Copy, PartialEq)]
+enum Found {
+    None,
+    OfRuns,
+    WithJoules,
+}
+
+/// The results of a study in its folder; an error for any but its own, whole.
+fn find_results(folder: &Path, study: u64) -> Outcome<Found> {
+    if !folder.join(REPORT_FILE).exists() {
+        return Ok(Found::None);
+    }
+    match results::load(folder)?.rows {
+        found if found == rows(study) => Ok(Found::OfRuns),
+        found if found == rows_with_joules(study) => Ok(Found::WithJoules),
+        _ => Err("results that were never written".into()),
+    }
 }
 
 /// Does what is left of a study in a folder; `acknowledge` hears of each step.
 fn go_on(folder: &Path, study: u64, mut acknowledge: impl FnMut(u64) -> Outcome<()>) -> Outcome<()> {
-    fs::create_dir_all(folder)?;
-    for name in [RECORDS, REPORT, journal::FILE] {
+    let _made = MadeFolders::make(folder)?;
+    for name in [RECORDS_FILE, REPORT_FILE, journal::FILE] {
         files::check_writable(&folder.join(name), &[])?;
     }
+    if folder.join(journal::FILE).exists() || find_results(folder, study)? == Found::None {
+        measure(folder, study, &mut acknowledge)?;
+    }
+    replace_results(folder, &rows_with_joules(study))?;
+    acknowledge(STEPS)
+}
+
+/// Makes the runs of a study that its journal lacks, and replaces the journal by results.
+fn measure(folder: &Path, study: u64, acknowledge: &mut impl FnMut(u64) -> Outcome<()>) -> Outcome<()> {
     let (mut journal, begun) = Journal::open::<u64>(folder)?;
     let done = match begun {
         Some(begun) if !begun.damaged.is_empty() => return Err(format!("lines {:?} are damaged", begun.damaged).into()),
@@ -85,10 +128,9 @@ fn go_on(folder: &Path, study: u64, mut acknowledge: impl FnMut(u64) -> Outcome<
         journal.append(&row(study, run))?;
         acknowledge(run + 2)?;
     }
-    let results = results(study).map(|(name, bytes)| (folder.join(name), bytes));
-    files::write_together(&results.each_ref().map(|(file, bytes)| (file.as_path(), &bytes[..])))?;
+    replace_results(folder, &rows(study))?;
     journal.remove()?;
-    acknowledge(STEPS)
+    acknowledge(RUNS + 2)
 }
 
 fn command(program: &str, arguments: &[&str]) -> Outcome<()> {
@@ -199,35 +241,40 @@ impl Drop for Mounted {
 /// The studies after a cut, of which this many steps were acknowledged: each is whole, in its journal or in its results, and goes on.
 fn check_studies(place: &Path, acknowledged: u64) -> Outcome<()> {
     for study in 0..STUDIES {
-        let folder = place.join(study.to_string());
         let steps = acknowledged.saturating_sub(study * STEPS).min(STEPS);
-        let found = || results(study).map(|(name, bytes)| fs::read(folder.join(name)).map(|found| found == bytes));
-        let all_whole = |found: &[std::io::Result<bool>]| found.iter().all(|found| matches!(found, Ok(true)));
-        let are_there = found();
-        let are_whole = all_whole(&are_there);
-        let told = |what: &str| Err(format!("study {study} after step {steps}: {what}").into());
-        if are_there.iter().any(|found| matches!(found, Ok(false))) {
-            return told("results that were never written");
-        }
-        let has_journal = folder.join(journal::FILE).exists();
-        if !has_journal && !are_whole && steps > 0 {
-            return told("neither the journal nor the results are there");
-        }
-        if has_journal {
-            let (_, begun) = Journal::open::<u64>(&folder)?;
-            let found = begun.map_or(0, |begun| begun.rows.len() as u64 + 1);
-            if found < steps.min(RUNS + 1) {
-                return told(&format!("{found} steps are in the journal"));
-            }
-        }
-        if has_journal || !are_whole {
-            go_on(&folder, study, |_| Ok(())).map_err(|error| format!("study {study} after step {steps}: {error}"))?;
-        }
-        if !all_whole(&found()) {
-            return told("it did not end with its results");
-        }
+        check_study(&place.join(study.to_string()), study, steps)
+            .map_err(|error| format!("study {study} after step {steps}: {error}"))?;
     }
     Ok(())
+}
+
+fn check_study(folder: &Path, study: u64, steps: u64) -> Outcome<()> {
+    let found = find_results(folder, study)?;
+    let has_journal = folder.join(journal::FILE).exists();
+    if steps == STEPS && found != Found::WithJoules {
+        return Err("the results with joules are not there".into());
+    }
+    if steps > RUNS + 1 && found == Found::None {
+        return Err("the results are not there".into());
+    }
+    if steps > 0 && !has_journal && found == Found::None {
+        return Err("neither the journal nor the results are there".into());
+    }
+    if has_journal {
+        let (_, begun) = Journal::open::<u64>(folder)?;
+        let found = begun.map_or(0, |begun| begun.rows.len() as u64 + 1);
+        if found < steps.min(RUNS + 1) {
+            return Err(format!("{found} steps are in the journal").into());
+        }
+    }
+    go_on(folder, study, |_| Ok(()))?;
+    if find_results(folder, study)? != Found::WithJoules {
+        return Err("it did not end with its results".into());
+    }
+    match fs::read_dir(folder)?.flatten().find(|entry| entry.path().extension().is_some_and(|end| end == "next")) {
+        Some(left) => Err(format!("{} is left", left.path().display()).into()),
+        None => Ok(()),
+    }
 }
 
 #[test]
@@ -280,4 +327,14 @@ fn a_study_goes_on_after_a_power_cut_with_all_that_was_acknowledged() {
     println!("{cuts} cuts of {STUDIES} studies on {kind}: {} failed; {} flushes", failures.len(), flushes.len());
     std::io::stdout().flush().unwrap();
     assert!(failures.is_empty());
+}
+
+#[test]
+fn a_study_goes_on_after_a_stop_at_any_step() {
+    for last in 1..=STEPS {
+        let place = tempfile::tempdir().unwrap();
+        let stopped = go_on(&place.path().join("0"), 0, |step| if step < last { Ok(()) } else { Err("stop".into()) });
+        assert_eq!(stopped.unwrap_err().to_string(), "stop");
+        check_studies(place.path(), last).unwrap();
+    }
 }

@@ -125,7 +125,7 @@ pub use iolane_core::{
 };
 pub use iolane_core::{capability, error, path, scheme, tsc, units};
 #[doc(hidden)]
-pub use iolane_core::{part_file, phase_mark};
+pub use iolane_core::{mountinfo, part_file, phase_mark};
 pub use iolane_kernel::sim;
 
 /// Every interface there is: one registry, from which help, `probe`, surveys, charts and the conformance suite are fed.

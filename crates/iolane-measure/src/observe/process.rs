@@ -5,10 +5,10 @@ use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use iolane::Error;
+use iolane::{Error, mountinfo};
 use rustix::fs::{OFlags, major, minor};
 
 use super::drive::OnDevice;
@@ -110,7 +110,7 @@ impl OpenFiles {
     /// The block devices that hold the data. A file system without a device of its own (btrfs) is on the device that it is
     /// mounted from.
     pub(super) fn on_devices(&self, folder: &Path, sys: &Path) -> Vec<OnDevice> {
-        let mounts = fs::read_to_string(folder.join("mountinfo")).unwrap_or_default();
+        let mounts = fs::read(folder.join("mountinfo")).unwrap_or_default();
         let is_known = |(major, minor): &(u32, u32)| sys.join(format!("dev/block/{major}:{minor}")).exists();
         let mut devices: BTreeMap<(u32, u32), OnDevice> = BTreeMap::new();
         for Descriptor { info, device, .. } in &self.descriptors {
@@ -147,15 +147,15 @@ fn has_flag(info: &str, flag: u32) -> bool {
 }
 
 /// The block device from which the descriptor's file system is mounted, proc_pid_mountinfo(5).
-fn mounted_from(mounts: &str, info: &str) -> Option<(u32, u32)> {
-    let source = source_of(mounts, parse_colon_value(info, "mnt_id")?)?;
+fn mounted_from(mounts: &[u8], info: &str) -> Option<(u32, u32)> {
+    let source = source_of(mounts, parse_colon_value(info, "mnt_id")?.parse().ok()?)?;
     let metadata = fs::metadata(source).ok().filter(|metadata| metadata.file_type().is_block_device())?;
     Some((major(metadata.rdev()), minor(metadata.rdev())))
 }
 
-fn source_of<'a>(mounts: &'a str, id: &str) -> Option<&'a str> {
-    let mount = mounts.lines().find(|line| line.split(' ').next() == Some(id))?;
-    mount.rsplit_once(" - ")?.1.split(' ').nth(1).filter(|source| source.starts_with("/dev/"))
+fn source_of(mounts: &[u8], id: u32) -> Option<PathBuf> {
+    let mount = mountinfo::parse(mounts)?.into_iter().find(|mount| mount.id == id)?;
+    Some(PathBuf::from(mount.source)).filter(|source| source.starts_with("/dev"))
 }
 
 /// Why a process could not be watched.
@@ -207,14 +207,15 @@ mod tests {
         assert!(is_direct(&direct) && !is_direct("pos:\t0\nflags:\t0100002\n") && !is_direct("flags:\tx\n"));
         assert!(!has_flag(&direct, O_DSYNC) && has_flag("flags:\t02150002\n", O_DSYNC));
         assert!(has_flag(&format!("flags:\t0{:o}\n", OFlags::SYNC.bits()), O_DSYNC));
-        let mounts = "22 27 0:21 / /proc rw - proc proc rw\n27 1 0:40 /sub / rw shared:1 - btrfs /dev/nvme0n1p2 rw\n";
-        assert_eq!((source_of(mounts, "27"), source_of(mounts, "22")), (Some("/dev/nvme0n1p2"), None));
+        let mounts =
+            b"22 27 0:21 / /proc rw - proc proc rw\n27 1 0:40 /sub / rw shared:1 - btrfs /dev/my\\040disk rw\n";
+        assert_eq!((source_of(mounts, 27), source_of(mounts, 22)), (Some("/dev/my disk".into()), None));
     }
 
     proptest! {
         #[test]
         fn no_text_makes_a_parser_panic(text in "[\\PC\n\t:/() 0-9-]{0,120}") {
-            let _ = (ProcessIo::parse(&text), parse_processor_ticks(&text), has_flag(&text, O_DSYNC), source_of(&text, "1"));
+            let _ = (ProcessIo::parse(&text), parse_processor_ticks(&text), has_flag(&text, O_DSYNC));
         }
     }
 }

@@ -2,17 +2,20 @@
 
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::process::Command;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
+use iolane::guard::{Reason, WritePermit};
 use iolane::units::CpuList;
-use iolane::{IoPath, Result, TargetKind};
+use iolane::{IoPath, Result, Target, TargetKind};
 use iolane_measure::process::Limits;
 use iolane_measure::workload::Access;
 use proptest::prelude::*;
+use rand_core::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
 use rustix::fs::{Mode, OFlags};
 
 use super::find::find_in;
@@ -362,6 +365,181 @@ fn the_installed_fio_writes_the_target_that_was_checked() {
     run(&fio::Fio, &installed, &load, &AtomicBool::new(false)).unwrap();
     assert!(std::fs::read(checked).unwrap().iter().any(|byte| *byte != 7));
     assert!(std::fs::read(other).unwrap().iter().all(|byte| *byte == 7));
+}
+
+/// Where a name leads during a step of an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Leads {
+    ToFree,
+    ToUsed,
+    /// Back and forth all the time, with this many spins on the free file.
+    Moving(u64),
+}
+
+/// What became of an attempt to run a peer on a name that moves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Attempted {
+    Permitted,
+    /// The file that was opened was not the one that had been checked.
+    Elsewhere,
+    /// When it was checked, the name led to the file in use.
+    Refused,
+}
+
+/// Where the name leads when the permit is requested, when the target is opened, and from then until the peer has ended. Of four attempts the
+/// first is permitted and the second leads elsewhere; the others are drawn.
+fn drawn_steps(random: &mut impl Rng, attempt: u64) -> [Leads; 3] {
+    match attempt % 4 {
+        0 => [Leads::ToFree, Leads::ToFree, Leads::ToUsed],
+        1 => [Leads::ToFree, Leads::ToUsed, Leads::ToUsed],
+        _ => std::array::from_fn(|_| match random.next_u64() % 4 {
+            0 => Leads::ToFree,
+            1 => Leads::ToUsed,
+            _ => Leads::Moving(random.next_u64() % 20_000),
+        }),
+    }
+}
+
+/// What such an attempt must come to; `None` if that depends on the moments of the moves.
+fn expected_of(steps: [Leads; 3]) -> Option<Attempted> {
+    match steps {
+        [Leads::ToUsed, ..] => Some(Attempted::Refused),
+        [Leads::ToFree, Leads::ToFree, _] => Some(Attempted::Permitted),
+        [Leads::ToFree, Leads::ToUsed, _] => Some(Attempted::Elsewhere),
+        _ => None,
+    }
+}
+
+/// A name that leads to one of two files: one that nobody uses, and one that another process has open for writing.
+struct MovingName {
+    free: PathBuf,
+    used: PathBuf,
+    link: PathBuf,
+    next: PathBuf,
+    holder: Child,
+}
+
+impl MovingName {
+    const BEFORE: &[u8] = b"before";
+
+    fn new(folder: &Path) -> Self {
+        let [free, used, link, next] = ["free", "used", "link", "next"].map(|name| folder.join(name));
+        std::fs::write(&used, Self::BEFORE).unwrap();
+        let held = std::fs::File::options().write(true).open(&used).unwrap();
+        let holder = Command::new("sleep").arg("1000000").stdin(held).spawn().unwrap();
+        Self { free, used, link, next, holder }
+    }
+
+    /// Makes the free file anew. A shell writes it: what this process had open, a child of another test might hold still.
+    fn renew(&self) {
+        let script = format!("rm -f \"$1\" && printf {} > \"$1\"", str::from_utf8(Self::BEFORE).unwrap());
+        assert!(Command::new("sh").args(["-c", &script, "sh"]).arg(&self.free).status().unwrap().success());
+    }
+
+    fn lead_to(&self, file: &Path) {
+        std::os::unix::fs::symlink(file, &self.next).unwrap();
+        std::fs::rename(&self.next, &self.link).unwrap();
+    }
+
+    /// Does something while the name leads there.
+    fn while_it<T>(&self, leads: Leads, act: impl FnOnce() -> T) -> T {
+        let spins = match leads {
+            Leads::ToFree => {
+                self.lead_to(&self.free);
+                return act();
+            }
+            Leads::ToUsed => {
+                self.lead_to(&self.used);
+                return act();
+            }
+            Leads::Moving(spins) => spins,
+        };
+        let (begun, is_over) = (Barrier::new(2), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                self.lead_to(&self.free);
+                begun.wait();
+                while !is_over.load(Ordering::Relaxed) {
+                    self.lead_to(&self.used);
+                    self.lead_to(&self.free);
+                    (0..spins).for_each(|_| std::hint::spin_loop());
+                }
+            });
+            begun.wait();
+            let done = act();
+            is_over.store(true, Ordering::Relaxed);
+            done
+        })
+    }
+
+    /// Asks for the permit, opens, and has a peer write: what the command line does.
+    fn attempt(&self, [asked, opened, run_to_its_end]: [Leads; 3]) -> Attempted {
+        let permit = match self.while_it(asked, || WritePermit::request(&self.link)) {
+            Ok(permit) => permit,
+            Err(refused) => {
+                assert_eq!(refused.reason(), Reason::InUse, "{refused}");
+                return Attempted::Refused;
+            }
+        };
+        let options = Target::options().direct(false).write(permit);
+        let target = match self.while_it(opened, || options.open(&self.link)) {
+            Ok(target) => target,
+            Err(error) => {
+                assert!(error.cause().contains("something else"), "{error}");
+                return Attempted::Elsewhere;
+            }
+        };
+        let installed = Installed { program: "/bin/sh".into(), version: None };
+        let ran = self.while_it(run_to_its_end, || {
+            let arm = Arm { targets: vec![LoadTarget::of(&target)], ..Arm::new("psync", &[]) };
+            let load = Load { access: Access::Write, ..arm.load() };
+            run(&Script("printf changed > $1"), &installed, &load, &AtomicBool::new(false))
+        });
+        // It has written, and nothing more.
+        let error = ran.unwrap_err().to_string();
+        assert!(error.contains("output of bdevperf"), "{error}");
+        Attempted::Permitted
+    }
+}
+
+impl Drop for MovingName {
+    fn drop(&mut self) {
+        let _ = self.holder.kill();
+        let _ = self.holder.wait();
+    }
+}
+
+/// A number from the environment; `cargo xtask campaign peers` sets them.
+fn setting(name: &str, usual: u64) -> u64 {
+    std::env::var(name).map_or(usual, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text}: not a number")))
+}
+
+#[test]
+fn a_name_that_moves_until_a_peers_start_leads_no_write_to_a_file_in_use() {
+    let (attempts, seed) = (setting("IOLANE_PEERS_ATTEMPTS", 20), setting("IOLANE_PEERS_SEED", 1));
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let folder = tempfile::tempdir().unwrap();
+    let name = MovingName::new(folder.path());
+    let (mut permitted, mut elsewhere, mut refused) = (0, 0, 0);
+    for attempt in 0..attempts {
+        let steps = drawn_steps(&mut random, attempt);
+        name.renew();
+        let attempted = name.attempt(steps);
+        let told = || format!("seed {seed}, attempt {attempt}: {attempted:?} by {steps:?}");
+        assert!(expected_of(steps).is_none_or(|expected| expected == attempted), "{}", told());
+        let free = if attempted == Attempted::Permitted { b"changed" } else { MovingName::BEFORE };
+        assert_eq!(std::fs::read(&name.free).unwrap(), free, "the free file, {}", told());
+        assert_eq!(std::fs::read(&name.used).unwrap(), MovingName::BEFORE, "the file in use, {}", told());
+        *match attempted {
+            Attempted::Permitted => &mut permitted,
+            Attempted::Elsewhere => &mut elsewhere,
+            Attempted::Refused => &mut refused,
+        } += 1;
+    }
+    println!(
+        "seed {seed}: of {attempts} attempts {permitted} were permitted, {elsewhere} led elsewhere after the check, {refused} were refused"
+    );
+    assert!(attempts < 2 || permitted > 0 && elsewhere > 0, "{permitted} permitted, {elsewhere} elsewhere");
 }
 
 /// Whether a process exists and is not a zombie.

@@ -1,16 +1,16 @@
-//! The folder of a study's results: `records.parquet` and `study.json`, written together, and the journal that they
-//! replace. `iolane study` and `iolane energy` write through it. It measures nothing and prints nothing.
+//! The folder of a study's results: `records.parquet` and `study.json`, replaced together, and the journal that they
+//! supersede. `iolane study` and `iolane energy` write through it. It measures nothing and prints nothing.
 
 use std::ffi::OsString;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use iolane::{Error, Result};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-use super::load::REPORT_FILE;
 use super::reanalyze::Remade;
-use super::report::{Asked, RECORDS_FILE, RecordsFile, StudyReport};
+use super::replace::replace;
+use super::report::{Asked, RECORDS_FILE, REPORT_FILE, RecordsFile, StudyReport, to_json};
 use crate::files::{self, MadeFolders};
 use crate::rows::{journal, parquet};
 use crate::session::Measured;
@@ -87,7 +87,7 @@ impl ResultsFolder {
         if measured.interrupted && holds_complete_results(&self.path) {
             return Ok((report, Written::KeptEarlier));
         }
-        write(&self.path, &records, &report)?;
+        replace(&self.path, &records, &report)?;
         if !measured.interrupted {
             measured.journal.remove()?;
         }
@@ -119,7 +119,7 @@ pub fn write_remade(folder: &Path, remade: &Remade, kept: &[OsString]) -> Result
     for file in [RECORDS_FILE, REPORT_FILE] {
         files::check_writable(&folder.join(file), kept)?;
     }
-    write(folder, &remade.records, &remade.report)
+    replace(folder, &remade.records, &remade.report)
 }
 
 /// Replaces a folder's `study.json` by one of the same runs.
@@ -128,21 +128,6 @@ pub fn write_remade(folder: &Path, remade: &Remade, kept: &[OsString]) -> Result
 /// `Failed` if it cannot be written.
 pub fn write_report(folder: &Path, report: &StudyReport) -> Result<()> {
     files::write(&folder.join(REPORT_FILE), to_json(report)?.as_bytes())
-}
-
-/// A document as text, as result files store it.
-///
-/// # Errors
-/// `Failed` for a document that cannot be expressed in JSON.
-pub fn to_json(document: &impl Serialize) -> Result<String> {
-    let text = serde_json::to_string_pretty(document).map_err(|error| Error::failed("JSON", error.to_string()))?;
-    Ok(text + "\n")
-}
-
-/// Both files are renamed into place together, because one without the other is not a valid result.
-fn write(folder: &Path, records: &[u8], report: &impl Serialize) -> Result<()> {
-    let json = to_json(report)?;
-    files::write_together(&[(&folder.join(RECORDS_FILE), records), (&folder.join(REPORT_FILE), json.as_bytes())])
 }
 
 fn nothing_measured(measured: &Measured) -> Error {

@@ -9,11 +9,9 @@ use iolane::{Error, Result};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::report::{RECORDS_FILE, SCHEMA, StudyReport};
+use super::replace::records_file;
+use super::report::{REPORT_FILE, SCHEMA, StudyReport};
 use crate::rows::{Results, Row, journal, parquet};
-
-/// The name of the results file in a study's folder.
-pub const REPORT_FILE: &str = "study.json";
 
 /// Upper limit for the size of `study.json`, above the size with 100,000 arms.
 const REPORT_BYTES_MAX: u64 = 256 << 20;
@@ -59,7 +57,7 @@ pub(super) fn load_begun(folder: &Path) -> Result<Loaded> {
     check_schema(&json, &file)?;
     let document = StudyReport::deserialize(&json)
         .map_err(|error| Error::failed(file, error.to_string()).remedy("measure again with this version of iolane"))?;
-    let records = folder.join(RECORDS_FILE);
+    let records = records_file(folder, document.records.crc32);
     let rows = parquet::read(open(&records)?, &records.display().to_string(), document.records.crc32)?;
     Ok(Loaded { folder: folder.into(), document, rows })
 }
@@ -128,6 +126,7 @@ mod tests {
     use super::*;
     use crate::claims::Verdict;
     use crate::plan::Arm;
+    use crate::results::RECORDS_FILE;
 
     /// A folder that is removed when the test ends.
     struct Folder(PathBuf);

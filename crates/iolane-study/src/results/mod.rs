@@ -13,6 +13,7 @@ mod load;
 mod notes;
 mod rate_until;
 mod reanalyze;
+mod replace;
 mod report;
 mod skipped;
 
@@ -20,11 +21,12 @@ pub use advice::{Answer, Choice, REPEATS_FOR_ADVICE, Ranked, RunnerUp, Sureness,
 pub(crate) use advice::{best_of_each_path, by_rate, candidates, goals_of, loads};
 pub use arms::{ArmReport, arm_reports};
 pub use figures::{FigureReport, Point, Series};
-pub use folder::{ResultsFolder, Written, to_json, write_remade, write_report};
+pub use folder::{ResultsFolder, Written, write_remade, write_report};
 pub use goal::Goal;
-pub use load::{Loaded, REPORT_FILE, load};
+pub use load::{Loaded, load};
 pub(crate) use notes::too_few;
 pub use rate_until::{RateAnswer, RateUntil, Searched, load_in_words};
 pub use reanalyze::{Remade, with_model, with_trace};
-pub use report::{Asked, RECORDS_FILE, RecordsFile, SCHEMA, StudyReport};
+pub use replace::replace;
+pub use report::{Asked, RECORDS_FILE, REPORT_FILE, RecordsFile, SCHEMA, StudyReport, to_json};
 pub use skipped::{Skipped, skipped};

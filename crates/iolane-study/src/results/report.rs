@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use iolane::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use super::advice::{Answer, answers, sentences};
@@ -21,6 +22,9 @@ use crate::session::{Conditions, Measured};
 
 /// The name of the file of runs in a study's folder.
 pub const RECORDS_FILE: &str = "records.parquet";
+
+/// The name of the results file in a study's folder.
+pub const REPORT_FILE: &str = "study.json";
 
 /// The schema of `study.json`.
 pub const SCHEMA: &str = "iolane.study/1";
@@ -274,4 +278,13 @@ fn in_order_of(study: &Study, scale: Scale, results: &mut Results) {
         let own = Arm { peer: None, ..results.arm.clone() };
         (results.arm.peer.is_some(), places.get(&own).copied())
     });
+}
+
+/// A document as text, as result files store it.
+///
+/// # Errors
+/// `Failed` for a document that cannot be expressed in JSON.
+pub fn to_json(document: &impl Serialize) -> Result<String> {
+    let text = serde_json::to_string_pretty(document).map_err(|error| Error::failed("JSON", error.to_string()))?;
+    Ok(text + "\n")
 }

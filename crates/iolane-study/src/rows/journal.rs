@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Preconditioned, Row};
 use crate::energy::EnergyNotes;
-use crate::place::open_own;
+use crate::files;
+use crate::place::{self, open_own};
 
 /// The journal's name in the folder of results.
 pub const FILE: &str = "journal.jsonl";
@@ -92,7 +93,11 @@ impl Journal {
     /// `Failed` if it cannot be written.
     pub fn begin(&mut self, setup: &impl Serialize) -> Result<()> {
         self.cut(0).map_err(|error| cannot("writing", &self.path, error))?;
-        self.line(&Heading { schema: SCHEMA.into(), setup }).inspect_err(|_| {
+        let begun = self.line(&Heading { schema: SCHEMA.into(), setup });
+        let named = begun.and_then(|()| {
+            files::sync_folder(place::folder_of(&self.path)).map_err(|error| cannot("writing", &self.path, error))
+        });
+        named.inspect_err(|_| {
             // An empty journal would mean that a study is in progress in this folder.
             let _ = std::fs::remove_file(&self.path);
         })
@@ -144,7 +149,7 @@ impl Journal {
         self.file.seek(SeekFrom::Start(bytes)).map(drop)
     }
 
-    /// Removes the journal, once its contents are stored elsewhere.
+    /// Removes the journal, once its contents are on the disk elsewhere.
     ///
     /// # Errors
     /// `Failed` if it cannot be removed.

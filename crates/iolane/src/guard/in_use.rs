@@ -5,13 +5,14 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use iolane_core::loop_device::loop_backing;
+use iolane_core::mountinfo::Mount;
 use iolane_core::open_files::Opener;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::exports::{Export, read_exports};
 use super::identity::{Identity, identify};
-use super::proc::{Mount, read_mounts, read_swaps};
+use super::proc::{read_mounts, read_swaps};
 use super::refusal::{Refusal, shown};
 use super::sysfs::{BlockDevice, Loop, Sysfs};
 
@@ -330,7 +331,8 @@ mod tests {
     };
 
     fn mount(number: Number, source: &str) -> System {
-        System { mounts: vec![Mount { number, point: "/data".into(), source: source.into() }], ..IDLE }
+        let (point, kind, source) = ("/data".into(), "ext4".into(), source.into());
+        System { mounts: vec![Mount { id: 1, number, point, kind, source }], ..IDLE }
     }
 
     /// What the tests' names stand for.
