@@ -9,8 +9,8 @@ const NS_MAX: u64 = 366 * 86_400 * 1_000_000_000;
 
 fuzz_target!(|text: &str| {
     let Ok(settings) = text.parse::<SimSettings>() else { return };
-    let Faults { error, short, lost, torn, altered, misdirected } = settings.faults;
-    for share in [error, short, lost, torn, altered, misdirected] {
+    let Faults { error, short, lost, torn, altered, misdirected, altered_read, misdirected_read } = settings.faults;
+    for share in [error, short, lost, torn, altered, misdirected, altered_read, misdirected_read] {
         assert!((0.0..=1.0).contains(&share), "{text:?}");
     }
     assert!(settings.stall_ns <= NS_MAX, "{text:?}");

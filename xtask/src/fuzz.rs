@@ -1,9 +1,12 @@
 //! `cargo xtask fuzz`: runs every target of `fuzz/fuzz_targets` for some seconds each, from its corpus and from what earlier runs here
-//! reached. What fails stays in `fuzz/artifacts`, with the command that runs it again.
+//! reached. What fails stays in `fuzz/artifacts`, with the command that runs it again. The pinned compiler brings the sanitizer and the
+//! counters of libFuzzer; only the switches are called unstable.
+
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::child::{cargo, ensure_cargo_subcommand, program, root, succeeds, succeeds_quietly};
+use crate::child::{cargo, ensure_cargo_subcommand, root, succeeds};
 
 const SECONDS_DEFAULT: u32 = 30;
 
@@ -11,11 +14,6 @@ const SECONDS_DEFAULT: u32 = 30;
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let Asked { seconds, keeps } = parse(arguments)?;
     let targets = targets()?;
-    // cargo-fuzz needs the compiler's sanitizers, which only nightly offers.
-    if !succeeds_quietly(program("cargo").args(["+nightly", "--version"])) {
-        println!("SKIPPED fuzz: no nightly toolchain; run `rustup toolchain install nightly --profile minimal`");
-        return Ok(true);
-    }
     ensure_cargo_subcommand("fuzz")?;
     let mut failed = Vec::new();
     for target in &targets {
@@ -40,12 +38,19 @@ fn run_one(target: &str, seconds: u32, keeps: bool) -> Result<bool> {
     // Without the first two it prints a line for every input it finds interesting, thousands of them.
     let options = ["-verbosity=0", "-print_final_stats=1", "-max_len=4096"];
     // New inputs go to the first folder.
-    if !succeeds(cargo(&["+nightly", "fuzz", "run", target, &found, &corpus, "--", &limit]).args(options))? {
+    if !succeeds(fuzz(&[target, &found, &corpus, "--", &limit]).args(options))? {
         return Ok(false);
     }
     // The fewest files that reach all the code, however often each of it runs.
-    let merge = ["+nightly", "fuzz", "run", target, &corpus, &found, "--", "-set_cover_merge=1", "-use_counters=0"];
-    Ok(!keeps || succeeds(cargo(&merge).args(options))?)
+    let merge = [target, &corpus, &found, "--", "-set_cover_merge=1", "-use_counters=0"];
+    Ok(!keeps || succeeds(fuzz(&merge).args(options))?)
+}
+
+/// cargo-fuzz, which runs a target with these arguments.
+fn fuzz(arguments: &[&str]) -> Command {
+    let mut command = cargo(&[&["fuzz", "run"], arguments].concat());
+    command.env("RUSTC_BOOTSTRAP", "1");
+    command
 }
 
 /// What the arguments ask for.

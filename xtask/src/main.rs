@@ -40,7 +40,7 @@ Usage: cargo xtask COMMAND
   lint [CHECK...]   Run all checks that need no run of the code, or those given: formatting, arrows (between
                     crates), circles (between files), length, phrases, clippy, documentation, dependencies, advisories. Runs every check even if one fails
   fmt               Format the code, the fuzz targets included
-  fuzz [SECONDS]    Run each fuzz target for SECONDS (default 30); needs a nightly toolchain
+  fuzz [SECONDS]    Run each fuzz target for SECONDS (default 30)
       --keep           Add to the corpora in the tree (fuzz/corpus) what reaches code that they do not
   bench [OPTIONS]   Compare iolane with fio on a file in the page cache, and with its own goals; takes 2 minutes
       --pairs N        Runs of each program per path, at least 5 (default 5)
@@ -76,6 +76,9 @@ Usage: cargo xtask COMMAND
                     attempts on each; 12 minutes)
   campaign kernel [SEEDS [FIRST SEED]]
                     Use io_uring and libaio above fake kernels at random (default: 100000 seeds from 1 on; a minute)
+  campaign model [SEEDS [FIRST SEED]]
+                    Use the user-space driver on faulty model controllers at random (default: 50000 seeds from 1 on;
+                    6 minutes)
   campaign cuts [CUTS [SEED]]
                     Cut the power of the examples and of a study, CUTS times (default 150) for each path, in guests of four
                     kernels; mounts file systems as root; takes 6 minutes

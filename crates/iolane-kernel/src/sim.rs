@@ -1,5 +1,5 @@
-//! `sim`: a device in memory that completes requests in virtual time. Its seed draws latencies, short transfers, errors, reordering and
-//! damaged writes; its time is that of a drive with units, tags and ceilings, or a latency and a jitter. Tests use it for behaviour that no
+//! `sim`: a device in memory that completes requests in virtual time. Its seed draws latencies, short transfers, errors, reordering, and
+//! damaged writes and reads; its time is that of a drive with units, tags and ceilings, or a latency and a jitter. Tests use it for behaviour that no
 //! real device shows on demand. It makes no system call.
 
 mod faults;
@@ -26,7 +26,7 @@ use iolane_core::{
 
 use crate::checks;
 use faults::{Fault, FaultSource, random};
-use transfer::{ATOMIC_WRITES, BLOCK_BYTES, transfer, written_range};
+use transfer::{ATOMIC_WRITES, BLOCK_BYTES, bring_instead, transfer, written_range};
 use world::{InDrive, Work, World};
 
 pub use faults::{Faults, Injected};
@@ -252,7 +252,7 @@ impl SimQueue {
         let (mut faults, mut data) = (device.faults(), device.data());
         let written = written_range(&data, &request);
         let is_atomic = matches!(request.operation, Operation::AtomicWrite(_));
-        let fault = faults.draw(!written.is_empty());
+        let fault = faults.draw(&request.operation, !written.is_empty());
         if let Some(fault @ Fault::Error) = fault {
             faults.count(fault);
             return Ok(request.complete(Err(IoError::from_errno(libc::EIO))));
@@ -295,6 +295,10 @@ impl SimQueue {
                 data[written].copy_from_slice(&before);
                 fault
             }),
+            Some(Fault::AlteredRead(_) | Fault::MisdirectedRead(_)) => {
+                let bytes = result.unwrap_or(0) as usize;
+                fault.filter(|fault| damage_read(*fault, &data, &mut request, bytes))
+            }
         };
         happened.into_iter().for_each(|fault| faults.count(fault));
         drop((faults, data));
@@ -320,6 +324,33 @@ impl SimQueue {
             }
         }
     }
+}
+
+/// Has a read of this many bytes bring other data than is stored at its place; returns false if there is none.
+fn damage_read(fault: Fault, data: &[u8], request: &mut Request, bytes: usize) -> bool {
+    let own = request.offset as usize..request.offset as usize + bytes;
+    let brought = match fault {
+        Fault::AlteredRead(number) if bytes > 0 => {
+            let mut brought = data[own].to_vec();
+            let bit = number % (8 * bytes as u64);
+            brought[bit as usize / 8] ^= 1 << (bit % 8);
+            Some(brought)
+        }
+        Fault::MisdirectedRead(number) if bytes > 0 => {
+            another_place(&own, data.len(), number).map(|place| data[place].to_vec())
+        }
+        _ => None,
+    };
+    brought.inspect(|brought| bring_instead(request, brought)).is_some()
+}
+
+/// One of the ranges of this length that begin with another block; `None` if a device of `bytes` has room for no other.
+fn another_place(range: &Range<usize>, bytes: usize, number: u64) -> Option<Range<usize>> {
+    let block_bytes = BLOCK_BYTES as usize;
+    let places = (bytes - range.len()) / block_bytes + 1;
+    let skipped = 1 + (number % (places as u64 - 1).max(1)) as usize;
+    let start = (range.start / block_bytes + skipped) % places * block_bytes;
+    (places > 1).then_some(start..start + range.len())
 }
 
 /// The range right after this one, or right before it at the end of a device of `bytes`; `None` if there is room for neither.

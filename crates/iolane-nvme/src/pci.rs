@@ -301,11 +301,20 @@ impl Device {
     /// The partitions of a disk; none if it has no block device.
     fn partitions(&self, disk: &str) -> Result<Vec<String>> {
         let folder = self.sysfs.join("class/block").join(disk);
-        match names_in(&folder) {
-            Ok(names) => Ok(names.into_iter().filter(|name| folder.join(name).join("partition").exists()).collect()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            Err(error) => Err(unreadable(&folder, error)),
+        let names = match names_in(&folder) {
+            Ok(names) => names,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(unreadable(&folder, error)),
+        };
+        let mut partitions = Vec::new();
+        // The kernel names a partition after its disk: nvme0n1p1 is on nvme0n1.
+        for name in names.into_iter().filter(|name| name.starts_with(disk)) {
+            let attribute = folder.join(&name).join("partition");
+            if attribute.try_exists().map_err(|error| unreadable(&attribute, error))? {
+                partitions.push(name);
+            }
         }
+        Ok(partitions)
     }
 
     /// The kernel's name of its VFIO device (`vfio0`), while it is bound to vfio-pci; none before Linux 6.2.
@@ -529,6 +538,16 @@ mod tests {
         named(device.driver_override().unwrap_err(), "driver_override");
         named(device.companions().unwrap_err(), "0000:00:05.0/driver");
         named(device.namespaces().unwrap_err(), "nvme0n1/hidden");
+        let partition = machine.path("sys/class/block/nvme0n1/nvme0n1p1");
+        fs::create_dir(&partition).unwrap();
+        fs::write(machine.path("sys/class/block/nvme0n1/dev"), "259:0\n").unwrap();
+        assert_eq!(device.partitions("nvme0n1").unwrap(), Vec::<String>::new());
+        fs::write(partition.join("partition"), "1\n").unwrap();
+        assert_eq!(device.partitions("nvme0n1").unwrap(), ["nvme0n1p1"]);
+        // A link to itself cannot be followed.
+        fs::remove_file(partition.join("partition")).unwrap();
+        std::os::unix::fs::symlink("partition", partition.join("partition")).unwrap();
+        named(device.partitions("nvme0n1").unwrap_err(), "nvme0n1p1/partition");
         fs::remove_dir_all(machine.path("sys/class/block/nvme0n1")).unwrap();
         assert_eq!(device.partitions("nvme0n1").unwrap(), Vec::<String>::new());
         fs::write(machine.path("sys/class/block/nvme0n1"), "").unwrap();

@@ -2,7 +2,7 @@
 //! what was written is read back; and a queue works again after a reset.
 //!
 //! A failing seed is printed; run it by itself with `IOLANE_MODEL_SEED=N cargo test -p iolane-nvme --test faults`;
-//! `IOLANE_MODEL_SEEDS=N` runs N seeds of each test.
+//! `IOLANE_MODEL_SEEDS=N` runs N seeds of each test, from 0 or from `IOLANE_MODEL_SEED` on. `cargo xtask campaign model` runs more.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -98,14 +98,21 @@ impl Drop for Seed {
     }
 }
 
-/// Runs each seed, or the one that was asked for.
-fn for_each_seed(seeds: u64, run: impl Fn(u64)) {
+/// Runs the usual number of seeds, or those that were asked for, and returns how many.
+fn for_each_seed(usual: u64, run: impl Fn(u64)) -> u64 {
+    for_each_seed_up_to(u64::MAX, usual, run)
+}
+
+/// The same with at most `most` seeds, for a test whose seeds take long.
+fn for_each_seed_up_to(most: u64, usual: u64, run: impl Fn(u64)) -> u64 {
     let number = |name| std::env::var(name).ok().map(|value| value.parse::<u64>().expect("a number"));
-    let seeds = number("IOLANE_MODEL_SEEDS").unwrap_or(seeds);
-    for number in number("IOLANE_MODEL_SEED").map_or(0..seeds, |seed| seed..seed + 1) {
+    let first = number("IOLANE_MODEL_SEED");
+    let seeds = number("IOLANE_MODEL_SEEDS").unwrap_or(if first.is_some() { 1 } else { usual }).min(most);
+    for number in (first.unwrap_or(0)..).take(seeds as usize) {
         let seed = Seed(number);
         run(seed.0);
     }
+    seeds
 }
 
 struct Random(Xoshiro256PlusPlus);
@@ -694,7 +701,7 @@ fn false_capabilities(random: &mut Random) -> u64 {
 #[test]
 fn false_registers_and_grants_are_refused_in_a_line_or_used_within_bounds() {
     let (started, refused) = (Cell::new(0), Cell::new(0));
-    for_each_seed(2000, |seed| {
+    let seeds = for_each_seed(2000, |seed| {
         let mut random = Random::new(seed);
         let config = shape(&mut random, Faults::default());
         let (bits, coin) = (random.0.next_u64() as u32, random.below(4));
@@ -736,7 +743,9 @@ fn false_registers_and_grants_are_refused_in_a_line_or_used_within_bounds() {
         let is_memory = |text: &&String| text.contains("mapped") || text.contains("PRP");
         assert_eq!(model.violations().iter().find(is_memory), None);
     });
-    assert!(started.get() > 100 && refused.get() > 100, "{} started, {} refused", started.get(), refused.get());
+    // A few seeds may all have one end.
+    let both = started.get().min(refused.get()) > seeds / 20;
+    assert!(seeds < 100 || both, "{} started, {} refused", started.get(), refused.get());
 }
 
 #[test]
@@ -861,7 +870,7 @@ fn each_command_of_a_vectored_durable_write_forces_unit_access() {
 #[test]
 fn an_atomic_write_is_one_command_of_a_length_that_the_drive_does_not_tear() {
     let most_of_all = Cell::new(0);
-    for_each_seed(20, |seed| {
+    let seeds = for_each_seed(20, |seed| {
         let mut drill = Drill::new(seed, |_| Faults::default(), true).expect("a controller without faults");
         let unit = drill.block_bytes;
         let namespace = drill.controller.namespace(1).unwrap();
@@ -886,7 +895,7 @@ fn an_atomic_write_is_one_command_of_a_length_that_the_drive_does_not_tear() {
             assert_eq!(write(first * unit, blocks * unit), (Err(IoError::INVALID), 0), "{blocks} blocks at {first}");
         }
     });
-    assert_eq!(most_of_all.get(), 8, "all that the drive has");
+    assert!(seeds < 20 || most_of_all.get() == 8, "all that the drive has");
 }
 
 #[test]
@@ -964,8 +973,8 @@ fn a_reset_by_another_queue_wakes_who_waits_on_a_descriptor() {
 /// counted over all seeds.
 #[test]
 fn with_interrupts_and_a_controller_at_work_beside_it_all_is_answered() {
-    let (seeds, answered) = (Cell::new(0), Cell::new(0));
-    for_each_seed(30, |seed| {
+    let answered = Cell::new(0);
+    let seeds = for_each_seed_up_to(2000, 30, |seed| {
         let mut random = Random::new(seed);
         let faults = Faults {
             seed,
@@ -987,14 +996,13 @@ fn with_interrupts_and_a_controller_at_work_beside_it_all_is_answered() {
             let threads: Vec<_> = (0..).zip(readers).map(spawn).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).sum()
         });
-        seeds.set(seeds.get() + 1);
-        answered.set(answered.get() + reads);
+        answered.set(answered.get() + reads as u64);
         drop(controller);
         let is_forbidden = |text: &String| text.contains("mapped") || text.contains("was written");
         assert_eq!(model.violations().into_iter().find(is_forbidden), None);
         assert_eq!(model.mappings(), 0);
     });
-    assert!(answered.get() > 100 * seeds.get(), "{} reads with {} seeds", answered.get(), seeds.get());
+    assert!(seeds < 10 || answered.get() > 100 * seeds, "{} reads with {seeds} seeds", answered.get());
 }
 
 /// An hour passes between any two looks at the controller, as on a machine that is suspended or paused again and again.

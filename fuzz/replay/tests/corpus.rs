@@ -18,8 +18,8 @@ macro_rules! targets {
 }
 
 targets! {
-    block_sizes fio_job_file lab_frames machine_file meter_csv nvme_completions nvme_identify offsets path path_memory records_journal
-    sim_settings study_file study_json target units verify_content
+    block_sizes fio_job_file lab_frames machine_file meter_csv mountinfo nvme_completions nvme_identify offsets path path_memory
+    records_journal sim_settings study_file study_json sysfs target units verify_content
 }
 
 fn fuzz() -> PathBuf {

@@ -18,11 +18,14 @@ leak:a_region_keeps_its_owner_until_the_last_buffer_is_gone
 
 /// The arguments of cargo: the tests of what lies below a queue, the programs that some tests run, and the tests of queues.
 const STEPS: [&str; 3] = [
-    "test --no-fail-fast -p iolane-core -p iolane-kernel -p iolane-nvme --lib --test model",
+    "test --no-fail-fast -p iolane-core -p iolane-kernel -p iolane-nvme --lib --test model --test faults",
     "build -p iolane --examples",
     "test --no-fail-fast -p iolane --lib --test conformance --test blocking --test closing --test examples --test page_writer \
      --test redb_backend --test small_files --test tokio_reader --test write_ahead",
 ];
+
+/// Seeds of each test of the user-space driver on faulty controllers. With checked accesses a seed takes several times as long.
+const MODEL_SEEDS: &str = "1000";
 
 /// `Ok(false)` if a test fails, or an access is wrong.
 pub(super) fn run() -> Result<bool> {
@@ -37,6 +40,7 @@ pub(super) fn run() -> Result<bool> {
             .env("RUSTC_BOOTSTRAP", "1")
             .env("RUSTFLAGS", "-Zsanitizer=address")
             .env("CARGO_TARGET_DIR", "target/memory")
+            .env("IOLANE_MODEL_SEEDS", MODEL_SEEDS)
             .env("LSAN_OPTIONS", format!("suppressions={}:print_suppressions=0", leaks.path().display()));
         passes &= succeeds(&mut command)?;
     }

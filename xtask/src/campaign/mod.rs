@@ -19,19 +19,31 @@ struct Campaign {
     variables: [&'static str; 2],
 }
 
+/// In all but `peers` each attempt has a seed of its own, so that a campaign goes on with the seed after the last one.
 const CAMPAIGNS: &[Campaign] = &[
     Campaign {
         name: "guard",
         tests: &["-p", "iolane", "--test", "guard_adversary"],
-        attempts: 10_000,
+        attempts: 1_000,
         variables: ["IOLANE_GUARD_ATTEMPTS", "IOLANE_GUARD_SEED"],
     },
-    // Each attempt has a seed of its own, so that a campaign goes on with the seed after the last one.
     Campaign {
         name: "kernel",
         tests: &["-p", "iolane-kernel", "--lib", "fake_kernel"],
         attempts: 100_000,
         variables: ["IOLANE_KERNEL_SEEDS", "IOLANE_KERNEL_SEED"],
+    },
+    Campaign {
+        name: "model",
+        tests: &["-p", "iolane-nvme", "--test", "faults"],
+        attempts: 50_000,
+        variables: ["IOLANE_MODEL_SEEDS", "IOLANE_MODEL_SEED"],
+    },
+    Campaign {
+        name: "peers",
+        tests: &["-p", "iolane-study", "--lib", "a_name_that_moves"],
+        attempts: 1_000,
+        variables: ["IOLANE_PEERS_ATTEMPTS", "IOLANE_PEERS_SEED"],
     },
 ];
 

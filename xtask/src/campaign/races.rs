@@ -16,7 +16,7 @@ use crate::child::{cargo, program, root, succeeds};
 /// Of the conformance suite those with threads. In the others glibc's POSIX aio makes threads that the sanitizer does not know, which ends the
 /// process, and signals come later than the kernel sent them.
 const STEPS: [&str; 3] = [
-    "test --no-fail-fast -p iolane-core -p iolane-kernel -p iolane-nvme --lib --test model",
+    "test --no-fail-fast -p iolane-core -p iolane-kernel -p iolane-nvme --lib --test model --test faults",
     "test --no-fail-fast -p iolane --lib --test blocking --test closing --test small_files",
     "test -p iolane --test conformance -- threads soaking",
 ];
@@ -26,6 +26,9 @@ const SUPPRESSIONS: &str = "race:iolane_kernel::libaio\n";
 
 /// Instruments the standard library, too, and has `rustix` map and unmap memory by the C library, where the sanitizer notices.
 const FLAGS: &str = "-Zsanitizer=thread --cfg=rustix_use_libc";
+
+/// Seeds of each test of the user-space driver on faulty controllers. With watched accesses a seed takes many times as long.
+const MODEL_SEEDS: &str = "200";
 
 /// `Ok(false)` if a test fails, or two accesses race.
 pub(super) fn run() -> Result<bool> {
@@ -42,6 +45,7 @@ pub(super) fn run() -> Result<bool> {
             .env("RUSTC_BOOTSTRAP", "1")
             .env("RUSTFLAGS", FLAGS)
             .env("CARGO_TARGET_DIR", "target/races")
+            .env("IOLANE_MODEL_SEEDS", MODEL_SEEDS)
             .env("TSAN_OPTIONS", format!("suppressions={}", suppressions.path().display()))
             .env("__CARGO_TESTS_ONLY_SRC_ROOT", &library);
         passes &= succeeds(&mut command)?;

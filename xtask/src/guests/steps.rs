@@ -92,6 +92,7 @@ pub(super) fn steps(kernel: &Kernel, records: &[PathBuf; 2]) -> Vec<Step> {
             command: faults()
                 .with("IOLANE_FAULTS_MEDIA_ERRORS", "/dev/nvme2n1")
                 .with("IOLANE_FAULTS_STALLED", "/dev/nvme3n1")
+                .with("IOLANE_FAULTS_WRITTEN", "/dev/nvme3n1")
                 .with("IOLANE_FAULTS_UNPLUG", "/dev/nvme4n1"),
         },
         Step {
@@ -105,6 +106,7 @@ pub(super) fn steps(kernel: &Kernel, records: &[PathBuf; 2]) -> Vec<Step> {
             command: faults()
                 .with("IOLANE_FAULTS_MEDIA_ERRORS", "pci:0000:00:06.0")
                 .with("IOLANE_FAULTS_STALLED", "pci:0000:00:07.0,timeout=2s")
+                .with("IOLANE_FAULTS_WRITTEN", "pci:0000:00:07.0,timeout=2s")
                 .with("IOLANE_FAULTS_UNPLUG", "pci:0000:02:00.0,timeout=2s")
                 .with("IOLANE_FAULTS_UNPLUG_NAME", "nvme5")
                 .with("IOLANE_FAULTS_MEDDLED", MEDDLED),

@@ -1,6 +1,7 @@
 //! Faults of a simulated device: their shares, the random numbers that draw them, and how many there were. `sim` asks for each request
 //! when it completes.
 
+use iolane_core::Operation;
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::{SplitMix64, Xoshiro256PlusPlus};
 
@@ -20,6 +21,11 @@ pub struct Faults {
     pub altered: f64,
     /// Of writes: those that are acknowledged and stored at another place, right after their own, or before it at the end (`misdirected=0.001`).
     pub misdirected: f64,
+    /// Of reads: those that bring the data with a bit that differs (`altered-read=0.001`). What is stored stays right, and the same read may
+    /// bring it later.
+    pub altered_read: f64,
+    /// Of reads: those that bring as many blocks of another place (`misdirected-read=0.001`). What is stored stays right here, too.
+    pub misdirected_read: f64,
 }
 
 /// How many requests had a fault.
@@ -38,6 +44,10 @@ pub struct Injected {
     pub altered: u64,
     /// Writes that were acknowledged and stored at another place.
     pub misdirected: u64,
+    /// Reads that brought data with a bit that differs.
+    pub altered_reads: u64,
+    /// Reads that brought the data of another place.
+    pub misdirected_reads: u64,
 }
 
 /// What happens to a request.
@@ -50,6 +60,10 @@ pub(super) enum Fault {
     Torn,
     Altered,
     Misdirected,
+    /// The number decides which bit differs.
+    AlteredRead(u64),
+    /// The number decides what place it is.
+    MisdirectedRead(u64),
 }
 
 /// Draws the faults of a device.
@@ -71,20 +85,21 @@ impl FaultSource {
         Self { faults, injected: Injected::default(), random }
     }
 
-    /// The fault of a request, if it has one.
-    pub(super) fn draw(&mut self, writes: bool) -> Option<Fault> {
-        let Faults { error, short, lost, torn, altered, misdirected } = self.faults;
-        let cut = self.random.next_u64();
-        let shares = [
-            (error, Fault::Error),
-            (short, Fault::Short(cut)),
-            (lost, Fault::Lost),
-            (torn, Fault::Torn),
-            (altered, Fault::Altered),
-            (misdirected, Fault::Misdirected),
-        ];
-        let possible = if writes { &shares[..] } else { &shares[..2] };
-        possible.iter().find(|(share, _)| self.happens(*share)).map(|(_, fault)| *fault)
+    /// The fault of a request, if it has one; `writes` if it stores something.
+    pub(super) fn draw(&mut self, operation: &Operation, writes: bool) -> Option<Fault> {
+        let Faults { error, short, lost, torn, altered, misdirected, altered_read, misdirected_read } = self.faults;
+        let number = self.random.next_u64();
+        let of_all = [(error, Fault::Error), (short, Fault::Short(number))];
+        let of_writes =
+            [(lost, Fault::Lost), (torn, Fault::Torn), (altered, Fault::Altered), (misdirected, Fault::Misdirected)];
+        let of_reads = [(altered_read, Fault::AlteredRead(number)), (misdirected_read, Fault::MisdirectedRead(number))];
+        let of_its_own: &[_] = match operation {
+            Operation::Read(_) | Operation::ReadVectored(_) => &of_reads,
+            _ if writes => &of_writes,
+            _ => &[],
+        };
+        let mut possible = of_all.iter().chain(of_its_own);
+        possible.find(|(share, _)| self.happens(*share)).map(|(_, fault)| *fault)
     }
 
     /// True for the given share of calls.
@@ -94,7 +109,8 @@ impl FaultSource {
 
     /// Counts a fault that a request had.
     pub(super) fn count(&mut self, fault: Fault) {
-        let Injected { errors, short, lost, torn, altered, misdirected } = &mut self.injected;
+        let Injected { errors, short, lost, torn, altered, misdirected, altered_reads, misdirected_reads } =
+            &mut self.injected;
         *match fault {
             Fault::Error => errors,
             Fault::Short(_) => short,
@@ -102,6 +118,8 @@ impl FaultSource {
             Fault::Torn => torn,
             Fault::Altered => altered,
             Fault::Misdirected => misdirected,
+            Fault::AlteredRead(_) => altered_reads,
+            Fault::MisdirectedRead(_) => misdirected_reads,
         } += 1;
     }
 }

@@ -60,7 +60,7 @@ impl Default for SimSettings {
 }
 
 /// Every setting, and how it is written.
-const FORMS: [(&str, &str); 23] = [
+const FORMS: [(&str, &str); 25] = [
     ("seed", "seed=N"),
     ("latency", "latency=80us"),
     ("jitter", "jitter=40us"),
@@ -82,6 +82,8 @@ const FORMS: [(&str, &str); 23] = [
     ("torn", "torn=0.001"),
     ("altered", "altered=0.001"),
     ("misdirected", "misdirected=0.001"),
+    ("altered-read", "altered-read=0.001"),
+    ("misdirected-read", "misdirected-read=0.001"),
     ("world", "world=NAME"),
     ("drive", "drive=NAME"),
 ];
@@ -193,6 +195,8 @@ impl FromStr for SimSettings {
                 "torn" => settings.faults.torn = within(1.0)?,
                 "altered" => settings.faults.altered = within(1.0)?,
                 "misdirected" => settings.faults.misdirected = within(1.0)?,
+                "altered-read" => settings.faults.altered_read = within(1.0)?,
+                "misdirected-read" => settings.faults.misdirected_read = within(1.0)?,
                 "stall-every" => settings.stall_every = number()?,
                 "stall" => settings.stall_ns = time_ns()?,
                 "world" => settings.world = label()?,

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use iolane_core::{Buffer, Buffers, IoError, IoPath, Pages, Pool, Queue, QueueConfig, Request, Result, Target};
 use proptest::prelude::*;
 
@@ -144,7 +146,7 @@ fn a_reap_without_completions_takes_a_microsecond() {
 fn invalid_settings_are_refused() {
     let wrong = |text: &str| text.parse::<SimSettings>().unwrap_err();
     assert!(wrong("eror=0.1").remedy_text().contains("did you mean error?"), "{}", wrong("eror=0.1"));
-    for name in ["error", "short", "lost", "torn", "altered", "misdirected"] {
+    for name in ["error", "short", "lost", "torn", "altered", "misdirected", "altered-read", "misdirected-read"] {
         let remedy = wrong(&format!("{name}=2")).remedy_text().to_owned();
         assert!(remedy.starts_with(&format!("write {name}=0.0")), "{remedy}");
     }
@@ -406,12 +408,101 @@ fn a_misdirected_write_lies_right_after_its_place_or_before_it_at_the_end() {
     assert_eq!((first, last), ([false, true, false], [false, false, true]));
 }
 
+/// A device of 32 blocks, each of which holds its number from 1 on, and what eight blocks of it bring from the ninth on: with this fault,
+/// and then without.
+fn read_with(fault: &str, vectored: bool) -> (Target, [Vec<u8>; 2]) {
+    let target = Target::options().write_unguarded().open(format!("sim:16k,{fault}=1")).unwrap();
+    let pool = Pool::new(3, 16384, Pages::Base).unwrap();
+    let mut queue = queue_on(&target, 1);
+    let mut ended = Vec::new();
+    let mut carry_out = |request: Request| {
+        queue.submit(&mut [request].into());
+        queue.drain(&mut ended).unwrap();
+        let Completion { result, buffer, buffers, .. } = ended.remove(0);
+        let buffers = buffers.map_or_else(|| buffer.into_iter().collect(), Buffers::into_vec);
+        (result, buffers.iter().flat_map(|buffer| buffer.iter().copied()).collect::<Vec<u8>>())
+    };
+    let mut all = pool.take().unwrap();
+    all.chunks_mut(512).zip(1..).for_each(|(block, number)| block.fill(number));
+    assert_eq!(carry_out(Request::write(0, 0, all)).0, Ok(16384));
+    let sized = |bytes| {
+        let mut buffer = pool.take().unwrap();
+        buffer.set_len(bytes).unwrap();
+        buffer
+    };
+    let mut read = || {
+        let (result, brought) = carry_out(match vectored {
+            true => Request::read_vectored(0, 4096, Buffers::new([512, 2048, 1536].map(sized).into()).unwrap()),
+            false => Request::read(0, 4096, sized(4096)),
+        });
+        assert_eq!(result, Ok(4096));
+        brought
+    };
+    let damaged = read();
+    set_faults(&target, Faults::default()).unwrap();
+    let sound = read();
+    (target, [damaged, sound])
+}
+
+#[test]
+fn an_altered_read_brings_one_bit_that_differs_from_what_stays_stored() {
+    for vectored in [false, true] {
+        let bits: BTreeSet<usize> = (0..50)
+            .map(|seed| {
+                let (target, [damaged, sound]) = read_with(&format!("seed={seed},altered-read"), vectored);
+                assert!(sound.chunks(512).zip(9..).all(|(block, number)| block.iter().all(|byte| *byte == number)));
+                assert_eq!(injected(&target), Some(Injected { altered_reads: 1, ..Injected::default() }));
+                let differing = damaged.iter().zip(&sound).map(|(damaged, sound)| damaged ^ sound);
+                let differing: Vec<(usize, u8)> = differing.enumerate().filter(|(_, bits)| *bits != 0).collect();
+                let [(byte, bits)] = differing[..] else { panic!("seed {seed}: {differing:?}") };
+                assert!(bits.is_power_of_two(), "seed {seed}: {differing:?}");
+                8 * byte + bits.trailing_zeros() as usize
+            })
+            .collect();
+        assert!(bits.len() > 40, "{bits:?}");
+    }
+}
+
+#[test]
+fn a_misdirected_read_brings_blocks_of_any_other_place_and_leaves_what_is_stored() {
+    for vectored in [false, true] {
+        let places: BTreeSet<u8> = (0..300)
+            .map(|seed| {
+                let (target, [damaged, sound]) = read_with(&format!("seed={seed},misdirected-read"), vectored);
+                let holds = |data: &[u8], first: u8| {
+                    data.chunks(512).zip(first..).all(|(block, number)| block.iter().all(|byte| *byte == number))
+                };
+                assert!(holds(&sound, 9) && holds(&damaged, damaged[0]), "seed {seed}");
+                assert_eq!(injected(&target), Some(Injected { misdirected_reads: 1, ..Injected::default() }));
+                damaged[0]
+            })
+            .collect();
+        assert_eq!(places, (1..=25).filter(|place| *place != 9).collect());
+    }
+}
+
+#[test]
+fn other_requests_have_no_faults_of_reads_and_a_read_of_all_blocks_is_not_misdirected() {
+    let target = opened("altered-read=1,misdirected-read=1");
+    let (failed, stored) = written(&target, 20, 4096);
+    assert!(failed.is_empty() && stored.iter().all(|byte| *byte == 0xa5));
+    assert_eq!(injected(&target), Some(Injected::default()));
+    let target = Target::open("sim:4k,misdirected-read=1").unwrap();
+    let pool = Pool::new(1, 4096, Pages::Base).unwrap();
+    let mut ended = Vec::new();
+    let mut queue = queue_on(&target, 1);
+    queue.submit(&mut [Request::read(0, 0, pool.take().unwrap())].into());
+    queue.drain(&mut ended).unwrap();
+    assert_eq!((ended[0].result, injected(&target)), (Ok(4096), Some(Injected::default())));
+}
+
 #[test]
 fn every_fault_is_counted_and_ends_when_it_is_switched_off() {
     let target = opened("seed=4,error=0.1,short=0.2,lost=0.1,torn=0.2,altered=0.1");
     let (failed, stored) = written(&target, 100, 4096);
-    let Injected { errors, short, lost, torn, altered, misdirected } = injected(&target).unwrap();
-    assert_eq!(misdirected, 0);
+    let Injected { errors, short, lost, torn, altered, misdirected, altered_reads, misdirected_reads } =
+        injected(&target).unwrap();
+    assert_eq!((misdirected, altered_reads, misdirected_reads), (0, 0, 0));
     assert_eq!(errors, failed.len() as u64);
     assert!(
         [errors, short, lost, torn, altered].iter().all(|count| (4..40).contains(count)),

@@ -46,7 +46,7 @@ pub(super) fn transfer(
         Operation::Read(buffer) => {
             let available = range(buffer.len() as u64)?;
             let bytes = moved(available.len() as u64) as usize;
-            buffer[..bytes].copy_from_slice(&data[available.start..available.start + bytes]);
+            bring([&mut buffer[..]], &data[available.start..available.start + bytes]);
             Ok(bytes as u32)
         }
         // It has no cache that could lose a write.
@@ -74,12 +74,7 @@ pub(super) fn transfer(
             are_whole_blocks(buffers)?;
             let available = range(buffers.bytes() as u64)?;
             let bytes = moved(available.len() as u64) as usize;
-            let mut rest = &data[available.start..available.start + bytes];
-            for buffer in buffers.iter_mut() {
-                let (now, later) = rest.split_at(buffer.len().min(rest.len()));
-                buffer[..now.len()].copy_from_slice(now);
-                rest = later;
-            }
+            bring(buffers.iter_mut(), &data[available.start..available.start + bytes]);
             Ok(bytes as u32)
         }
         Operation::WriteVectored(buffers) | Operation::DurableWriteVectored(buffers) => {
@@ -103,6 +98,25 @@ pub(super) fn transfer(
             Ok(0)
         }
         _ => Err(IoError::NOT_SUPPORTED),
+    }
+}
+
+/// Copies what is read into the buffers in turn.
+fn bring<'a>(buffers: impl IntoIterator<Item = &'a mut [u8]>, data: &[u8]) {
+    let mut rest = data;
+    for buffer in buffers {
+        let (now, later) = rest.split_at(buffer.len().min(rest.len()));
+        buffer[..now.len()].copy_from_slice(now);
+        rest = later;
+    }
+}
+
+/// Brings this data to the buffers of a read, instead of what is stored.
+pub(super) fn bring_instead(request: &mut Request, data: &[u8]) {
+    match &mut request.operation {
+        Operation::Read(buffer) => bring([&mut buffer[..]], data),
+        Operation::ReadVectored(buffers) => bring(buffers.iter_mut(), data),
+        _ => unreachable!("it is no read"),
     }
 }
 

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use iolane::sim::{Faults, Injected, injected, set_faults};
 use iolane::{IoPath, Result, Target};
 
 use super::{RunOutcome, RunPlan, run};
@@ -79,6 +80,60 @@ fn a_misdirected_write_is_found_where_it_is_and_where_it_should_be() {
         .collect();
     for cause in ["likely a lost write", "likely a misdirected write"] {
         assert!(said.iter().any(|error| error.contains(cause)), "{cause}: {said:#?}");
+    }
+}
+
+/// A fault of reads, how many of them there were, and what a check says of it.
+type OfReads = (fn(f64) -> Faults, fn(Injected) -> u64, &'static str);
+
+const OF_READS: [OfReads; 2] = [
+    (|share| Faults { altered_read: share, ..Faults::default() }, |had| had.altered_reads, "corrupt"),
+    (|share| Faults { misdirected_read: share, ..Faults::default() }, |had| had.misdirected_reads, "misdirected"),
+];
+
+/// Runs a load on a drive whose blocks hold what an earlier run wrote, with this fault of reads, and returns how many there were and what
+/// the check said.
+fn with_damaged_reads(seed: u64, access: Access, share: f64, (faults, count, _): OfReads) -> (u64, String) {
+    let write = simulated(&format!("64k,seed={seed}"), Workload { access: Access::Write, ..Workload::default() });
+    let target = write.targets[0].clone();
+    run_plan(write.clone()).unwrap();
+    set_faults(&target, faults(share)).unwrap();
+    let workload = Workload { access, ..write.workload.clone() };
+    let said = run_plan(RunPlan { workload, ..write }).err().map(|error| error.to_string()).unwrap_or_default();
+    (count(injected(&target).unwrap()), said)
+}
+
+#[test]
+fn each_damaged_read_is_found_and_no_other() {
+    // Rare enough that some runs have none: one reads 16 blocks back, the other a thousand.
+    for (access, share) in [(Access::RandWrite, 0.05), (Access::RandRead, 0.001)] {
+        for fault in OF_READS {
+            let (mut sound, mut found) = (0, Vec::new());
+            for seed in 1..40 {
+                let (damaged, said) = with_damaged_reads(seed, access, share, fault);
+                assert_eq!(said.starts_with("verify: target offset "), damaged > 0, "{access:?}, seed {seed}: {said}");
+                match damaged {
+                    0 => sound += 1,
+                    _ => found.push(said),
+                }
+            }
+            // A bit of a header's first fields makes the block look like another load's.
+            let with_cause = found.iter().filter(|said| said.contains(fault.2)).count();
+            assert!(
+                sound > 3 && with_cause > 3 && with_cause + 3 > found.len(),
+                "{access:?}, {sound} sound: {found:#?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn damaged_reads_of_a_mix_are_found_as_they_complete() {
+    for fault in OF_READS {
+        for seed in 1..10 {
+            let (damaged, said) = with_damaged_reads(seed, Access::RandRw, 0.1, fault);
+            assert!(damaged > 0 && said.starts_with("verify: target offset "), "seed {seed}: {said}");
+        }
     }
 }
 

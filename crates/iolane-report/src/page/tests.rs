@@ -1,5 +1,8 @@
 //! Pages of invented results: every number agrees with the runs, every name stays text, no page is too large.
 
+use std::sync::LazyLock;
+
+use proptest::prelude::*;
 use serde_json::Value;
 
 use super::page;
@@ -14,11 +17,16 @@ use iolane_study::results::fixtures::{built_in_study, loaded, of_json, run_of};
 use iolane_study::results::{Loaded, RECORDS_FILE, REPORT_FILE, load};
 use iolane_study::rows::{ArmResults, LeftOut, Row, parquet};
 
-/// What the page's script reads.
-fn data(page: &str) -> Value {
+/// What the page's script reads, and the page around it.
+fn split(page: &str) -> (&str, [&str; 2]) {
     let begin = "<script type=\"application/json\" id=\"charts\">";
-    let (_, after) = page.split_once(begin).unwrap();
-    serde_json::from_str(after.split_once("</script>").unwrap().0).unwrap()
+    let (before, rest) = page.split_once(begin).unwrap();
+    let (data, after) = rest.split_once("</script>").unwrap();
+    (data, [before, after])
+}
+
+fn data(page: &str) -> Value {
+    serde_json::from_str(split(page).0).unwrap()
 }
 
 /// The results, written to a folder and read back.
@@ -230,20 +238,46 @@ fn hostile(name: &str) -> String {
     page(&results).unwrap()
 }
 
+/// How many elements a page has, and how many quotes that could end an attribute.
+fn markup(page: &str) -> [usize; 3] {
+    // Elements mark where a line may break within a name.
+    let around = split(page).1.concat().replace("<wbr>", "");
+    ['<', '"', '\''].map(|mark| around.matches(mark).count())
+}
+
+/// The markup of a page of plain names.
+static PLAIN: LazyLock<[usize; 3]> = LazyLock::new(|| markup(&hostile("plain")));
+
+/// Asserts that a name is text, wherever it stands.
+fn assert_is_text(name: &str) {
+    let page = hostile(name);
+    assert_eq!(markup(&page), *PLAIN, "{name:?} made an element or ended an attribute");
+    assert_eq!(data(&page)["charts"][0]["lines"][0]["name"], name, "and the script gets it whole");
+}
+
 #[test]
 fn hostile_names_are_text_and_nothing_else() {
-    // Elements mark where a line may break within a name.
-    let elements = |page: &str| page.replace("<wbr>", "").matches('<').count();
-    let plain = elements(&hostile("plain"));
-    for name in ["</script><script>alert(1)</script>", "\"><img src=x onerror=alert(1)>", "<!--", "]]></style>"] {
-        let page = hostile(name);
-        assert_eq!(elements(&page), plain, "{name} made an element");
-        assert!(!page.contains(name), "{name}");
-        let first = &data(&page)["charts"][0]["lines"][0]["name"];
-        assert_eq!(first, name, "and the script gets it whole");
+    for name in [
+        "</script><script>alert(1)</script>",
+        "\"><img src=x onerror=alert(1)>",
+        "\" autofocus onfocus=\"alert(1)",
+        "<!--",
+        "]]></style>",
+        "\u{202e}desrever",
+        &"long".repeat(75),
+        "\u{0}\u{7}\u{2028}",
+    ] {
+        assert_is_text(name);
     }
-    for name in ["\u{202e}desrever", &"long".repeat(75), "\u{0}\u{7}\u{2028}"] {
-        assert_eq!(data(&hostile(name))["charts"][0]["lines"][0]["name"], name);
+}
+
+proptest! {
+    /// Names of devices, files and paths, pieces of markup, and anything else.
+    #[test]
+    fn no_name_is_ever_markup(
+        name in "(/dev/|nvme0n1|io_uring\\+|</?[a-z]{0,6}|</script>|<!--|-->|]]>|on[a-z]{1,5}=|&[#a-z0-9]{0,4};?|[<>\"'`&=/ ]|\\PC|\\p{Any}){1,12}",
+    ) {
+        assert_is_text(&name);
     }
 }
 

@@ -192,10 +192,10 @@ impl Drop for Meddler {
 }
 
 /// What the kernel writes to its log from some time on.
-struct KernelLog(File);
+pub(super) struct KernelLog(File);
 
 impl KernelLog {
-    fn from_now_on() -> Result<Self> {
+    pub(super) fn from_now_on() -> Result<Self> {
         let file =
             OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open("/dev/kmsg").context("/dev/kmsg")?;
         rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0)).context("/dev/kmsg")?;
@@ -203,7 +203,7 @@ impl KernelLog {
     }
 
     /// Fails with what an IOMMU has stopped.
-    fn ensure_no_fault(&mut self) -> Result<()> {
+    pub(super) fn ensure_no_fault(&mut self) -> Result<()> {
         let mut faults = Vec::new();
         let mut record = [0; 8192];
         loop {
