@@ -17,12 +17,34 @@ use crate::channel::FileHeader;
 use crate::files;
 
 /// Far more than the results of any command.
-const QUOTA: Quota = Quota { bytes: 1 << 30, files: 10_000 };
+const QUOTA: Quota = Quota { bytes: 1 << 30, entries: 10_000 };
 
+/// The components of a path beneath its place, the file's name included.
+const COMPONENTS_MAX: usize = 32;
+
+/// What a guest may send.
 #[derive(Debug, Clone, Copy)]
 struct Quota {
     bytes: u64,
-    files: u32,
+    /// Files, and folders that are made for them.
+    entries: u32,
+}
+
+impl Quota {
+    /// Subtracts a file with its bytes, or a folder, which has none.
+    fn charge(&mut self, bytes: u64, path: &Path) -> Result<()> {
+        let left = self.bytes.checked_sub(bytes).zip(self.entries.checked_sub(1));
+        let (bytes, entries) = left.ok_or_else(|| beyond_quota(path))?;
+        *self = Self { bytes, entries };
+        Ok(())
+    }
+}
+
+fn beyond_quota(path: &Path) -> Error {
+    let Quota { bytes, entries } = QUOTA;
+    let all = format!("{} in {entries} files and folders, {COMPONENTS_MAX} deep", Bytes(bytes));
+    let cause = format!("the guest may send {all}, and this one is beyond");
+    Error::failed(path.display().to_string(), cause)
 }
 
 /// What comes back from one guest.
@@ -32,14 +54,13 @@ pub(crate) struct ReturnedFiles {
     places: Vec<PathBuf>,
     /// Files beneath these that the guest keeps.
     stays: Vec<PathBuf>,
-    quota: Quota,
     left: Quota,
     current: Option<Part>,
 }
 
 impl ReturnedFiles {
     pub(crate) fn new(places: &[PathBuf], stays: &[PathBuf]) -> Self {
-        Self { places: places.to_vec(), stays: stays.to_vec(), quota: QUOTA, left: QUOTA, current: None }
+        Self { places: places.to_vec(), stays: stays.to_vec(), left: QUOTA, current: None }
     }
 
     /// Begins a file.
@@ -50,9 +71,9 @@ impl ReturnedFiles {
         if self.current.is_some() {
             return Err(Error::failed("the guest", "it began a file within another one"));
         }
-        self.charge(&header)?;
+        self.left.charge(header.bytes, &header.path)?;
         let (base, inner) = self.place_of(&header.path)?;
-        self.current = Some(Part::create(&base, &inner, header)?);
+        self.current = Some(Part::create(&base, &inner, header, &mut self.left)?);
         self.finish_whole()
     }
 
@@ -66,17 +87,6 @@ impl ReturnedFiles {
             None => return Err(Error::failed("the guest", "it sent data of no file")),
         }
         self.finish_whole()
-    }
-
-    fn charge(&mut self, header: &FileHeader) -> Result<()> {
-        let left = self.left.bytes.checked_sub(header.bytes).zip(self.left.files.checked_sub(1));
-        let Some((bytes, files)) = left else {
-            let Quota { bytes, files } = self.quota;
-            let cause = format!("the guest may send {} and {files} files in all, and this one is beyond", Bytes(bytes));
-            return Err(Error::failed(header.path.display().to_string(), cause));
-        };
-        self.left = Quota { bytes, files };
-        Ok(())
     }
 
     /// The folder on the host that a path of the guest is beneath, and the rest of it. That folder was named by the user, whose
@@ -113,8 +123,11 @@ struct Part {
 }
 
 impl Part {
-    /// Creates it, and the folders on its way from `base`.
-    fn create(base: &Path, inner: &Path, header: FileHeader) -> Result<Self> {
+    /// Creates it, and the folders on its way from `base`, which count against what is left.
+    fn create(base: &Path, inner: &Path, header: FileHeader, left: &mut Quota) -> Result<Self> {
+        if inner.components().count() > COMPONENTS_MAX {
+            return Err(beyond_quota(&header.path));
+        }
         let shown = header.path.display().to_string();
         files::make_folder(base)?;
         let failed = |errno: Errno| match errno {
@@ -123,8 +136,15 @@ impl Part {
             }
             errno => Error::system(&shown, errno),
         };
-        let (name, folders) = split(inner);
-        let folder = open_folders(base, folders).map_err(failed)?;
+        let (name, mut folders) = split(inner);
+        let base = rustix::fs::openat(CWD, base, FOLDER, Mode::empty()).map_err(failed)?;
+        let folder = folders.try_fold(base, |folder, name| match open_folder(&folder, name) {
+            Err(Errno::NOENT) => {
+                left.charge(0, &header.path)?;
+                make_folder(&folder, name).map_err(failed)
+            }
+            opened => opened.map_err(failed),
+        })?;
         let (file, part) = create_part(&folder, &name).map_err(failed)?;
         Ok(Self { shown, folder, name, part, file: file.into(), left: header.bytes, is_finished: false })
     }
@@ -166,19 +186,20 @@ fn split(inner: &Path) -> (OsString, impl Iterator<Item = &OsStr>) {
     (inner.file_name().unwrap_or_default().to_owned(), folders)
 }
 
-/// Opens a folder beneath `base` step by step, and makes what is missing. Each step is a name and follows no link, so that none
-/// leads out of `base`: as openat2(2) with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS.
-fn open_folders<'a>(base: &Path, folders: impl Iterator<Item = &'a OsStr>) -> rustix::io::Result<OwnedFd> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let mut folder = rustix::fs::openat(CWD, base, flags, Mode::empty())?;
-    for name in folders {
-        match rustix::fs::mkdirat(&folder, name, Mode::from_raw_mode(0o777)) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(errno) => return Err(errno),
-        }
-        folder = rustix::fs::openat(&folder, name, flags | OFlags::NOFOLLOW, Mode::empty())?;
+/// A handle for what is beneath a folder.
+const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// Opens a folder in another one. A path is walked in such steps: each is a name and follows no link, so that none leads out of the
+/// place, as openat2(2) with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS.
+fn open_folder(parent: &OwnedFd, name: &OsStr) -> rustix::io::Result<OwnedFd> {
+    rustix::fs::openat(parent, name, FOLDER | OFlags::NOFOLLOW, Mode::empty())
+}
+
+fn make_folder(parent: &OwnedFd, name: &OsStr) -> rustix::io::Result<OwnedFd> {
+    match rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(0o777)) {
+        Ok(()) | Err(Errno::EXIST) => open_folder(parent, name),
+        Err(errno) => Err(errno),
     }
-    Ok(folder)
 }
 
 #[cfg(test)]
@@ -216,6 +237,16 @@ mod tests {
 
     fn into_out(folder: &Path) -> ReturnedFiles {
         ReturnedFiles::new(&[folder.join("out")], &[])
+    }
+
+    /// All that is in a folder and beneath it.
+    fn beneath(folder: &Path) -> Vec<PathBuf> {
+        let with_own = |path: PathBuf| {
+            let is_folder = !path.is_symlink() && path.is_dir();
+            let own = if is_folder { beneath(&path) } else { Vec::new() };
+            [path].into_iter().chain(own)
+        };
+        files::list(folder).into_iter().flat_map(with_own).collect()
     }
 
     #[test]
@@ -275,27 +306,54 @@ mod tests {
     fn a_guest_sends_no_more_than_it_announced_and_no_more_than_its_quota() {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("out");
-        let small = || ReturnedFiles { left: Quota { bytes: 5, files: 2 }, ..into_out(folder.path()) };
+        let small = || ReturnedFiles { left: Quota { bytes: 5, entries: 2 }, ..into_out(folder.path()) };
+        let all = "the guest may send 1g in 10000 files and folders, 32 deep, and this one is beyond";
         for (frames, says) in [
             (vec![file(&out.join("a"), 2), data("abc")], "the guest sent more than it announced"),
             (vec![data("abc")], "it sent data of no file"),
             (vec![file(&out.join("a"), 1), file(&out.join("b"), 1)], "it began a file within another one"),
-            (vec![file(&out.join("a"), 6)], "the guest may send 1g and 10000 files in all, and this one is beyond"),
+            (vec![file(&out.join("a"), 6)], all),
             (vec![file(&out.join("a"), u64::MAX)], "this one is beyond"),
             // The same file over and over counts as often as it is sent.
             (vec![file(&out.join("a"), 3), data("abc"), file(&out.join("a"), 3)], "this one is beyond"),
             (vec![file(&out.join("a"), 0), file(&out.join("a"), 0), file(&out.join("a"), 0)], "this one is beyond"),
+            (vec![file(&out.join("folder/folder/b"), 0)], "this one is beyond"),
         ] {
             let error = feed(&mut small(), &frames).unwrap_err().to_string();
             assert!(error.contains(says), "{error}");
         }
-        assert!(files::list(&out).iter().all(|path| path.ends_with("a")), "no part is left behind");
+        let found = beneath(&out);
+        assert_eq!(
+            found,
+            [out.join("a"), out.join("folder")],
+            "no part is left behind, and no folder beyond the quota"
+        );
+    }
+
+    #[test]
+    fn a_folder_counts_when_it_is_made_and_no_path_is_deeper_than_32() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("out");
+        let mut returned = ReturnedFiles { left: Quota { bytes: 5, entries: 100 }, ..into_out(folder.path()) };
+        let deepest = out.join("folder/".repeat(31));
+        feed(&mut returned, &[file(&deepest.join("a"), 0), file(&deepest.join("b"), 0)]).unwrap();
+        assert_eq!((returned.left.entries, beneath(&out).len()), (67, 33));
+        let error = feed(&mut returned, &[file(&deepest.join("folder/c"), 0)]).unwrap_err().to_string();
+        assert!(error.contains("32 deep"), "{error}");
+        assert_eq!(beneath(&out).len(), 33, "nothing was made of it");
+    }
+
+    /// The components of a path: a few of any kind, or many folders.
+    fn parts() -> impl Strategy<Value = Vec<String>> {
+        let any_kind = prop::collection::vec(r"out|x\.json|secret|key|link|\.\.|\.|/|[a-z]", 0..6);
+        prop_oneof![any_kind, prop::collection::vec("[a-c]", 20..45)]
     }
 
     proptest! {
         #[test]
         fn whatever_a_guest_sends_nothing_but_its_places_changes(
-            sent in prop::collection::vec((prop::collection::vec("out|x\\\\.json|secret|key|link|\\\\.\\\\.|\\\\.|/|[a-z]", 0..6), 0..9u64, any::<bool>()), 0..8),
+            sent in prop::collection::vec((parts(), 0..9u64, any::<bool>()), 0..8),
+            entries in 0..50u32,
         ) {
             let folder = tempfile::tempdir().unwrap();
             let [out, secret] = ["out", "secret"].map(|name| folder.path().join(name));
@@ -306,7 +364,7 @@ mod tests {
             symlink("../secret", out.join("link")).unwrap();
             symlink("../secret/key", out.join("key")).unwrap();
             let places = [out.clone(), folder.path().join("x.json")];
-            let mut returned = ReturnedFiles { left: Quota { bytes: 20, files: 4 }, ..ReturnedFiles::new(&places, &[]) };
+            let mut returned = ReturnedFiles { left: Quota { bytes: 20, entries }, ..ReturnedFiles::new(&places, &[]) };
             for (parts, bytes, is_below) in sent {
                 let base = if is_below { out.clone() } else { folder.path().to_owned() };
                 let frames = [file(&base.join(parts.join("/")), bytes), Frame::Data(vec![b'x'; bytes as usize])];
@@ -315,6 +373,11 @@ mod tests {
             }
             prop_assert_eq!(files::list(&secret), [secret.join("key")]);
             prop_assert_eq!(fs::read(secret.join("key")).unwrap(), b"key");
+            // The two links, which files may replace, and the named file beside them.
+            let made = beneath(&out);
+            prop_assert!(made.len() <= 2 + entries as usize, "{} of {}", made.len(), entries);
+            let is_shallow = |path: &PathBuf| path.strip_prefix(&out).is_ok_and(|rest| rest.components().count() <= COMPONENTS_MAX);
+            prop_assert!(made.iter().all(is_shallow), "{:?}", made);
             let found = files::list(folder.path());
             prop_assert!(found.iter().all(|path| path.ends_with("out") || path.ends_with("secret") || path.ends_with("x.json")), "{:?}", found);
         }

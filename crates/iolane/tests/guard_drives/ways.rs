@@ -3,22 +3,30 @@
 //! and `$CONTROLLER` the character devices of the drive; in `$FOLDER` a folder of its own, beside which it may make files; and in
 //! `$NVMET` where exports are configured.
 //!
-//! None of them reaches the last MiB of what it uses, where the test writes.
+//! Each names how much it may change of what it uses, from the beginning; the test compares the rest.
 
 /// A way to use a drive.
 pub(crate) struct Way {
     pub(crate) name: &'static str,
     pub(crate) begin: &'static str,
     pub(crate) end: &'static str,
-    /// Whether `$OTHER` is in use as well.
+    /// What it may change of what it uses, from the beginning.
+    pub(crate) changes_mib: u64,
+    /// Whether `$OTHER` is in use as well, and changes as much.
     pub(crate) uses_other: bool,
     /// Whether a partition can be used so.
     pub(crate) of_partitions: bool,
 }
 
 impl Way {
+    /// Changes nothing.
     const fn new(name: &'static str, begin: &'static str, end: &'static str) -> Self {
-        Self { name, begin, end, uses_other: false, of_partitions: true }
+        Self { name, begin, end, changes_mib: 0, uses_other: false, of_partitions: true }
+    }
+
+    const fn changes(mut self, mib: u64) -> Self {
+        self.changes_mib = mib;
+        self
     }
 
     const fn with_other(mut self) -> Self {
@@ -33,7 +41,8 @@ impl Way {
 }
 
 pub(crate) const WAYS: &[Way] = &[
-    Way::new("ext4", "mkfs.ext4 -q -F -E nodiscard $USED 32m; mount -t ext4 $USED $FOLDER", "umount $FOLDER"),
+    Way::new("ext4", "mkfs.ext4 -q -F -E nodiscard $USED 32m; mount -t ext4 $USED $FOLDER", "umount $FOLDER")
+        .changes(32),
     Way::new(
         "ext4 in another mount namespace",
         "mkfs.ext4 -q -F -E nodiscard $USED 32m
@@ -42,7 +51,8 @@ pub(crate) const WAYS: &[Way] = &[
          echo $! >$FOLDER.pid
          until [ -e $FOLDER.begun ]; do kill -0 $!; sleep 0.1; done",
         END_PROGRAM,
-    ),
+    )
+    .changes(32),
     Way::new(
         "ext4 with its journal on another drive",
         "mkfs.ext4 -q -F -E nodiscard -O journal_dev -b 4096 $USED 8192
@@ -50,23 +60,28 @@ pub(crate) const WAYS: &[Way] = &[
          mount -t ext4 $OTHER $FOLDER",
         "umount $FOLDER",
     )
+    .changes(32)
     .with_other(),
-    Way::new("btrfs", "mkfs.btrfs -q -f -K -M -b 32m $USED; mount -t btrfs $USED $FOLDER", "umount $FOLDER"),
+    Way::new("btrfs", "mkfs.btrfs -q -f -K -M -b 32m $USED; mount -t btrfs $USED $FOLDER", "umount $FOLDER")
+        .changes(32),
     Way::new(
         "btrfs over two drives, mounted by the name of the other",
         "mkfs.btrfs -q -f -K -M -b 100m -d raid1 -m raid1 $OTHER $USED
          mount -t btrfs -o device=$OTHER,device=$USED $OTHER $FOLDER",
         "umount $FOLDER",
     )
+    .changes(100)
     .with_other(),
-    Way::new("swap", "mkswap -q $USED 32768; swapon $USED", "swapoff $USED"),
-    Way::new("a RAID", MAKE_RAID, STOP_RAID),
+    Way::new("swap", "mkswap -q $USED 32768; swapon $USED", "swapoff $USED").changes(32),
+    // Its data, of which nothing is written, may lie behind some MiB for the superblock.
+    Way::new("a RAID", MAKE_RAID, STOP_RAID).changes(48),
     Way::new(
         "a logical volume",
         "lvm pvcreate -qq -ff -y $USED; lvm vgcreate -qq group $USED
          lvm lvcreate -qq -y -Zn -Wn -l 4 -n volume group",
         "lvm vgremove -qq -ff -y group; lvm pvremove -qq -ff -y $USED",
-    ),
+    )
+    .changes(32),
     Way::new("a device-mapper table", "echo 0 65536 linear $USED 0 | dmsetup create table", "dmsetup remove table"),
     Way::new(
         "a device-mapper table that is suspended",
@@ -77,14 +92,16 @@ pub(crate) const WAYS: &[Way] = &[
         "the backing of a cache",
         "head -c 128k /dev/zero >$USED; make-bcache -B $USED >$FOLDER.log; echo $USED >/sys/fs/bcache/register",
         "echo 1 >/sys/block/bcache0/bcache/stop; while [ -e /sys/block/bcache0 ]; do sleep 0.1; done",
-    ),
+    )
+    .changes(1),
     Way::new("a loop device", "losetup -f --show $USED >$FOLDER.loop", "losetup -d $(cat $FOLDER.loop)"),
     Way::new(
         "a loop device that was detached while it was mounted",
         "mkfs.ext4 -q -F -E nodiscard $USED 32m; losetup -f --show $USED >$FOLDER.loop
          mount -t ext4 $(cat $FOLDER.loop) $FOLDER; losetup -d $(cat $FOLDER.loop)",
         "umount $FOLDER",
-    ),
+    )
+    .changes(32),
     Way::new("an NVMe target", EXPORT, END_EXPORT),
     Way::new(
         "an NVMe target, by another name",
