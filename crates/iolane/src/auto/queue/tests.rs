@@ -63,3 +63,29 @@ fn requests_that_find_no_room_keep_their_target() {
     }
     assert!(completions.iter().all(|completion| completion.result == Ok(4096)), "{completions:?}");
 }
+
+#[test]
+fn a_lane_whose_requests_the_general_one_carries_is_tried_once_and_not_held() {
+    let target = scratch("carried", 1 << 16);
+    // The lane registers the memory of one pool; the requests have that of another.
+    let [registered, used] = [(); 2].map(|()| Pool::new(4, 4096, Pages::Base).unwrap());
+    let config = QueueConfig::new(4).pool(&registered);
+    let mut general = Lane::<Stays>::new(IoPath::new("psync"));
+    general.open_general(&target, &config).unwrap();
+    let path = IoPath::new("io_uring").registered();
+    let others = vec![Lane::new(path.clone())];
+    let mut queue = AutoQueue::open(general, others, AutoOptions::default(), &target, &config).unwrap();
+    if let Err(error) = queue.make_ready(1) {
+        return println!("SKIPPED auto a lane that does not take the requests: {error}");
+    }
+    let mut completions = Vec::new();
+    let is_held = |queue: &AutoQueue<Stays>| queue.changes.iter().any(|change| change.reason == Reason::Best.text());
+    while !is_held(&queue) {
+        let mut read = vec![Request::read(0, 0, used.take().unwrap())];
+        queue.turn(&mut read, 1, &mut completions).unwrap();
+        assert!(completions.drain(..).all(|completion| completion.result == Ok(4096)));
+    }
+    let tried = queue.changes.iter().filter(|change| change.path == path);
+    assert_eq!(tried.map(|change| change.reason).collect::<Vec<_>>(), [Reason::Tried.text()], "{:?}", queue.changes);
+    assert_eq!(queue.lanes[1].ios(), 0);
+}
