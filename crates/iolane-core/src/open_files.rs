@@ -24,17 +24,15 @@ pub struct Opener {
 impl Opener {
     /// Whether a descriptor that it has of this file or device may write; also if that cannot be told.
     pub fn may_write(&self, file: OpenFile) -> bool {
-        let writing = |threads: Vec<u32>| -> io::Result<bool> {
-            for thread in threads {
-                let (_, writing) = count_descriptors(&format!("/proc/{}/task/{thread}", self.pid), file)?;
-                if writing > 0 {
-                    return Ok(true);
-                }
-            }
-            Ok(false)
+        let threads = match numbers(&format!("/proc/{}/task", self.pid).into()) {
+            Ok(threads) => threads,
+            Err(error) => return !has_ended(&error),
         };
-        let threads = numbers(&format!("/proc/{}/task", self.pid).into());
-        threads.and_then(writing).unwrap_or_else(|error| !has_ended(&error))
+        threads.iter().any(|thread| match count_descriptors(&format!("/proc/{}/task/{thread}", self.pid), file) {
+            Ok((_, writing)) => writing > 0,
+            // Of this thread alone.
+            Err(error) => !has_ended(&error),
+        })
     }
 }
 
@@ -250,9 +248,17 @@ fn descriptors(folder: &Path, numbers: &[u32]) -> io::Result<Vec<OpenFile>> {
 fn count_descriptors(folder: &str, file: OpenFile) -> io::Result<(usize, usize)> {
     let (mut all, mut writing) = (0, 0);
     for number in numbers(&format!("{folder}/fd").into())? {
-        if OpenFile::at(&PathBuf::from(format!("{folder}/fd/{number}"))) == Some(file) {
-            all += 1;
-            writing += usize::from(may_write(&fs::read_to_string(format!("{folder}/fdinfo/{number}"))?));
+        let found = OpenFile::look_up(&PathBuf::from(format!("{folder}/fd/{number}")));
+        let info = || fs::read_to_string(format!("{folder}/fdinfo/{number}"));
+        let may_write = match found {
+            Ok(found) if found != Some(file) => continue,
+            found => found.and_then(|_| info()).map(|info| may_write(&info)),
+        };
+        match may_write {
+            Ok(may_write) => (all, writing) = (all + 1, writing + usize::from(may_write)),
+            // Closed meanwhile.
+            Err(error) if has_ended(&error) => {}
+            Err(error) => return Err(error),
         }
     }
     Ok((all, writing))

@@ -95,12 +95,17 @@ mod tests {
 
     #[test]
     fn a_thread_that_shares_its_core_waits_for_it_and_one_that_sleeps_does_not() {
-        let Some(before) = ThreadUsage::waited_ns() else {
-            println!("SKIPPED time without a core: this kernel has no schedstat");
-            return;
+        if ThreadUsage::waited_ns().is_none() {
+            return println!("SKIPPED time without a core: this kernel has no schedstat");
+        }
+        // Other programs may keep it waiting when it wakes up, and not each time.
+        let waited_in_a_sleep = |_| {
+            let before = ThreadUsage::waited_ns().unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            ThreadUsage::waited_ns().unwrap() - before
         };
-        std::thread::sleep(std::time::Duration::from_millis(20));
-        assert!(ThreadUsage::waited_ns().unwrap() - before < 20_000_000);
+        let least = (0..20).map(waited_in_a_sleep).min();
+        assert!(least < Some(20_000_000), "{least:?} ns");
         let core = rustix::thread::sched_getcpu();
         let mut set = rustix::thread::CpuSet::new();
         set.set(core);

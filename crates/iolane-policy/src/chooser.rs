@@ -230,7 +230,12 @@ impl Chooser {
             }
         }
         if window.is_of_another_path() {
-            self.loads[self.here].set_unfit(self.on);
+            if load.is_near(&self.loads[self.here].load) {
+                self.loads[self.here].set_unfit(self.on);
+            }
+            if matches!(self.stage, Stage::Trial { .. }) {
+                self.try_more_rarely();
+            }
             return self.go_on_without();
         }
         let cost = window.cost(self.goal);
@@ -391,9 +396,9 @@ impl Chooser {
         self.decide(challenger, Reason::Tried)
     }
 
-    /// The candidates that can be used besides the best.
+    /// The candidates besides the best. One that did not take the requests may take them now.
     fn others(&self) -> impl Iterator<Item = usize> + Clone {
-        (0..self.usable.len()).filter(|one| self.is_usable(*one) && *one != self.best)
+        (0..self.usable.len()).filter(|one| self.usable[*one] && *one != self.best)
     }
 
     /// The one that costs less than the best does now, by what is known of it.
@@ -408,6 +413,13 @@ impl Chooser {
     fn next_challenger(&mut self) -> Option<usize> {
         let others: Vec<usize> = self.others().collect();
         self.loads[self.here].next_challenger(&self.bounds, &others)
+    }
+
+    /// A trial was lost. The period grows when each of the others had its turn.
+    fn try_more_rarely(&mut self) {
+        if self.loads[self.here].has_tried_all() {
+            self.period = (self.period * 2).min(PERIOD.1);
+        }
     }
 
     fn go_on_trying(&mut self, challenger: usize, windows_left: u32) -> Decision {
@@ -428,10 +440,9 @@ impl Chooser {
             self.stage = Stage::Trial { challenger, windows_left: windows_left - 1 };
             return self.decide(self.on, Reason::Tried);
         }
-        if wins {
-            self.period = PERIOD.0;
-        } else if self.loads[self.here].has_tried_all() {
-            self.period = (self.period * 2).min(PERIOD.1);
+        match wins {
+            true => self.period = PERIOD.0,
+            false => self.try_more_rarely(),
         }
         match wins {
             true => self.choose(challenger),

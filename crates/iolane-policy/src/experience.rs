@@ -76,9 +76,10 @@ impl Experience {
             costs.pop_front();
         }
         costs.push_back(cost);
+        self.unfit.retain(|unfit| *unfit != candidate);
     }
 
-    /// Whether a candidate takes the requests of this load, as far as is known.
+    /// Whether a candidate takes the requests of this load, by its last window.
     pub(crate) fn is_fit(&self, candidate: usize) -> bool {
         !self.unfit.contains(&candidate)
     }
@@ -91,11 +92,12 @@ impl Experience {
         self.costs[candidate].clear();
     }
 
-    /// Forgets everything but what is unfit, as all candidates are compared anew.
+    /// Forgets everything, as all candidates are compared anew.
     pub(crate) fn forget(&mut self) {
         self.costs.iter_mut().for_each(VecDeque::clear);
         (self.chosen, self.is_remembered) = (None, false);
         self.challengers.clear();
+        self.unfit.clear();
     }
 
     /// Whether another queue, and not this one, has compared all candidates.

@@ -410,6 +410,15 @@ fn expected_of(steps: [Leads; 3]) -> Option<Attempted> {
     }
 }
 
+/// Says when it is dropped that a thread should end: also by a panic, after which the scope would wait for that thread for ever.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// A name that leads to one of two files: one that nobody uses, and one that another process has open for writing.
 struct MovingName {
     free: PathBuf,
@@ -455,9 +464,9 @@ impl MovingName {
             Leads::Moving(spins) => spins,
         };
         let (begun, is_over) = (Barrier::new(2), AtomicBool::new(false));
+        self.lead_to(&self.free);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                self.lead_to(&self.free);
                 begun.wait();
                 while !is_over.load(Ordering::Relaxed) {
                     self.lead_to(&self.used);
@@ -466,9 +475,8 @@ impl MovingName {
                 }
             });
             begun.wait();
-            let done = act();
-            is_over.store(true, Ordering::Relaxed);
-            done
+            let _over = Over(&is_over);
+            act()
         })
     }
 

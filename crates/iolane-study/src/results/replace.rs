@@ -5,14 +5,19 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use iolane::Result;
+use iolane::{Error, Result};
 use rustix::fs::FlockOperation;
+use rustix::io::Errno;
 
 use super::report::{RECORDS_FILE, REPORT_FILE, StudyReport, to_json};
 use crate::files::{self, Part};
 use crate::place::folder_of;
 use crate::rows::parquet;
+
+/// A replacement takes far less.
+const LOCKED_AT_MOST: Duration = Duration::from_secs(10);
 
 /// A step of a replacement, on the disk when it returns.
 type Step = Box<dyn FnOnce() -> Result<()>>;
@@ -27,8 +32,10 @@ type Step = Box<dyn FnOnce() -> Result<()>>;
 pub fn replace(folder: &Path, records: &[u8], report: &StudyReport) -> Result<()> {
     // The records of another process that replaces results now would be taken for those that a kill left. Where a folder cannot be
     // locked, as on NFS, two processes must not do that at the same time.
-    let lock = File::open(folder);
-    let _ = lock.as_ref().map(|folder| rustix::fs::flock(folder, FlockOperation::LockExclusive));
+    let opened = File::open(folder);
+    if let Ok(opened) = &opened {
+        lock(opened, folder)?;
+    }
     steps(folder, records, report)?.into_iter().try_for_each(|step| step())?;
     if let Ok(Some(file)) = files::behind_links(&folder.join(RECORDS_FILE)) {
         remove_waiting(&file);
@@ -36,11 +43,28 @@ pub fn replace(folder: &Path, records: &[u8], report: &StudyReport) -> Result<()
     Ok(())
 }
 
+/// Locks a folder, until its descriptor is closed, if it can be locked.
+fn lock(opened: &File, folder: &Path) -> Result<()> {
+    const PAUSE: Duration = Duration::from_millis(50);
+    let deadline = Instant::now() + LOCKED_AT_MOST;
+    while rustix::fs::flock(opened, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+        if Instant::now() >= deadline {
+            let cause = format!("another program keeps it locked (flock(2)) for {} s", LOCKED_AT_MOST.as_secs());
+            return Err(
+                Error::failed(folder.display().to_string(), cause).remedy("end that program, and repeat the command")
+            );
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Ok(())
+}
+
 /// The file with the records of a folder that have this CRC-32.
 pub(super) fn records_file(folder: &Path, crc32: u32) -> PathBuf {
     let records = folder.join(RECORDS_FILE);
-    let waiting = waiting(&std::fs::canonicalize(&records).unwrap_or(records.clone()), crc32);
-    if waiting.exists() { waiting } else { records }
+    // None wait for a stream.
+    let waiting = files::behind_links(&records).ok().flatten().map(|file| waiting(&file, crc32));
+    waiting.filter(|waiting| waiting.exists()).unwrap_or(records)
 }
 
 /// The steps of a replacement. Everything is written, without its name, when this returns.

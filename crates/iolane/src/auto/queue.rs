@@ -301,7 +301,7 @@ impl<R: Residence> AutoQueue<R> {
             self.note(decision.reason);
         }
         self.watch.begin(decision.window_ns, self.policy.sampling(&decision));
-        if leaves_a_thread {
+        if leaves_a_thread && self.watch.decides() {
             self.watch.begins_after(SUBMISSION_THREAD_SLEEPS_NS);
         }
         if is_new {

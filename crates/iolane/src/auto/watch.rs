@@ -1,6 +1,7 @@
 //! What `auto` measures on the path in use: completions, the time they took, and processor time, window by window. It counts every
 //! completion, reads the time stamp counter once or twice in each call of the queue that belongs to the sample, and makes two system
-//! calls at both ends of a window and at a look at it in between, and some more for the kernel's workers while paths are compared.
+//! calls at both ends of a window and at a look at it in between, three more at its beginning and where another thread may have had the core,
+//! and some for the kernel's workers while paths are compared.
 
 use std::thread::{self, ThreadId};
 
@@ -270,6 +271,7 @@ impl Watch {
     #[cold]
     pub(super) fn ended(&mut self, is_hopeless: impl Fn(&Window) -> bool) -> Option<Window> {
         if self.counted < self.begin {
+            self.begins_at = 0;
             self.restart();
             return None;
         }
@@ -399,7 +401,7 @@ impl Watch {
     }
 
     /// Whether what is measured decides about the path.
-    fn decides(&self) -> bool {
+    pub(super) fn decides(&self) -> bool {
         !matches!(self.sampling, Sampling::LeaveOut(_))
     }
 
@@ -415,8 +417,10 @@ impl Watch {
 
     /// How long the thread has waited for a core since it began, in nanoseconds.
     fn waited(&mut self) -> Option<u64> {
-        self.syscalls += ThreadUsage::SYSCALLS_OF_WAITED;
-        ThreadUsage::waited_ns()
+        let waited = ThreadUsage::waited_ns();
+        // Where the kernel does not tell, opening fails.
+        self.syscalls += if waited.is_some() { ThreadUsage::SYSCALLS_OF_WAITED } else { 1 };
+        waited
     }
 
     fn usage(&mut self) -> ThreadUsage {
