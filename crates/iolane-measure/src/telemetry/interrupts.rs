@@ -175,8 +175,14 @@ fn origins_below(device: &Path) -> BTreeSet<Origin> {
     let slaves = device.ancestors().take(2).flat_map(|folder| links_in(&folder.join("slaves")));
     let subsystem = device.ancestors().find(|folder| name_of(folder).starts_with("nvme-subsys"));
     let controllers = subsystem.map(links_in).unwrap_or_default();
-    let controllers = controllers.into_iter().filter(|folder| name_of(folder).starts_with("nvme"));
+    // Another of its links leads to the class of subsystems, which leads back.
+    let controllers = controllers.into_iter().filter(|folder| is_controller(&name_of(folder)));
     slaves.chain(controllers).flat_map(|below| origins_below(&below)).collect()
+}
+
+/// Whether a name is that of an NVMe controller, as `nvme0`.
+fn is_controller(name: &str) -> bool {
+    name.strip_prefix("nvme").is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
 /// The origin of interrupts at this folder, if it is that of a device which raises some.
@@ -303,6 +309,9 @@ mod tests {
                 "sys/devices/virtual/nvme-subsystem/nvme-subsys0/nvme0",
                 "../../../pci0000:00/0000:01:00.0/nvme/nvme0",
             )
+            // The class lists the subsystem, which leads to the class: a circle.
+            .link("sys/devices/virtual/nvme-subsystem/nvme-subsys0/subsystem", "../../../../class/nvme-subsystem")
+            .link("sys/class/nvme-subsystem/nvme-subsys0", "../../devices/virtual/nvme-subsystem/nvme-subsys0")
             .link("sys/devices/virtual/block/dm-0/slaves/nvme0n1", "../../../nvme-subsystem/nvme-subsys0/nvme0n1");
         for (number, device) in [
             ("259:0", "devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1"),
