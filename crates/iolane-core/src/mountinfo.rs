@@ -123,6 +123,7 @@ mod tests {
             for text in [text.as_bytes(), &bytes] {
                 let _ = parse(text);
                 let _ = unescape(text);
+                let _ = str::from_utf8(text).map(parse_number);
             }
         }
 

@@ -439,8 +439,8 @@ fn nvme_namespace((major, minor): (u32, u32)) -> Option<(u32, u32)> {
     parse_number(&number)
 }
 
-/// The number of a device as an attribute `dev` of sysfs has it, such as `259:0`.
-pub(crate) fn parse_number(text: &str) -> Option<(u32, u32)> {
+/// The major and minor number of a device as the kernel's lists have them, such as `259:0`.
+pub fn parse_number(text: &str) -> Option<(u32, u32)> {
     let (major, minor) = text.trim().split_once(':')?;
     Some((major.parse().ok()?, minor.parse().ok()?))
 }

@@ -12,7 +12,7 @@ use crate::window::{Load, Window};
 const ROUNDS: usize = 3;
 
 /// How far behind the best a candidate is dropped from a survey, after each of its rounds. The first window of a path may be disturbed, or
-/// slow because the path is new: one that is not far behind gets a second.
+/// slow because the path is new: each gets a second.
 const DROPPED: [f64; ROUNDS] = [f64::INFINITY, 1.5, 1.25];
 
 /// A window that is tried ends early when the best would have completed this multiple of its requests, or of `FEW` if it has fewer: a slow drive
@@ -440,14 +440,14 @@ impl Chooser {
             self.stage = Stage::Trial { challenger, windows_left: windows_left - 1 };
             return self.decide(self.on, Reason::Tried);
         }
-        match wins {
-            true => self.period = PERIOD.0,
-            false => self.try_more_rarely(),
+        if wins {
+            self.period = PERIOD.0;
+            return self.choose(challenger);
         }
-        match wins {
-            true => self.choose(challenger),
+        self.try_more_rarely();
+        match self.loads[self.here].is_remembered() {
             // Nothing new: it won before, perhaps on another queue.
-            false if self.loads[self.here].is_remembered() => self.keep(self.best, Reason::Best),
+            true => self.keep(self.best, Reason::Best),
             false => self.choose(self.best),
         }
     }

@@ -172,22 +172,6 @@ fn equal_paths_are_told_apart_by_what_they_cost_the_processor() {
 
 #[test]
 fn a_path_that_cannot_be_used_is_never_chosen_again() {
-    let mut chooser = Chooser::new(Goal::Latency, 3);
-    let mut decision = chooser.first();
-    for _ in 0..500 {
-        while decision.candidate == 1 {
-            decision = chooser.refuse();
-        }
-        decision = chooser.next(&Window {
-            ios: 10,
-            busy_ns: 5_000_000,
-            in_flight_ns: 5_000_000,
-            cpu_ns: 1,
-            request_bytes: 512,
-            ..Window::default()
-        });
-    }
-    let mut refused_once = Chooser::new(Goal::Latency, 2);
     let window = Window {
         ios: 10,
         busy_ns: 5_000_000,
@@ -196,6 +180,15 @@ fn a_path_that_cannot_be_used_is_never_chosen_again() {
         request_bytes: 512,
         ..Window::default()
     };
+    let mut chooser = Chooser::new(Goal::Latency, 3);
+    let mut decision = chooser.first();
+    for _ in 0..500 {
+        while decision.candidate == 1 {
+            decision = chooser.refuse();
+        }
+        decision = chooser.next(&window);
+    }
+    let mut refused_once = Chooser::new(Goal::Latency, 2);
     let mut refusals = 0;
     let mut decision = refused_once.first();
     for _ in 0..5000 {

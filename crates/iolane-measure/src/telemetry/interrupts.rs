@@ -176,13 +176,13 @@ fn origins_below(device: &Path) -> BTreeSet<Origin> {
     let subsystem = device.ancestors().find(|folder| name_of(folder).starts_with("nvme-subsys"));
     let controllers = subsystem.map(links_in).unwrap_or_default();
     // Another of its links leads to the class of subsystems, which leads back.
-    let controllers = controllers.into_iter().filter(|folder| is_controller(&name_of(folder)));
+    let controllers = controllers.into_iter().filter(|folder| is_numbered(&name_of(folder), "nvme"));
     slaves.chain(controllers).flat_map(|below| origins_below(&below)).collect()
 }
 
-/// Whether a name is that of an NVMe controller, as `nvme0`.
-fn is_controller(name: &str) -> bool {
-    name.strip_prefix("nvme").is_some_and(|number| number.parse::<u32>().is_ok())
+/// Whether a name is one of a kernel's numbered devices, as the controller `nvme0`.
+fn is_numbered(name: &str, kind: &str) -> bool {
+    name.strip_prefix(kind).is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
 /// The origin of interrupts at this folder, if it is that of a device which raises some.
@@ -191,8 +191,8 @@ fn origin_at(folder: &Path) -> Option<Origin> {
         return Some(Origin::Pci(folder.to_owned()));
     }
     let name = name_of(folder);
-    let on_a_bus_without_pci = name.strip_prefix("virtio").is_some_and(|number| number.parse::<u32>().is_ok())
-        && folder.ancestors().skip(1).all(|above| pci_lines(above).is_empty());
+    let on_a_bus_without_pci =
+        is_numbered(&name, "virtio") && folder.ancestors().skip(1).all(|above| pci_lines(above).is_empty());
     on_a_bus_without_pci.then_some(Origin::Named(name))
 }
 

@@ -90,14 +90,22 @@ impl Survey {
 
     /// Adds a device and, level by level, what is built on it; false if it was added before.
     fn add_with_holders(&mut self, device: &BlockDevice, role: Role) -> Result<bool, Refusal> {
-        let identity = Identity::Block(device.number);
-        if self.concerns.iter().any(|concern| concern.identity == identity) {
+        if !self.add(device, role)? {
             return Ok(false);
         }
-        self.concerns.push(Concern { identity, role, name: device.name.clone(), bytes: device.bytes()? });
         for holder in device.holders()? {
             self.add_with_partitions(&holder, Role::Holder)?;
         }
+        Ok(true)
+    }
+
+    /// Adds a device alone; false if it was added before.
+    fn add(&mut self, device: &BlockDevice, role: Role) -> Result<bool, Refusal> {
+        let identity = Identity::Block(device.number);
+        if self.concern(Some(identity)).is_some() {
+            return Ok(false);
+        }
+        self.concerns.push(Concern { identity, role, name: device.name.clone(), bytes: device.bytes()? });
         Ok(true)
     }
 
@@ -112,16 +120,9 @@ impl Survey {
     /// Adds a device that another is built on, with its disk and what that is made of. What else is built on it is not affected: it
     /// has other parts of it.
     fn add_component(&mut self, device: &BlockDevice) -> Result<(), Refusal> {
-        let identity = Identity::Block(device.number);
-        if self.concern(Some(identity)).is_some() {
+        if !self.add(device, Role::Component)? {
             return Ok(());
         }
-        self.concerns.push(Concern {
-            identity,
-            role: Role::Component,
-            name: device.name.clone(),
-            bytes: device.bytes()?,
-        });
         match device.disk()? {
             Some(disk) => self.add_component(&disk),
             None => self.add_backing(device),

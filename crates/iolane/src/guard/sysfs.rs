@@ -8,6 +8,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use iolane_core::target::parse_number;
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
@@ -44,8 +45,7 @@ impl Sysfs<'_> {
     pub(super) fn nvme_namespace(&self, (major, minor): Number) -> Option<Number> {
         let link = fs::read_link(Path::new(self.0).join(format!("dev/char/{major}:{minor}"))).ok()?;
         let namespace = link.file_name()?.to_str()?.strip_prefix("ng")?;
-        let number = fs::read(Path::new(self.0).join(format!("class/block/nvme{namespace}/dev"))).ok()?;
-        parse_number(number.trim_ascii())
+        parse_number(&fs::read_to_string(Path::new(self.0).join(format!("class/block/nvme{namespace}/dev"))).ok()?)
     }
 
     /// Every loop device with a backing.
@@ -83,8 +83,8 @@ pub(super) struct BlockDevice {
 impl BlockDevice {
     fn at(folder: PathBuf) -> Result<Self, Refusal> {
         let path = folder.join("dev");
-        let text = fs::read(&path).map_err(|error| Refusal::unreadable(&path, error))?;
-        let number = parse_number(text.trim_ascii()).ok_or_else(|| Refusal::unreadable(&path, Errno::INVAL))?;
+        let text = fs::read_to_string(&path).map_err(|error| Refusal::unreadable(&path, error))?;
+        let number = parse_number(&text).ok_or_else(|| Refusal::unreadable(&path, Errno::INVAL))?;
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Ok(Self { number, name, folder })
     }
@@ -192,12 +192,6 @@ impl BlockDevice {
 /// sysfs counts in sectors of 512 bytes, independent of the device's block size.
 fn sector_bytes(sectors: u64) -> u64 {
     sectors.saturating_mul(512)
-}
-
-/// Reads `8:1`.
-pub(super) fn parse_number(text: &[u8]) -> Option<Number> {
-    let (major, minor) = str::from_utf8(text).ok()?.split_once(':')?;
-    Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
 /// A loop device in use.

@@ -152,27 +152,22 @@ fn the_time_of_a_worker_counts_while_its_thread_polls_and_never_sleeps() {
 #[test]
 fn quarters_in_which_a_new_path_becomes_faster_are_left_out() {
     let (mut watch, now) = watch_and_clock(4_000_000);
-    watch.begin(4_000_000, UNDISTURBED);
-    watch.warms_up();
-    let mut quarter = |ios| {
+    let quarter = |watch: &mut Watch, ios| {
         now.fetch_add(1_000_000, Ordering::Relaxed);
         watch.completes(ios, 1);
         watch.ended(|_| true)
     };
-    assert_eq!([10, 30, 60, 63].map(&mut quarter), [None; 4]);
-    assert_eq!(quarter(64).map(|window| window.ios), Some(64));
+    watch.begin(4_000_000, UNDISTURBED);
+    watch.warms_up();
+    assert_eq!([10, 30, 60, 63].map(|ios| quarter(&mut watch, ios)), [None; 4]);
+    assert_eq!(quarter(&mut watch, 64).map(|window| window.ios), Some(64));
     // One that never settles is measured all the same.
     watch.begin(4_000_000, UNDISTURBED);
     watch.warms_up();
-    let mut quarter = |ios| {
-        now.fetch_add(1_000_000, Ordering::Relaxed);
-        watch.completes(ios, 1);
-        watch.ended(|_| true)
-    };
     for doubled in 0..WARM_UP_QUARTERS {
-        assert_eq!(quarter(1 << doubled), None);
+        assert_eq!(quarter(&mut watch, 1 << doubled), None);
     }
-    assert!(quarter(1000).is_some());
+    assert!(quarter(&mut watch, 1000).is_some());
 }
 
 #[test]
