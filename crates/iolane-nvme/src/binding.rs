@@ -172,7 +172,7 @@ impl Bindings {
     pub fn lock(&self) -> Result<Locked<'_>> {
         let file = self.lock_file()?;
         file.lock().map_err(|error| self.cannot_record(error))?;
-        Ok(Locked { bindings: self, _file: file })
+        Ok(Locked { bindings: self, file })
     }
 
     /// As [`lock`](Self::lock), but returns `None` if another process has the lock.
@@ -182,7 +182,7 @@ impl Bindings {
     pub fn try_lock(&self) -> Result<Option<Locked<'_>>> {
         let file = self.lock_file()?;
         match file.try_lock() {
-            Ok(()) => Ok(Some(Locked { bindings: self, _file: file })),
+            Ok(()) => Ok(Some(Locked { bindings: self, file })),
             Err(fs::TryLockError::WouldBlock) => Ok(None),
             Err(fs::TryLockError::Error(error)) => Err(self.cannot_record(error)),
         }
@@ -264,7 +264,14 @@ fn read_record(path: &Path) -> Result<Option<Record>> {
 #[derive(Debug)]
 pub struct Locked<'a> {
     bindings: &'a Bindings,
-    _file: File,
+    file: File,
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        // Closing does not release a lock that a child of this process has too, which it does from fork to exec.
+        let _ = self.file.unlock();
+    }
 }
 
 impl Locked<'_> {

@@ -147,7 +147,11 @@ fn one_process_at_a_time_takes_and_gives_back() {
     let bindings = machine.bindings();
     let locked = bindings.lock().unwrap();
     assert!(bindings.try_lock().unwrap().is_none());
+    // As a child of this process has it until its exec.
+    let child = locked.file.try_clone().unwrap();
     drop(locked);
+    assert!(bindings.try_lock().unwrap().is_some());
+    drop(child);
     assert!(bindings.try_lock().unwrap().is_some());
 }
 

@@ -2,13 +2,12 @@
 //! interrupted study continues from it; a complete study replaces it by `records.parquet`. A line is `["CHECKSUM",JSON]`, so
 //! that a damaged one is noticed, and costs only what it held.
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use iolane::{Error, ErrorKind, Result};
-use rustix::fs::FlockOperation;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
@@ -46,7 +45,7 @@ enum Entry<R, P, E> {
 /// An open journal, locked against other writers.
 #[derive(Debug)]
 pub struct Journal {
-    file: File,
+    file: Locked,
     path: PathBuf,
 }
 
@@ -74,14 +73,14 @@ impl Journal {
         let path = folder.join(FILE);
         let file = loop {
             let file = open_own(&path, true).map_err(|error| cannot("opening", &path, error))?;
-            lock(&file, &path)?;
+            let file = Locked::new(file, &path)?;
             // A study that has just ended may have removed the file between our open and our lock.
-            let found = file.metadata().map_err(|error| cannot("opening", &path, error))?;
+            let found = file.0.metadata().map_err(|error| cannot("opening", &path, error))?;
             if found.nlink() > 0 {
                 break file;
             }
         };
-        let (begun, whole_bytes) = parse(BufReader::new(&file), &path)?;
+        let (begun, whole_bytes) = parse(BufReader::new(&file.0), &path)?;
         let mut journal = Self { file, path };
         journal.cut(whole_bytes).map_err(|error| cannot("writing", &journal.path, error))?;
         Ok((journal, begun))
@@ -130,8 +129,8 @@ impl Journal {
     fn line(&mut self, value: &impl Serialize) -> Result<()> {
         let json = serde_json::to_string(value).map_err(|error| cannot("writing", &self.path, error.into()))?;
         let line = line_of(&json);
-        let begin = self.file.stream_position().map_err(|error| cannot("writing", &self.path, error))?;
-        let written = self.file.write_all(line.as_bytes()).and_then(|()| self.file.sync_data());
+        let begin = self.file.0.stream_position().map_err(|error| cannot("writing", &self.path, error))?;
+        let written = self.file.0.write_all(line.as_bytes()).and_then(|()| self.file.0.sync_data());
         written.map_err(|error| {
             // An incomplete line, as a full disk leaves it, would corrupt the lines after it.
             let _ = self.cut(begin);
@@ -145,8 +144,8 @@ impl Journal {
 
     /// Truncates the journal to `bytes`, and continues from there.
     fn cut(&mut self, bytes: u64) -> std::io::Result<()> {
-        self.file.set_len(bytes)?;
-        self.file.seek(SeekFrom::Start(bytes)).map(drop)
+        self.file.0.set_len(bytes)?;
+        self.file.0.seek(SeekFrom::Start(bytes)).map(drop)
     }
 
     /// Removes the journal, once its contents are on the disk elsewhere.
@@ -236,8 +235,8 @@ impl<S> Begun<S> {
 pub fn check(folder: &Path) -> Result<Option<String>> {
     let path = folder.join(FILE);
     let Some(file) = existing(&path)? else { return Ok(None) };
-    lock(&file, &path)?;
-    let (begun, _) = parse::<IgnoredAny>(BufReader::new(&file), &path)?;
+    let file = Locked::new(file, &path)?;
+    let (begun, _) = parse::<IgnoredAny>(BufReader::new(&file.0), &path)?;
     Ok(begun.and_then(|begun| begun.damage(&path)))
 }
 
@@ -248,7 +247,7 @@ pub fn check(folder: &Path) -> Result<Option<String>> {
 pub fn discard(folder: &Path) -> Result<()> {
     let path = folder.join(FILE);
     let Some(file) = existing(&path)? else { return Ok(()) };
-    lock(&file, &path)?;
+    let _locked = Locked::new(file, &path)?;
     std::fs::remove_file(&path).map_err(|error| cannot("removing", &path, error))
 }
 
@@ -259,11 +258,28 @@ fn existing(path: &Path) -> Result<Option<File>> {
     }
 }
 
-fn lock(file: &File, path: &Path) -> Result<()> {
-    rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
-        Error::failed(path.display().to_string(), "another study writes there now")
-            .remedy("wait for it, or use another --out")
-    })
+/// A journal's file, locked against other studies until it is dropped.
+#[derive(Debug)]
+struct Locked(File);
+
+impl Locked {
+    fn new(file: File, path: &Path) -> Result<Self> {
+        match file.try_lock() {
+            Ok(()) => Ok(Self(file)),
+            Err(TryLockError::WouldBlock) => {
+                Err(Error::failed(path.display().to_string(), "another study writes there now")
+                    .remedy("wait for it, or use another --out"))
+            }
+            Err(TryLockError::Error(error)) => Err(cannot("locking", path, error)),
+        }
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // Closing does not release a lock that a child of this process has too, which it does from fork to exec.
+        let _ = self.0.unlock();
+    }
 }
 
 /// A journal without runs, and whether all of its lines have checksums.
@@ -505,9 +521,13 @@ mod tests {
     #[test]
     fn two_studies_cannot_write_to_one_folder() {
         let folder = Folder::new("two");
-        let (_first, _) = open(&folder).unwrap();
+        let (first, _) = open(&folder).unwrap();
         let error = Journal::open::<String>(&folder.0).unwrap_err().to_string();
         assert!(error.contains("another study writes there now"), "{error}");
+        // As a child of this process has it until its exec.
+        let _child = first.file.0.try_clone().unwrap();
+        drop(first);
+        open(&folder).unwrap();
     }
 
     #[test]
