@@ -8,12 +8,13 @@ use crate::bounds::Bounds;
 use crate::experience::{Experience, Known, MARGIN};
 use crate::window::{Load, Window};
 
-/// Rounds of a survey. In each, every candidate left has one window.
-const ROUNDS: usize = 3;
+/// Rounds of a survey. In each, every candidate left has one window. The first does not count: a path may be slow because it is new, or
+/// because another kind of path was in use for long.
+const ROUNDS: usize = 4;
 
-/// How far behind the best a candidate is dropped from a survey, after each of its rounds. The first window of a path may be disturbed, or
-/// slow because the path is new: each gets a second.
-const DROPPED: [f64; ROUNDS] = [f64::INFINITY, 1.5, 1.25];
+/// How far behind the best a candidate is dropped from a survey, after each of its rounds. A window may be disturbed: each gets two that
+/// count.
+const DROPPED: [f64; ROUNDS] = [f64::INFINITY, f64::INFINITY, 1.5, 1.25];
 
 /// A window that is tried ends early when the best would have completed this multiple of its requests, or of `FEW` if it has fewer: a slow drive
 /// is not the path's fault.
@@ -38,7 +39,7 @@ const OVERTAKING: (u32, u32) = (AGREEING, 512);
 const AGREEING: u32 = 2;
 
 /// Held windows between two trials: at first, and at most.
-const PERIOD: (u32, u32) = (16, 256);
+const PERIOD: (u32, u32) = (32, 256);
 
 /// Further windows of both, after a trial that looked better, or after a survey that another path won.
 const DUEL: u32 = 3;
@@ -46,9 +47,15 @@ const DUEL: u32 = 3;
 /// Loads that are remembered.
 const LOADS_MAX: usize = 64;
 
-/// Length of a window in nanoseconds: tried, and held.
+/// Length of a window in nanoseconds: tried, in the round that does not count, and held.
 const TRIED_NS: u64 = 5_000_000;
+const FIRST_TRIED_NS: u64 = TRIED_NS / 2;
 const HELD_NS: u64 = 20_000_000;
+
+/// How long a challenger carries requests before its window begins, if it is known to cost at most this multiple of what the best costs: where
+/// another kind of path was in use for long, the system takes some milliseconds to get used to polling, or to interrupts.
+const SETTLING_NS: u64 = 10_000_000;
+const MAY_WIN: f64 = 2.0;
 
 /// Chooses among candidates, which it knows by their numbers.
 #[derive(Debug, Clone)]
@@ -69,6 +76,8 @@ pub struct Chooser {
     stage: Stage,
     /// The one that was held before a survey at the same load. What disturbed it may have disturbed the survey: another has to win a duel.
     defender: Option<usize>,
+    /// Whether another path was in use before the held window that is under way: it says nothing yet.
+    is_settling: bool,
     /// Held windows of another load, one after the other.
     strange: u32,
     /// Held windows that were worse, one after the other, and how many of them bring a survey.
@@ -111,6 +120,8 @@ pub struct Decision {
     pub candidate: usize,
     /// Why.
     pub reason: Reason,
+    /// How long it takes them before the next window begins, in nanoseconds.
+    pub settling_ns: u64,
     /// Length of the next window in nanoseconds.
     pub window_ns: u64,
 }
@@ -163,6 +174,7 @@ impl Chooser {
             best: 0,
             stage: Stage::Hold,
             defender: None,
+            is_settling: false,
             strange: 0,
             worse: 0,
             worse_max: WORSE_WINDOWS.0,
@@ -238,6 +250,9 @@ impl Chooser {
             }
             return self.go_on_without();
         }
+        if matches!(self.stage, Stage::Hold) && std::mem::take(&mut self.is_settling) {
+            return self.decide(self.best, Reason::Best);
+        }
         let cost = window.cost(self.goal);
         self.loads[self.here].add(self.on, cost);
         match std::mem::replace(&mut self.stage, Stage::Hold) {
@@ -272,7 +287,12 @@ impl Chooser {
         let cost = self.loads.get(self.here).and_then(|experience| experience.median(candidate));
         let is_beyond = is_held && self.bounds.explores && cost.is_some_and(|cost| !self.bounds.are_kept(&cost));
         let reason = if is_beyond { Reason::FewestCores } else { reason };
-        Decision { candidate, reason, window_ns: if is_held { HELD_NS } else { TRIED_NS } }
+        let window_ns = match self.stage {
+            Stage::Hold => HELD_NS,
+            Stage::Survey { round: 0, .. } => FIRST_TRIED_NS,
+            Stage::Survey { .. } | Stage::Trial { .. } => TRIED_NS,
+        };
+        Decision { candidate, reason, settling_ns: 0, window_ns }
     }
 
     fn usable(&self) -> Vec<usize> {
@@ -327,6 +347,12 @@ impl Chooser {
                 (self.on, self.stage) = (candidate, Stage::Survey { round, list, next });
                 return self.decide(candidate, Reason::Tried);
             }
+            if round == 0 {
+                // They say only which candidates can be used.
+                self.loads[self.here].forget_costs();
+                (round, next) = (1, 0);
+                continue;
+            }
             let experience = &self.loads[self.here];
             let rank = |one: &usize| experience.median(*one).map(|cost| self.bounds.rank(&cost));
             let lowest = list.iter().filter_map(rank).min_by(f64::total_cmp).unwrap_or(f64::INFINITY);
@@ -351,8 +377,7 @@ impl Chooser {
 
     /// Windows of a challenger and of the best in turn.
     fn duel(&mut self, challenger: usize) -> Decision {
-        (self.on, self.stage) = (challenger, Stage::Trial { challenger, windows_left: 2 * DUEL - 1 });
-        self.decide(challenger, Reason::Tried)
+        self.challenge(challenger, 2 * DUEL - 1)
     }
 
     /// Holds a candidate from now on.
@@ -360,6 +385,7 @@ impl Chooser {
         if best != self.best {
             (self.worse_max, self.better_max) = (WORSE_WINDOWS.0, BETTER.0);
         }
+        self.is_settling = self.on != best;
         (self.best, self.on, self.stage) = (best, best, Stage::Hold);
         (self.worse, self.better, self.overtaken, self.until_trial) = (0, 0, 0, self.period);
         let cost = self.loads.get(self.here).and_then(|experience| experience.median(best));
@@ -392,8 +418,16 @@ impl Chooser {
             return self.decide(self.best, Reason::Best);
         }
         let Some(challenger) = self.next_challenger() else { return self.decide(self.best, Reason::Best) };
-        (self.on, self.stage) = (challenger, Stage::Trial { challenger, windows_left: 2 * DUEL });
-        self.decide(challenger, Reason::Tried)
+        self.challenge(challenger, 2 * DUEL)
+    }
+
+    /// The first window of a challenger after held ones of the best.
+    fn challenge(&mut self, challenger: usize, windows_left: u32) -> Decision {
+        (self.on, self.stage) = (challenger, Stage::Trial { challenger, windows_left });
+        let rank = |one| self.loads[self.here].median(one).map(|cost| self.bounds.rank(&cost));
+        let may_win = matches!((rank(challenger), rank(self.best)), (Some(rank), Some(best)) if rank < best * MAY_WIN);
+        let settling_ns = if may_win { SETTLING_NS } else { 0 };
+        Decision { settling_ns, ..self.decide(challenger, Reason::Tried) }
     }
 
     /// The candidates besides the best. One that did not take the requests may take them now.

@@ -94,10 +94,15 @@ impl Experience {
 
     /// Forgets everything, as all candidates are compared anew.
     pub(crate) fn forget(&mut self) {
-        self.costs.iter_mut().for_each(VecDeque::clear);
+        self.forget_costs();
         (self.chosen, self.is_remembered) = (None, false);
         self.challengers.clear();
         self.unfit.clear();
+    }
+
+    /// Forgets what the candidates cost, and no more.
+    pub(crate) fn forget_costs(&mut self) {
+        self.costs.iter_mut().for_each(VecDeque::clear);
     }
 
     /// Whether another queue, and not this one, has compared all candidates.

@@ -74,6 +74,8 @@ fn regret(seed: u64, phases: usize, phase_ns: u64) -> f64 {
         let best = machine.costs[phase].iter().copied().fold(f64::INFINITY, f64::min);
         let mut now_ns = 0;
         while now_ns < phase_ns {
+            now_ns += decision.settling_ns;
+            done += decision.settling_ns as f64 / machine.costs[phase][decision.candidate];
             let quarter = machine.window(phase, decision.candidate, decision.window_ns / 4);
             let window = match chooser.is_hopeless(&quarter) {
                 true => quarter,

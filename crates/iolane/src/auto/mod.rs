@@ -131,9 +131,11 @@ fn candidates<R: Residence>(
     let interfaces = interfaces.filter(|interface| interface.reaches(target.kind()) && interface.name() != LEFT_OUT);
     let all: Vec<IoPath> = interfaces.flat_map(|interface| interface.paths()).collect();
     let has_memory = !config.pools.is_empty();
+    // Registered buffers save the most per request, and may cost as much on large ones: beside the general path, polled requests do without, too.
+    let does_without = IoPath::new("io_uring").iopoll();
     let is_chosen = |path: &&IoPath| match path.options.fixed_buffers {
         true => has_memory,
-        false => !has_memory || !all.contains(&(*path).clone().registered()),
+        false => !has_memory || **path == does_without || !all.contains(&(*path).clone().registered()),
     };
     // Its polling can crash the kernel if the drive is reset (docs/decisions, 8): to be taken only if named.
     let is_safe = |path: &&IoPath| !(path.interface() == "io_uring_cmd" && path.asks_for_polling());
@@ -164,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_without_registered_memory_is_a_candidate_only_where_none_with_it_is() {
+    fn of_paths_with_and_without_registered_memory_one_is_a_candidate_and_of_polling_without_a_thread_both() {
         let target = scratch("candidates", 4096);
         let pool = Pool::new(1, 4096, Pages::Base).unwrap();
         let names = |config: &QueueConfig, options: AutoOptions| -> Vec<String> {
@@ -175,7 +177,8 @@ mod tests {
         let (with, without) =
             (names(&config, AutoOptions::default()), names(&QueueConfig::new(1), AutoOptions::default()));
         let has = |names: &[String], name: &str| names.iter().any(|one| one == name);
-        assert!(has(&with, "io_uring+iopoll,fixedbufs,fixedfiles") && !has(&with, "io_uring+iopoll"), "{with:?}");
+        assert!(has(&with, "io_uring+iopoll,fixedbufs,fixedfiles") && has(&with, "io_uring+iopoll"), "{with:?}");
+        assert!(!has(&with, "io_uring+sqpoll,fixedfiles,sqidle=1"), "{with:?}");
         assert!(
             has(&without, "io_uring+iopoll") && !without.iter().any(|name| name.contains("fixedbufs")),
             "{without:?}"

@@ -38,7 +38,7 @@ impl Policy {
     pub(super) fn first(&self) -> Decision {
         match self {
             Self::Chooser(chooser) => chooser.first(),
-            Self::Restless(_) => Decision { candidate: GENERAL, reason: Reason::First, window_ns: 0 },
+            Self::Restless(_) => Decision { candidate: GENERAL, reason: Reason::First, settling_ns: 0, window_ns: 0 },
         }
     }
 
@@ -56,7 +56,12 @@ impl Policy {
                 *state ^= *state << 13;
                 *state ^= *state >> 7;
                 *state ^= *state << 17;
-                Decision { candidate: (*state % candidates as u64) as usize, reason: Reason::Tried, window_ns: 0 }
+                Decision {
+                    candidate: (*state % candidates as u64) as usize,
+                    reason: Reason::Tried,
+                    settling_ns: 0,
+                    window_ns: 0,
+                }
             }
         }
     }

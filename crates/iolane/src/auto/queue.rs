@@ -301,8 +301,9 @@ impl<R: Residence> AutoQueue<R> {
             self.note(decision.reason);
         }
         self.watch.begin(decision.window_ns, self.policy.sampling(&decision));
-        if leaves_a_thread && self.watch.decides() {
-            self.watch.begins_after(SUBMISSION_THREAD_SLEEPS_NS);
+        if self.watch.decides() {
+            let thread_ns = if leaves_a_thread { SUBMISSION_THREAD_SLEEPS_NS } else { 0 };
+            self.watch.begins_after(decision.settling_ns.max(thread_ns));
         }
         if is_new {
             self.watch.warms_up();

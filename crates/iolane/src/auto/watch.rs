@@ -27,6 +27,10 @@ const GAP_NS: u64 = 500_000;
 const GAPS_AWAITED_NS: u64 = 48_000_000;
 const GAPS_MIN: u32 = 3;
 
+/// A window is not judged while one such call makes up this share of it or more: a device that once took milliseconds, or a virtual machine
+/// that stood still, says little about the path.
+const DOMINATES: u64 = 4;
+
 /// A new path is warm when a quarter of its window brings less than this multiple of what the quarter before brought, or after eight.
 const GETS_FASTER: f64 = 1.1;
 const WARM_UP_QUARTERS: u32 = 8;
@@ -65,6 +69,7 @@ pub(super) struct Watch {
     gaps: u32,
     is_after_gap: bool,
     gap: u64,
+    longest_gap: u64,
     /// The time in such gaps with requests in flight, and without.
     gap_time: u64,
     idle_gap_time: u64,
@@ -117,6 +122,7 @@ impl Watch {
             gaps: 0,
             is_after_gap: false,
             gap: 0,
+            longest_gap: 0,
             gap_time: 0,
             idle_gap_time: 0,
             gap_awaited_until: 0,
@@ -162,7 +168,7 @@ impl Watch {
         (self.is_stale, self.was_idle, self.ios) = (false, false, 0);
         (self.sampled_bytes, self.samples, self.looked) = (0, 0, false);
         (self.gaps, self.gap_awaited_until) = (0, 0);
-        (self.gap_time, self.idle_gap_time) = (0, 0);
+        (self.gap_time, self.idle_gap_time, self.longest_gap) = (0, 0, 0);
         let thread = thread::current().id();
         if thread != std::mem::replace(&mut self.thread, thread) {
             self.workers = None;
@@ -195,7 +201,7 @@ impl Watch {
 
     /// Leaves this time at the beginning of the window out, for what another path left behind is still at work.
     pub(super) fn begins_after(&mut self, ns: u64) {
-        self.begins_at = self.begin + self.clock.ticks_in(ns);
+        self.begins_at = if ns > 0 { self.begin + self.clock.ticks_in(ns) } else { 0 };
     }
 
     /// Begins the window anew: what came before belongs to another path.
@@ -242,7 +248,10 @@ impl Watch {
         }
         self.sampled_ios += ios as u64;
         if in_flight > 0 {
-            self.gap_time += if self.is_after_gap { passed } else { 0 };
+            if self.is_after_gap {
+                self.gap_time += passed;
+                self.longest_gap = self.longest_gap.max(passed);
+            }
             self.busy += passed;
             self.in_flight_time += passed * in_flight as u64;
         }
@@ -291,23 +300,26 @@ impl Watch {
         let length = self.clock.ticks_in(self.window_ns);
         let used = self.used();
         let is_disturbed = self.decides() && self.is_disturbed(used);
+        let passed = self.counted - self.begin;
+        let is_of_one_gap = self.decides() && self.longest_gap * DOMINATES > passed;
+        let is_hopeless = |window: &Window| !is_disturbed && !is_of_one_gap && is_hopeless(window);
         if !self.looked {
             self.looked = true;
             self.look_at = self.begin + length;
             if self.counted < self.look_at {
                 let window = self.window(used);
-                return (!is_disturbed && is_hopeless(&window)).then_some(window);
+                return is_hopeless(&window).then_some(window);
             }
         }
         if is_disturbed && self.gap_awaited_until == 0 && !has_whole_turns {
             self.gap_awaited_until = self.counted + self.clock.ticks_in(GAPS_AWAITED_NS);
             return None;
         }
-        let is_long = self.counted - self.begin >= length * PROLONGED_MAX;
+        let is_long = passed >= length * PROLONGED_MAX;
         let in_flight = self.in_flight_time / self.busy.max(1);
         let enough = if self.decides() { self.ios_min.max(IOS_EACH_MIN * in_flight) } else { self.ios_min };
         let window = self.window(used);
-        if self.ios >= enough || self.ios > 0 && is_long || !is_disturbed && is_hopeless(&window) {
+        if self.ios >= enough && !is_of_one_gap || self.ios > 0 && is_long || is_hopeless(&window) {
             return Some(window);
         }
         self.look_at = self.counted + length;

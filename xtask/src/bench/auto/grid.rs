@@ -8,7 +8,7 @@ use iolane_core::units::Bytes;
 use iolane_lab::cache::Cache;
 use iolane_lab::{Drive, Kernel, Lab, Machine};
 
-use super::cell::{AIMS, Advised, Aim, Cell, OF_ADVICE, PATHS, ask, command};
+use super::cell::{AIMS, Advised, Aim, Cell, OF_ADVICE, OF_FIXED, OF_FIXED_TIMED, PATHS, ask, command};
 use super::summary::Summary;
 use crate::bench::guest;
 use crate::table::{Style, Table, grouped};
@@ -51,6 +51,11 @@ impl Place {
 
     fn is_exact(self) -> bool {
         self.rounds == 1
+    }
+
+    /// The warm-up of a fixed path, and how long it is measured.
+    fn times_of_fixed(self) -> (&'static str, &'static str) {
+        if self.is_exact() { OF_FIXED } else { OF_FIXED_TIMED }
     }
 
     fn lab<'a>(self, iolane: &Path, kernel: &Kernel, cache: &'a Cache) -> Lab<'a> {
@@ -106,7 +111,7 @@ impl Grid {
         let lab = place.lab(iolane, &kernel, cache);
         let mut cells = Vec::new();
         for size in extent.sizes {
-            let rounds = (0..place.rounds).map(|_| round(&lab, version, place, extent, size));
+            let rounds = (0..place.rounds).map(|number| round(&lab, version, place, extent, size, number));
             let rounds = rounds.collect::<Result<Vec<_>>>()?;
             let advised = if extent.advice { advice(&lab, version, place, size)? } else { Vec::new() };
             let mut advised = advised.into_iter();
@@ -220,11 +225,21 @@ impl Grid {
     }
 }
 
-/// Each depth of a size, every arm once.
-fn round(lab: &Lab<'_>, version: &str, place: Place, extent: Extent, size: &'static str) -> Result<Vec<Cell>> {
+/// Each depth of a size, every arm once. Each round begins with another arm: a guest is the slower the shorter it runs.
+fn round(
+    lab: &Lab<'_>,
+    version: &str,
+    place: Place,
+    extent: Extent,
+    size: &'static str,
+    number: usize,
+) -> Result<Vec<Cell>> {
     let of_depth = |depth: u32| Cell::arms(version, depth, extent.aims(depth)).map(move |path| (depth, path));
-    let arms: Vec<(u32, &str)> = DEPTHS.into_iter().flat_map(of_depth).collect();
-    let commands = arms.iter().map(|(depth, path)| command(place.target, path, *depth, size)).collect();
+    let mut arms: Vec<(u32, &str)> = DEPTHS.into_iter().flat_map(of_depth).collect();
+    let first = number * arms.len() / place.rounds;
+    arms.rotate_left(first);
+    let commands =
+        arms.iter().map(|(depth, path)| command(place.target, path, *depth, size, place.times_of_fixed())).collect();
     let outputs = guest::outputs_of_available(lab, commands)?;
     let of_depth = |depth: u32| {
         let arms = arms.iter().zip(&outputs).filter(move |((of, _), _)| *of == depth);
@@ -238,8 +253,9 @@ fn advice(lab: &Lab<'_>, version: &str, place: Place, size: &str) -> Result<Vec<
     let asked = DEPTHS.iter().map(|depth| ask(place.target, version, *depth, size)).collect();
     let documents = guest::outputs(lab, asked)?;
     let mut advised = documents.iter().map(|document| Advised::read(document)).collect::<Result<Vec<_>>>()?;
-    let runs =
-        |(depth, advised): (&u32, &Advised)| vec![command(place.target, &advised.path, *depth, size); RUNS_OF_ADVISED];
+    let runs = |(depth, advised): (&u32, &Advised)| {
+        vec![command(place.target, &advised.path, *depth, size, place.times_of_fixed()); RUNS_OF_ADVISED]
+    };
     let outputs = guest::outputs(lab, DEPTHS.iter().zip(&advised).flat_map(runs).collect())?;
     for (advised, outputs) in advised.iter_mut().zip(outputs.chunks(RUNS_OF_ADVISED)) {
         advised.sees(outputs)?;
