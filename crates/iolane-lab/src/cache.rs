@@ -1,4 +1,4 @@
-//! The folder in which the lab keeps what is worth keeping: kernels, the log of the last guest that failed, and whether
+//! The folder in which the lab keeps what is worth keeping: kernels, a newer QEMU, the log of the last guest that failed, and whether
 //! KVM can be used. All of it can be removed at any time. The folder may be one that holds other things, by `IOLANE_LAB_CACHE`: what the lab removes
 //! or replaces there has a name that only the lab gives, or is a kernel of the lab's.
 
@@ -55,6 +55,11 @@ impl Cache {
     /// Where kernels fetched from Debian are kept.
     pub(crate) fn kernels(&self) -> PathBuf {
         self.folder.join("kernels")
+    }
+
+    /// Where a newer QEMU is kept.
+    pub(crate) fn emulator(&self) -> PathBuf {
+        self.folder.join("qemu")
     }
 
     /// A folder for work in progress, gone when it is dropped; what killed runs left is swept out first. Whoever holds

@@ -1,6 +1,6 @@
 //! Packages of Debian, kernels above all: downloaded by apt, which checks their signatures, into a state folder of the lab's own.
-//! Nothing is installed or changed on this machine. `kernel_source` calls it, and `kernel_store` keeps what it makes; xtask calls it for
-//! the source of the standard library.
+//! Nothing is installed or changed on this machine. `kernel_source` calls it, and `kernel_store` keeps what it makes; `emulator` calls it
+//! for a newer QEMU, and xtask for the source of the standard library.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub use crate::kernel_store::kept;
 /// Which of Debian's suites has which series. Other versions are looked for in the last one's backports, which keep
 /// each kernel for a while.
 const SUITES: &[(&str, &str)] = &[("5.10", "bullseye"), ("6.1", "bookworm"), ("6.12", "trixie")];
-const BACKPORTS: &str = "trixie-backports";
+pub const BACKPORTS: &str = "trixie-backports";
 
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 const MIRROR: &str = "http://deb.debian.org";
@@ -46,24 +46,28 @@ pub(crate) fn from_package(package: &Path, cache: &Cache) -> Result<Kernel> {
     })
 }
 
-/// Unpacks a package of Debian's backports, the newest whose version begins so, into a new folder; it is there whole, or not at all.
+/// Unpacks packages of one of Debian's suites, each named as for apt-get(8) (`rust-src=1.95*`), into a new folder; it is there whole, or not
+/// at all.
 ///
 /// # Errors
 /// If Debian has none, cannot be reached, or there is no room.
-pub fn unpack_package(name: &str, version: &str, folder: &Path) -> Result<()> {
+pub fn unpack_packages(suite: &str, packages: &[String], folder: &Path) -> Result<()> {
     let system = |error| Error::system(folder.display().to_string(), error);
     let beside = folder.parent().unwrap_or(Path::new("."));
     files::make_folder(beside)?;
     let workshop = tempfile::tempdir_in(beside).map_err(system)?;
-    let what = format!("Debian's package {name} {version}");
-    let apt =
-        Apt { folder: workshop.path(), suite: BACKPORTS, what: &what, otherwise: "without it nothing can be done" };
+    let what = format!("{} of Debian's {suite}", packages.join(", "));
+    let apt = Apt { folder: workshop.path(), suite, what: &what, otherwise: "without it nothing can be done" };
     apt.update()?;
     let tree = workshop.path().join("tree");
-    for package in apt.download(&[format!("{name}={version}*")])? {
+    for package in apt.download(packages)? {
         unpack(&package, &tree)?;
     }
-    std::fs::rename(&tree, folder).map_err(system)
+    match std::fs::rename(&tree, folder) {
+        // Another process was faster.
+        Err(_) if folder.exists() => Ok(()),
+        renamed => renamed.map_err(system),
+    }
 }
 
 fn suite_of(version: &str) -> &'static str {

@@ -20,6 +20,7 @@ use crate::code_patching::{self, Held};
 use crate::files;
 use crate::job::{GuestCommand, JOB_FILE, Orders};
 use crate::kernel_log::KernelLog;
+use crate::shared_time;
 
 /// A command writes requests to the host here, one per line: `unplug nvme2`.
 pub const EVENTS_FILE: &str = "/run/lab-events";
@@ -66,6 +67,10 @@ fn work() -> Result<()> {
     // The channel's modules load first, so that the channel can report others that fail.
     let channel = Channel::open()?;
     let prepared = loaded.and_then(|()| prepare(&orders)).and_then(|()| start_processors());
+    let prepared = prepared.and_then(|held| match orders.shared_time_cpus {
+        0 => Ok(held),
+        cpus => shared_time::begin(cpus).map(|()| held),
+    });
     match prepared {
         Ok(_held) => channel.clone().run(&orders),
         Err(what) => channel.send(&Frame::Trouble(what)),

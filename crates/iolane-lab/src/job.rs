@@ -55,4 +55,6 @@ pub(crate) struct Orders {
     pub(crate) modules: Vec<(PathBuf, String)>,
     /// Number of NVMe drives: nvme0, nvme1 and so on.
     pub(crate) drives: usize,
+    /// The processors that share virtual time evenly from the first command on; 0 if nothing has to be done for it.
+    pub(crate) shared_time_cpus: u32,
 }

@@ -17,6 +17,7 @@ mod code_patching;
 mod compression;
 pub mod debian;
 mod drive_speed;
+mod emulator;
 mod files;
 pub mod guest;
 mod initramfs;
@@ -32,6 +33,7 @@ mod qemu;
 mod qmp;
 mod returned_files;
 pub mod session;
+mod shared_time;
 
 pub use accelerator::Accelerator;
 pub use drive_speed::DriveSpeed;

@@ -8,24 +8,27 @@ use iolane_core::{Error, Result};
 
 use crate::accelerator::Accelerator;
 use crate::drive_speed::DriveSpeed;
+use crate::shared_time;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Machine {
-    /// Exactly 1 if `exact`.
     pub cpus: u32,
     pub memory: Bytes,
     /// One controller each: nvme0, nvme1 and so on.
     pub drives: Vec<Drive>,
-    /// Count instructions instead of time.
+    /// Count instructions instead of time: those of all processors together.
     pub exact: bool,
     /// Huge pages of 2 MiB that are reserved at boot.
     pub huge_pages: u32,
+    /// Devices of null_blk: nullb0, nullb1 and so on.
+    pub null_blks: u32,
     /// The most requests that a queue of null_blk holds (`hw_queue_depth`).
     pub null_blk_tags: u32,
 }
 
 /// The tags of null_blk if nobody says otherwise (Documentation/block/null_blk.rst, hw_queue_depth).
 pub const NULL_BLK_TAGS: u32 = 64;
+const NULL_BLKS_MAX: u32 = 64;
 /// The most tags of any queue (include/linux/blk-mq.h, BLK_MQ_MAX_DEPTH).
 const TAGS_MAX: u32 = 10_240;
 
@@ -109,6 +112,7 @@ const DRIVES_MAX: usize = 16;
 const DRIVE_SLOT_FIRST: usize = 4;
 /// The emulated controller has interrupt vectors for this many.
 const QUEUE_PAIRS_MAX: u16 = 63;
+const EXACT_CPUS_BEYOND: u32 = 33;
 const MEMORY_MIN: Bytes = Bytes(512 << 20);
 /// Queue pairs that the guest's driver uses for polling.
 pub(crate) const POLL_QUEUES: u32 = 2;
@@ -116,7 +120,7 @@ pub(crate) const POLL_QUEUES: u32 = 2;
 impl Machine {
     /// One whose time is the host's, without huge pages, and with null_blk as it is.
     pub fn new(cpus: u32, memory: Bytes, drives: Vec<Drive>) -> Self {
-        Self { cpus, memory, drives, exact: false, huge_pages: 0, null_blk_tags: NULL_BLK_TAGS }
+        Self { cpus, memory, drives, exact: false, huge_pages: 0, null_blks: 1, null_blk_tags: NULL_BLK_TAGS }
     }
 
     /// Checks it against the limits of QEMU and the guest's kernel.
@@ -127,8 +131,11 @@ impl Machine {
         let refuse = |what: String, cause: &str| Err(Error::usage(what, cause));
         match self.cpus {
             0 => return refuse("a guest without cpus".into(), "it needs at least 1"),
-            2.. if self.exact => {
-                return refuse(format!("{} cpus in exact mode", self.cpus), "exact mode supports only 1");
+            EXACT_CPUS_BEYOND.. if self.exact => {
+                return refuse(
+                    format!("{} cpus in exact mode", self.cpus),
+                    "it runs them in turn, each as slow as there are many: at most 32",
+                );
             }
             256.. => return refuse(format!("{} cpus", self.cpus), "QEMU's machine has at most 255"),
             _ => {}
@@ -139,6 +146,9 @@ impl Machine {
         if self.drives.len() > DRIVES_MAX {
             return refuse(format!("{} drives", self.drives.len()), "a guest has 16 slots");
         }
+        if !(1..=NULL_BLKS_MAX).contains(&self.null_blks) {
+            return refuse(format!("{} devices of null_blk", self.null_blks), "a guest has 1 to 64");
+        }
         if !(1..=TAGS_MAX).contains(&self.null_blk_tags) {
             return refuse(format!("null_blk with {} tags", self.null_blk_tags), "a queue has 1 to 10,240");
         }
@@ -148,6 +158,11 @@ impl Machine {
     /// How many of the drives are NVMe drives.
     pub(crate) fn nvme_drives(&self) -> usize {
         self.drives.iter().filter(|drive| drive.attached == Attached::Nvme).count()
+    }
+
+    /// Whether its processors count instructions on one clock.
+    pub(crate) fn shares_time(&self) -> bool {
+        self.exact && self.cpus > 1
     }
 
     /// QEMU's arguments, except those for the lab's own channels; `disks` are the files of the drives.
@@ -164,7 +179,11 @@ impl Machine {
         });
         // For a machine that never has a second processor the translator leaves out memory barriers, which the thread of the drives needs.
         let cpus_max = if accelerator == Accelerator::Tcg { self.cpus.max(2) } else { self.cpus };
-        arguments.add(&format!("-smp {},maxcpus={cpus_max} -m {}b", self.cpus, self.memory.0));
+        match self.shares_time() {
+            true => arguments.add(&format!("-smp {}", self.cpus + shared_time::SPARE_CPUS)),
+            false => arguments.add(&format!("-smp {},maxcpus={cpus_max}", self.cpus)),
+        }
+        arguments.add(&format!("-m {}b", self.memory.0));
         arguments.add("-device intel-iommu,intremap=on");
         for (index, (drive, disk)) in self.drives.iter().zip(disks).enumerate() {
             drive.add_arguments(index, disk, drive.speed.on(accelerator), &mut arguments);
@@ -191,6 +210,9 @@ impl Machine {
             // Process 1 starts the others, when the kernel's code is left to change no more: `code_patching`.
             Accelerator::Tcg => format!("{line} maxcpus=1 kfence.sample_interval=0"),
             // The same addresses every time, so that figures repeat.
+            Accelerator::Exact if self.shares_time() => {
+                format!("{line} nokaslr {}", shared_time::kernel_words(self.cpus))
+            }
             Accelerator::Exact => format!("{line} nokaslr"),
             // Memory that is about to be written is not cleared first, which takes a tenth of these guests' time.
             Accelerator::TcgInTurn => format!("{line} init_on_alloc=0"),
@@ -333,7 +355,8 @@ mod tests {
         let drive = |drive: Drive| Machine { drives: vec![drive], ..machine() };
         for (machine, cause) in [
             (Machine { cpus: 0, ..machine() }, "without cpus"),
-            (Machine { exact: true, ..machine() }, "2 cpus in exact mode"),
+            (Machine { exact: true, cpus: 33, ..machine() }, "33 cpus in exact mode"),
+            (Machine { null_blks: 0, ..machine() }, "0 devices of null_blk"),
             (Machine { memory: Bytes(1 << 20), ..machine() }, "a guest of 1m"),
             (Machine { null_blk_tags: 0, ..machine() }, "null_blk with 0 tags"),
             (Machine { drives: vec![Drive::default(); 17], ..machine() }, "17 drives"),
@@ -390,5 +413,13 @@ mod tests {
         let words = machine.arguments(Accelerator::Exact, &[Disk::default()]).join(" ");
         assert!(words.contains("-icount shift=0,sleep=off"), "{words}");
         assert!(machine.kernel_line(Accelerator::Exact).ends_with("nokaslr"));
+    }
+
+    #[test]
+    fn several_processors_in_exact_mode_have_a_spare_behind_them_that_the_kernel_does_not_see() {
+        let machine = Machine { exact: true, ..machine() };
+        let words = machine.arguments(Accelerator::Exact, &[Disk::default()]).join(" ");
+        assert!(words.contains("-smp 3 "), "{words}");
+        assert!(machine.kernel_line(Accelerator::Exact).ends_with("iomem=relaxed nr_cpus=2"));
     }
 }

@@ -17,9 +17,8 @@ use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 use crate::accelerator::Accelerator;
 use crate::cache::Cache;
 use crate::channel::PORT_NAME;
+use crate::emulator::{Emulator, PROGRAM};
 use crate::machine::{Disk, Machine};
-
-const PROGRAM: &str = "qemu-system-x86_64";
 
 /// A running guest, killed when this is dropped.
 pub(crate) struct Qemu {
@@ -38,6 +37,7 @@ impl Qemu {
     /// Starts a machine on a kernel and an initramfs. The calling thread has to live as long as the guest: the kernel
     /// kills QEMU when that thread ends (`PR_SET_PDEATHSIG`).
     pub(crate) fn start(
+        emulator: &Emulator,
         machine: &Machine,
         accelerator: Accelerator,
         image: &Path,
@@ -60,8 +60,9 @@ impl Qemu {
         let (monitor, monitor_there) = socket_pair()?;
         let (frames_fd, monitor_fd) = (fds.number(frames_there.into()), fds.number(monitor_there.into()));
 
-        let mut command = Command::new(PROGRAM);
+        let mut command = Command::new(&emulator.program);
         command
+            .args(emulator.arguments())
             .args(machine.arguments(accelerator, &disks))
             .arg("-kernel")
             .arg(image)
@@ -95,11 +96,7 @@ impl Qemu {
                 }
             });
         }
-        let child = command.spawn().map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => Error::unavailable("the lab", format!("{PROGRAM} is not installed"))
-                .remedy("as root: apt-get install qemu-system-x86"),
-            _ => Error::system(PROGRAM, error),
-        })?;
+        let child = command.spawn().map_err(|error| emulator.not_started(&error))?;
         Ok((Self { child, console, complaints }, Wires { frames, monitor }))
     }
 

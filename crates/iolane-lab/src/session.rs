@@ -16,6 +16,7 @@ use crate::accelerator::Accelerator;
 use crate::cache::Cache;
 pub use crate::channel::Ended;
 use crate::channel::Frame;
+use crate::emulator::Emulator;
 use crate::initramfs::Initramfs;
 use crate::job::{JOB_FILE, Job, Orders};
 use crate::kernel::Kernel;
@@ -70,9 +71,10 @@ pub trait Events {
     fn ended(&mut self, command: usize, how: Ended);
 }
 
-/// Time limits for booting, which takes a second or two on KVM, three to five when translated.
+/// Time limits for booting, which takes a second or two on KVM, three to five when translated, and ten where two processors share the time.
 const KVM_UP_TIME_MAX: Duration = Duration::from_secs(4);
 const UP_TIME_MAX: Duration = Duration::from_secs(60);
+const SHARED_UP_TIME_MAX: Duration = Duration::from_secs(300);
 /// How long an interrupted command may take to end.
 const INTERRUPTED_TIME_MAX: Duration = Duration::from_secs(30);
 /// How often `stop` is checked.
@@ -126,7 +128,12 @@ impl Lab<'_> {
             archive.file(&path, 0o600, &module.bytes)?;
             modules.push((path, self.parameters(&module.name)));
         }
-        let orders = Orders { job: job.clone(), modules, drives: self.machine.nvme_drives() };
+        let orders = Orders {
+            job: job.clone(),
+            modules,
+            drives: self.machine.nvme_drives(),
+            shared_time_cpus: if self.machine.shares_time() { self.machine.cpus } else { 0 },
+        };
         let orders = serde_json::to_vec(&orders).map_err(|error| Error::failed("the job", error.to_string()))?;
         archive.file(Path::new(JOB_FILE), 0o600, &orders)?;
         archive.finish()
@@ -140,8 +147,11 @@ impl Lab<'_> {
             "nvme" => format!("poll_queues={}", POLL_QUEUES.min(cpus)),
             // Multi-queue, as fast as it goes. Kernels below 5.13 do not know of poll queues, and say so in their log.
             "null_blk" => {
-                let tags = self.machine.null_blk_tags;
-                format!("queue_mode=2 submit_queues={cpus} poll_queues=1 hw_queue_depth={tags}")
+                let Machine { null_blks, null_blk_tags: tags, .. } = self.machine;
+                let polled = if self.machine.shares_time() { cpus } else { 1 };
+                format!(
+                    "nr_devices={null_blks} queue_mode=2 submit_queues={cpus} poll_queues={polled} hw_queue_depth={tags}"
+                )
             }
             _ => String::new(),
         }
@@ -157,8 +167,13 @@ impl Lab<'_> {
         stop: &AtomicBool,
     ) -> Result<Guest> {
         let asked = if self.machine.exact { Some(Accelerator::Exact) } else { self.accelerator };
+        let emulator = match self.machine.shares_time() {
+            true => Emulator::sharing_time(self.cache, &mut |line| events.note(line))?,
+            false => Emulator::installed(),
+        };
         let boot = |accelerator, time_max, events: &mut dyn Events| {
             let (qemu, wires) = Qemu::start(
+                &emulator,
                 &self.machine,
                 accelerator,
                 &self.kernel.image,
@@ -171,7 +186,8 @@ impl Lab<'_> {
             Ok::<_, Error>((guest, came))
         };
         if let Some(accelerator) = asked {
-            let (mut guest, came) = boot(accelerator, UP_TIME_MAX, events)?;
+            let time_max = if self.machine.shares_time() { SHARED_UP_TIME_MAX } else { UP_TIME_MAX };
+            let (mut guest, came) = boot(accelerator, time_max, events)?;
             return came.map_err(|trouble| guest.explain(trouble, self.cache)).map(|()| guest);
         }
         match kvm_trouble(self.cache) {

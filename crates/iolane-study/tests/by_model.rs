@@ -66,7 +66,7 @@ fn what_the_machine_was_not_calibrated_for_stays_not_testable() {
 
 #[test]
 fn what_a_guest_lacks_besides_cores_and_drives_is_not_for_the_model() {
-    let lab = LabMachine { cpus: 2, host_cpus: 2, drives_have_ceiling: true };
+    let lab = LabMachine { cpus: 2, host_cpus: 2, drives_have_ceiling: true, exact: false };
     let testable = |study: &str, id: &str| {
         let study = Study::parse(built_in(study).unwrap().text, study).unwrap();
         let claim = study.claims.iter().find(|claim| claim.id == id).unwrap();

@@ -60,7 +60,7 @@ fn library(folder: &Path) -> Result<PathBuf> {
     let library = home.join(format!("usr/src/rustc-{version}/library"));
     if !home.exists() {
         eprintln!("fetching the source of Rust {version} from Debian, once (45 MB)");
-        debian::unpack_package("rust-src", &version, &home)?;
+        debian::unpack_packages(debian::BACKPORTS, &[format!("rust-src={version}*")], &home)?;
     }
     ensure!(library.exists(), "Debian's package rust-src {version} has no usr/src/rustc-{version}/library");
     Ok(library)

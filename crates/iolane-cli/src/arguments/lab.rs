@@ -88,7 +88,7 @@ pub(crate) struct GuestArguments {
     /// Memory
     #[arg(long, default_value = "2g", value_name = "SIZE")]
     pub(crate) memory: Bytes,
-    /// Advance the guest's clock by one nanosecond per instruction, so that results are reproducible
+    /// Advance the guest's clock by one nanosecond per instruction of any CPU, so that results are reproducible
     #[arg(long, conflicts_with = "accel")]
     pub(crate) exact: bool,
     /// QEMU accelerator [default: kvm if a guest can run on it, otherwise tcg]
@@ -112,6 +112,9 @@ pub(crate) struct GuestArguments {
     /// I/O queue pairs of each drive, including up to two poll queues
     #[arg(long, default_value_t = 31, value_name = "N", help_heading = "Drives")]
     pub(crate) nvme_queues: u16,
+    /// Number of null_blk devices: nullb0, nullb1 and so on
+    #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Drives")]
+    pub(crate) null_blk: u32,
     /// Most requests that a queue of null_blk (nullb0) holds; an NVMe queue has 1023
     #[arg(long, default_value_t = NULL_BLK_TAGS, value_name = "N", help_heading = "Drives")]
     pub(crate) null_blk_tags: u32,

@@ -11,6 +11,9 @@ pub struct LabMachine {
     pub host_cpus: usize,
     /// Whether the drives have a limit of requests or bytes per second.
     pub drives_have_ceiling: bool,
+    /// Whether its clock counts instructions: its processors are simulated, and need none of the host's to themselves.
+    #[serde(default)]
+    pub exact: bool,
 }
 
 /// The variable in which a guest of the lab finds what is behind it, as JSON.

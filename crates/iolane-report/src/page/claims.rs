@@ -22,9 +22,9 @@ impl VerdictBadge {
     fn of(verdict: Verdict) -> Self {
         let (class, sign) = match verdict {
             Verdict::Holds => ("holds", "✓"),
-            Verdict::HoldsByModel => ("holds by-model", "✓"),
+            Verdict::HoldsBySimulation | Verdict::HoldsByModel => ("holds by-model", "✓"),
             Verdict::DoesNotHold => ("fails", "✗"),
-            Verdict::DoesNotHoldByModel => ("fails by-model", "✗"),
+            Verdict::DoesNotHoldBySimulation | Verdict::DoesNotHoldByModel => ("fails by-model", "✗"),
             Verdict::Inconclusive => ("unclear", "?"),
             Verdict::NotTestable => ("untested", "–"),
         };

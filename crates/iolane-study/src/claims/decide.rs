@@ -67,7 +67,7 @@ pub(super) fn find_all<'a>(claim: &Claim, evidence: &Evidence<'a>, tails: Tails)
     while shared != tails.any_of(doubtful.len()) {
         shared = tails.any_of(doubtful.len());
         doubtful.iter().for_each(|at| findings[*at] = find(&checks[*at], evidence, shared));
-        doubtful.retain(|at| findings[*at].verdict.whatever_model() != Verdict::DoesNotHold);
+        doubtful.retain(|at| findings[*at].verdict.whatever_decided() != Verdict::DoesNotHold);
     }
     findings
 }
@@ -87,6 +87,9 @@ fn find<'a>(check: &Check, evidence: &Evidence<'a>, tails: Tails) -> Finding<'a>
         };
         let origins: Vec<String> = sources.iter().map(origin).collect();
         finding.why.push_str(&format!("; joules {}", origins.join(" and ")));
+    }
+    if evidence.lab.is_some_and(|lab| lab.exact) {
+        finding.verdict = finding.verdict.by_simulation();
     }
     finding
 }
@@ -121,10 +124,12 @@ pub(super) fn find_by_rule<'a>(check: &Check, evidence: &Evidence<'a>, tails: Ta
 fn combined_verdict(findings: &[Finding<'_>]) -> Verdict {
     let worst_first = [
         Verdict::DoesNotHold,
+        Verdict::DoesNotHoldBySimulation,
         Verdict::DoesNotHoldByModel,
         Verdict::NotTestable,
         Verdict::Inconclusive,
         Verdict::HoldsByModel,
+        Verdict::HoldsBySimulation,
     ];
     let occurs = |verdict: &Verdict| findings.iter().any(|finding| finding.verdict == *verdict);
     worst_first.into_iter().find(occurs).unwrap_or(Verdict::Holds)
@@ -136,7 +141,7 @@ fn combined_reason(verdict: Verdict, claim: &Claim, findings: &[Finding<'_>]) ->
         return only.why.clone();
     }
     let with = |verdict: Verdict| -> Vec<(&Check, &Finding<'_>)> {
-        let has = |finding: &Finding<'_>| finding.verdict.whatever_model() == verdict.whatever_model();
+        let has = |finding: &Finding<'_>| finding.verdict.whatever_decided() == verdict.whatever_decided();
         claim.checks.iter().zip(findings).filter(|(_, finding)| has(finding)).collect()
     };
     let (deciding, count) = (with(verdict), findings.len());
@@ -152,8 +157,12 @@ fn combined_reason(verdict: Verdict, claim: &Claim, findings: &[Finding<'_>]) ->
         one => format!("{one} of {count} checks"),
     };
     match verdict {
-        Verdict::Holds | Verdict::HoldsByModel => format!("{some} hold; closest to failing: {shown}"),
-        Verdict::DoesNotHold | Verdict::DoesNotHoldByModel => format!("{some} failed; worst: {shown}"),
+        Verdict::Holds | Verdict::HoldsBySimulation | Verdict::HoldsByModel => {
+            format!("{some} hold; closest to failing: {shown}")
+        }
+        Verdict::DoesNotHold | Verdict::DoesNotHoldBySimulation | Verdict::DoesNotHoldByModel => {
+            format!("{some} failed; worst: {shown}")
+        }
         Verdict::Inconclusive => format!("{some} inconclusive; worst: {shown}{holding}"),
         Verdict::NotTestable => {
             let mut missing = Missing::default();

@@ -16,9 +16,12 @@ pub(super) fn unmet(needs: &[Need], lab: LabMachine) -> Option<String> {
     })
 }
 
-/// Why a metric of an arm says nothing in this guest: more is busy than the host has processors. Counts do not depend on it. `None`
-/// if all have their own.
+/// Why a metric of an arm says nothing in this guest: more is busy than the host has processors. Counts do not depend on it, and in exact
+/// mode nothing does. `None` if all have their own.
 pub(crate) fn shared_cores(arm: &Arm, metric: Metric, lab: LabMachine) -> Option<String> {
+    if lab.exact {
+        return None;
+    }
     let is_count = matches!(
         metric,
         Metric::SyscallsPerIo
@@ -39,7 +42,7 @@ pub(crate) fn shared_cores(arm: &Arm, metric: Metric, lab: LabMachine) -> Option
 mod tests {
     use super::*;
 
-    const LAB: LabMachine = LabMachine { cpus: 2, host_cpus: 2, drives_have_ceiling: false };
+    const LAB: LabMachine = LabMachine { cpus: 2, host_cpus: 2, drives_have_ceiling: false, exact: false };
 
     #[test]
     fn what_is_busy_needs_a_core_of_its_own_beside_the_drive() {
@@ -57,6 +60,7 @@ mod tests {
         ] {
             assert_eq!(shared_cores(&arm, Metric::Iops, LAB).is_some(), shares, "{arm}");
             assert_eq!(shared_cores(&arm, Metric::SyscallsPerIo, LAB), None);
+            assert_eq!(shared_cores(&arm, Metric::Iops, LabMachine { exact: true, ..LAB }), None);
             assert_eq!(shared_cores(&arm, Metric::Iops, LabMachine { host_cpus: 3, ..LAB }), None, "{arm}");
         }
         let reason = shared_cores(&arm("io_uring+sqpoll", 1, None), Metric::Iops, LAB).unwrap();

@@ -7,6 +7,7 @@ use crate::plan::{Arm, Scale, Study};
 use crate::rows::{ArmResults, LeftOut, Results, Row, Warning};
 use crate::stats::{Estimate, disturbance};
 use iolane_measure::figures::RunFigure;
+use iolane_measure::host::LabMachine;
 use iolane_measure::telemetry::{Sourced, Unavailable};
 use iolane_measure::workload::random_stream;
 
@@ -877,4 +878,20 @@ fn a_claim_about_energy_names_the_source_of_the_joules() {
     assert_eq!(serde_json::to_value(modelled.verdict).unwrap(), "holds by model");
     let iops = decided(&check(&format!("{A_OVER_B_AT_16} at_least = 1.5")), 5, &plain);
     assert!(!iops.why.contains("joules"), "{}", iops.why);
+}
+
+#[test]
+fn where_the_clock_counts_instructions_a_claim_is_decided_by_simulation_and_more_processors_than_the_host_has_decide_too()
+ {
+    let lab = |exact| LabMachine { cpus: 16, host_cpus: 1, drives_have_ceiling: false, exact };
+    let verdict = |at_least: f64, exact: bool| {
+        let study = check(&format!("{A_OVER_B_AT_16} at_least = {at_least:?}"));
+        let results = Results { lab: Some(lab(exact)), ..results(&study, 5, &plain) };
+        let [decision] = <[Decision; 1]>::try_from(decide(&study, &results, &Looks::default())).unwrap();
+        (decision.verdict, decision.checks[0].verdict)
+    };
+    assert_eq!(verdict(1.5, true), (Verdict::HoldsBySimulation, Verdict::HoldsBySimulation));
+    assert_eq!(verdict(3.0, true), (Verdict::DoesNotHoldBySimulation, Verdict::DoesNotHoldBySimulation));
+    assert_eq!(verdict(1.5, false).0, Verdict::NotTestable);
+    assert_eq!(serde_json::to_value(Verdict::DoesNotHoldBySimulation).unwrap(), "does not hold by simulation");
 }

@@ -13,10 +13,14 @@ pub(super) const REPEATS_MIN: usize = 3;
 pub enum Verdict {
     /// The whole 95 % interval is within the bounds.
     Holds,
+    /// The same, on simulated processors: in a guest of the lab that counts instructions as time (`iolane lab run --exact`).
+    HoldsBySimulation,
     /// The same, by a model: its joules are computed by the user's power model, or its arms were played.
     HoldsByModel,
     /// The whole interval is outside.
     DoesNotHold,
+    /// The same, on simulated processors.
+    DoesNotHoldBySimulation,
     /// The same, by a model.
     DoesNotHoldByModel,
     /// The interval contains a bound, or there are too few repeats for an interval.
@@ -26,10 +30,12 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::Holds,
+        Self::HoldsBySimulation,
         Self::HoldsByModel,
         Self::DoesNotHold,
+        Self::DoesNotHoldBySimulation,
         Self::DoesNotHoldByModel,
         Self::Inconclusive,
         Self::NotTestable,
@@ -39,8 +45,10 @@ impl Verdict {
     pub fn name(self) -> &'static str {
         match self {
             Self::Holds => "holds",
+            Self::HoldsBySimulation => "holds by simulation",
             Self::HoldsByModel => "holds by model",
             Self::DoesNotHold => "does not hold",
+            Self::DoesNotHoldBySimulation => "does not hold by simulation",
             Self::DoesNotHoldByModel => "does not hold by model",
             Self::Inconclusive => "inconclusive",
             Self::NotTestable => "not testable here",
@@ -57,18 +65,28 @@ impl Verdict {
         }
     }
 
-    /// The verdict, whatever decided it.
+    /// The verdict, where simulated processors decided, and no model.
     #[must_use]
-    pub(super) fn whatever_model(self) -> Self {
+    pub(super) fn by_simulation(self) -> Self {
         match self {
-            Self::HoldsByModel => Self::Holds,
-            Self::DoesNotHoldByModel => Self::DoesNotHold,
+            Self::Holds => Self::HoldsBySimulation,
+            Self::DoesNotHold => Self::DoesNotHoldBySimulation,
+            other => other,
+        }
+    }
+
+    /// The verdict, whatever decided it: measurement, simulation or model.
+    #[must_use]
+    pub(super) fn whatever_decided(self) -> Self {
+        match self {
+            Self::HoldsBySimulation | Self::HoldsByModel => Self::Holds,
+            Self::DoesNotHoldBySimulation | Self::DoesNotHoldByModel => Self::DoesNotHold,
             other => other,
         }
     }
 
     /// How often each verdict occurs among these.
-    pub fn counts(verdicts: impl Iterator<Item = Self> + Clone) -> [(Self, usize); 6] {
+    pub fn counts(verdicts: impl Iterator<Item = Self> + Clone) -> [(Self, usize); Self::ALL.len()] {
         Self::ALL.map(|verdict| (verdict, verdicts.clone().filter(|other| *other == verdict).count()))
     }
 }

@@ -72,6 +72,7 @@ pub(super) fn run(
     let behind = LabMachine {
         cpus: lab.machine.cpus as usize,
         host_cpus: std::thread::available_parallelism().map_or(1, usize::from),
+        exact: lab.machine.exact,
         drives_have_ceiling: lab.machine.drives.iter().all(|drive| drive.speed.has_ceiling()),
     };
     let command = GuestCommand::new(words)
@@ -106,6 +107,7 @@ pub(super) fn machine(arguments: &GuestArguments) -> Machine {
     let drives = block_bytes.take(arguments.nvme).map(drive).collect();
     Machine {
         exact: arguments.exact,
+        null_blks: arguments.null_blk,
         null_blk_tags: arguments.null_blk_tags,
         ..Machine::new(cpus, arguments.memory, drives)
     }

@@ -7,7 +7,7 @@ use iolane::Error;
 use iolane_lab::Drive;
 
 use super::guest::say;
-use crate::arguments::{self, Cli, Command, StudyArguments};
+use crate::arguments::{self, Cli, Command, GuestArguments, StudyArguments};
 use crate::commands::study;
 use crate::output;
 
@@ -50,29 +50,38 @@ impl GuestCommand {
     }
 
     /// Its words; a named study without targets gets all of the drives.
-    pub(super) fn with_targets(&self, drives: usize) -> Vec<String> {
+    pub(super) fn with_targets(&self, guest: &GuestArguments) -> Vec<String> {
         let mut words = self.words.clone();
-        if let Some(targets) = self.default_targets(drives) {
+        if let Some(targets) = self.default_targets(guest) {
             say(&format!("without --target, the study uses {}", targets.join(" ")));
             words.extend(targets);
         }
         words
     }
 
-    /// Half of the drives through the kernel, the others, which are identical, through the user-space driver. All of them
-    /// were made for this guest, so that they may be written.
-    fn default_targets(&self, drives: usize) -> Option<Vec<String>> {
+    /// Half of the drives through the kernel, the others, which are identical, through the user-space driver; in exact mode, in which QEMU
+    /// does not run drives, the devices of null_blk. All of them were made for this guest, so that they may be written.
+    fn default_targets(&self, guest: &GuestArguments) -> Option<Vec<String>> {
         let study = self.study.as_ref()?;
-        if study.study.is_none() || !study.targets.target.is_empty() || drives == 0 {
+        if study.study.is_none() || !study.targets.target.is_empty() || !guest.exact && guest.nvme == 0 {
             return None;
         }
-        let in_kernel = drives.div_ceil(2);
-        let names = (0..drives).map(|index| match index < in_kernel {
-            true => format!("nvme{index}"),
-            false => format!("pci:{}", Drive::address(index)),
-        });
-        let options = names.flat_map(|name| ["--target".into(), name.clone(), "--allow-writes".into(), name]);
-        Some(options.collect())
+        let in_kernel = guest.nvme.div_ceil(2);
+        let names: Vec<String> = match guest.exact {
+            true => (0..guest.null_blk).map(|index| format!("nullb{index}")).collect(),
+            false => (0..guest.nvme)
+                .map(|index| match index < in_kernel {
+                    true => format!("nvme{index}"),
+                    false => format!("pci:{}", Drive::address(index)),
+                })
+                .collect(),
+        };
+        Some(
+            names
+                .into_iter()
+                .flat_map(|name| ["--target".into(), name.clone(), "--allow-writes".into(), name])
+                .collect(),
+        )
     }
 }
 

@@ -64,7 +64,7 @@ impl Job {
         guest::machine(&guest).check()?;
         let folders = folders(&study::results_folder(asked)?, &kernels)?;
         let outputs = Outputs::checked(json, &[])?;
-        let words = command.with_targets(guest.nvme);
+        let words = command.with_targets(&guest);
         Ok(Some(Self { guest, words, kernels: kernels.into_iter().zip(folders).collect(), outputs }))
     }
 }

@@ -26,7 +26,7 @@ pub(crate) fn lab(command: LabCommand) -> anyhow::Result<Outcome> {
 
 fn run(arguments: &LabRunArguments) -> anyhow::Result<Outcome> {
     let Some(command) = GuestCommand::parse(&arguments.words)? else { return Ok(Outcome::Done) };
-    let words = command.with_targets(arguments.guest.nvme);
+    let words = command.with_targets(&arguments.guest);
     let results = command.results_folder();
     let before = results.as_deref().and_then(guest_study::stamp);
     let kernel = arguments.kernel.as_ref();

@@ -134,7 +134,7 @@ fn run(part: &Part, host_cpus: usize, time: Duration, folder: &Path) -> anyhow::
     say(&format::shell_line(&words));
     let LabRunArguments { kernel, guest, words } = Part::arguments(&words)?;
     let Some(command) = GuestCommand::parse(&words)? else { unreachable!("the words ask for no help") };
-    Ok(GuestStudy::run(&guest, kernel.as_ref(), &command.with_targets(guest.nvme), folder))
+    Ok(GuestStudy::run(&guest, kernel.as_ref(), &command.with_targets(&guest), folder))
 }
 
 fn show(measured: &[(&Part, Loaded)], host_cpus: usize, outputs: &Outputs) -> anyhow::Result<()> {
