@@ -378,3 +378,54 @@ fn two_equal_paths_whose_windows_vary_are_rarely_exchanged() {
     }
     assert!(held > 4000 && exchanged < 40, "{exchanged} exchanges in {held} held windows");
 }
+
+/// Plays windows at these costs, in which the last path stands still for 8 ms where another was in use for longer than 100 ms. How many
+/// windows held it at the end, one after the other.
+fn windows_that_hold_what_stands_still<const PATHS: usize>(costs: impl Fn(usize) -> [u64; PATHS]) -> usize {
+    const LONG_NS: u64 = 100_000_000;
+    let mut chooser = Chooser::new(Goal::Throughput, PATHS);
+    let mut decision = chooser.first();
+    let (mut now_ns, mut used_ns, mut held) = (LONG_NS, 0, 0);
+    for number in 0..400 {
+        let is_in_use = decision.candidate == PATHS - 1;
+        let stands_still = is_in_use && now_ns - used_ns > LONG_NS;
+        let lost_ns = if stands_still { 8_000_000_u64.saturating_sub(decision.settling_ns) } else { 0 };
+        let window = window_of(costs(number)[decision.candidate], decision.window_ns);
+        let window = Window { busy_ns: window.busy_ns + lost_ns, ..window };
+        now_ns += decision.settling_ns + window.busy_ns;
+        if is_in_use {
+            used_ns = now_ns;
+        }
+        held = if is_in_use && decision.reason == Reason::Best { held + 1 } else { held * usize::from(is_in_use) };
+        decision = chooser.next(&window);
+    }
+    held
+}
+
+#[test]
+fn a_path_that_stands_still_after_each_change_is_taken_if_it_is_the_best() {
+    let held = windows_that_hold_what_stands_still(|_| [1600, 5000, 1500, 1000]);
+    assert!(held > 5, "{held}");
+}
+
+#[test]
+fn it_is_taken_too_where_it_becomes_the_best_while_another_is_held() {
+    let held = windows_that_hold_what_stands_still(|number| [1000, if number < 100 { 1200 } else { 800 }]);
+    assert!(held > 5, "{held}");
+}
+
+#[test]
+fn only_a_challenger_that_may_win_settles_before_its_window() {
+    let costs = [1000, 1900, 2500];
+    let mut chooser = Chooser::new(Goal::Throughput, costs.len());
+    let mut decision = chooser.first();
+    let mut settled = [None; 3];
+    for _ in 0..300 {
+        let is_held = decision.reason == Reason::Best;
+        decision = chooser.next(&window_of(costs[decision.candidate], decision.window_ns));
+        if is_held && decision.reason == Reason::Tried {
+            settled[decision.candidate] = Some(decision.settling_ns > 0);
+        }
+    }
+    assert_eq!(settled, [None, Some(true), Some(false)]);
+}

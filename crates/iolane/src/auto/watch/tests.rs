@@ -123,6 +123,28 @@ fn a_held_window_samples_each_call_of_a_cycle() {
     assert!((18_000..22_000).contains(&each_ns), "{each_ns} ns of a held request, {held:?}");
 }
 
+/// In seconds, of which no wait of this thread for a core makes up a tenth.
+#[test]
+fn a_window_that_one_gap_makes_up_is_prolonged_and_never_hopeless_so_far() {
+    const CALL_NS: u64 = 10_000_000;
+    let ends_after_s = |gap_ns: u64| {
+        let (mut watch, now) = watch_and_clock(10_000_000_000);
+        let mut is_over = |ns: u64| {
+            now.fetch_add(ns, Ordering::Relaxed);
+            watch.completes(1, 1);
+            watch.may_be_over() && watch.ended(|_| true).is_some()
+        };
+        (0..50).for_each(|_| assert!(!is_over(CALL_NS)));
+        let is_over_at_once = is_over(gap_ns);
+        assert!(!is_over_at_once);
+        while !is_over(CALL_NS) {}
+        now.load(Ordering::Relaxed) / 1_000_000_000
+    };
+    // A quarter of the window shows that it is hopeless; then its whole length does not, for the gap is 3 s of 10; then twice that does.
+    assert_eq!(ends_after_s(CALL_NS), 2);
+    assert_eq!(ends_after_s(3_000_000_000), 20);
+}
+
 #[test]
 fn the_time_of_a_worker_counts_while_its_thread_polls_and_never_sleeps() {
     const WORKED_NS: u64 = 3_000_000;
