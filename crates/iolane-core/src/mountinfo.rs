@@ -26,7 +26,16 @@ pub struct Mount {
 ///
 /// `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`
 pub fn parse(text: &[u8]) -> Option<Vec<Mount>> {
-    text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(parse_line).collect()
+    lines(text).map(parse_line).collect()
+}
+
+/// The mount with this number in a list of mounts, for those who have no use for the others: lines of another format are passed over.
+pub fn find(text: &[u8], id: u32) -> Option<Mount> {
+    lines(text).filter_map(parse_line).find(|mount| mount.id == id)
+}
+
+fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty())
 }
 
 /// Number, parent, device, root, mount point, options, any number of optional fields, `-`, type, source, options.
@@ -95,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_makes_no_sense_is_not_passed_over() {
+    fn a_line_that_makes_no_sense_spoils_the_list_and_not_the_mount_that_is_looked_for() {
         for line in [
             "x",
             "x 2 8:1 / / rw - ext4 /dev/a",
@@ -107,6 +116,8 @@ mod tests {
         ] {
             let text = format!("36 35 98:0 / / rw - ext3 /dev/root rw\n{line}\n");
             assert_eq!(parse(text.as_bytes()), None, "{line}");
+            let found = [36, 1].map(|id| find(text.as_bytes(), id).map(|mount| mount.source));
+            assert_eq!(found, [Some("/dev/root".into()), None], "{line}");
         }
     }
 

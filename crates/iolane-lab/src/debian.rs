@@ -63,11 +63,7 @@ pub fn unpack_packages(suite: &str, packages: &[String], folder: &Path) -> Resul
     for package in apt.download(packages)? {
         unpack(&package, &tree)?;
     }
-    match std::fs::rename(&tree, folder) {
-        // Another process was faster.
-        Err(_) if folder.exists() => Ok(()),
-        renamed => renamed.map_err(system),
-    }
+    std::fs::rename(&tree, folder).map_err(system)
 }
 
 fn suite_of(version: &str) -> &'static str {

@@ -50,17 +50,16 @@ impl Emulator {
             firmware: vec![tree.join("usr/share/qemu"), "/usr/share/seabios".into()],
         };
         if !fetched.program.exists() {
-            let (major, minor) = found;
-            say(&format!("QEMU {major}.{minor} is too old for it; fetching that of Debian's {SUITE}, once (13 MB)"));
-            debian::unpack_packages(SUITE, &PACKAGES.map(str::to_owned), &tree)?;
+            fetch(&tree, found, cache, say)?;
         }
-        let what = |version: (u32, u32)| format!("QEMU {}.{} of {}", version.0, version.1, tree.display());
-        match fetched.version() {
-            Ok(version) if version >= SHARES_TIME => Ok(fetched),
-            Ok(version) => Err(Error::unavailable(what(version), "it is too old for exact mode with several cpus")),
-            Err(error) => Err(error),
+        let remedy = format!("remove {}, or install QEMU 8.1 or later (Debian 13 has 10.0)", tree.display());
+        match fetched.version().map_err(|error| error.remedy(&remedy))? {
+            version if version >= SHARES_TIME => Ok(fetched),
+            (major, minor) => {
+                let cause = format!("QEMU {major}.{minor} cannot share time among processors");
+                Err(Error::unavailable(fetched.program.display().to_string(), cause).remedy(remedy))
+            }
         }
-        .map_err(|error: Error| error.remedy("install QEMU 8.1 or later (Debian 13 has 10.0)"))
     }
 
     /// Major and minor version.
@@ -89,6 +88,22 @@ impl Emulator {
         let existing = self.firmware.iter().filter(|folder| Path::is_dir(folder));
         existing.flat_map(|folder| ["-L".into(), folder.clone().into_os_string()])
     }
+}
+
+/// Fetches Debian's newer QEMU into a folder of the cache.
+fn fetch(tree: &Path, found: (u32, u32), cache: &Cache, say: &mut dyn FnMut(&str)) -> Result<()> {
+    let workshop = cache.workshop()?;
+    // Another run may have fetched it while this one waited for the lock.
+    if tree.join("usr/bin").join(PROGRAM).exists() {
+        return Ok(());
+    }
+    let (major, minor) = found;
+    say(&format!(
+        "QEMU {major}.{minor} cannot share time among processors; fetching that of Debian's {SUITE}, once (13 MB)"
+    ));
+    let unpacked = workshop.folder().join("qemu");
+    debian::unpack_packages(SUITE, &PACKAGES.map(str::to_owned), &unpacked)?;
+    std::fs::rename(&unpacked, tree).map_err(|error| Error::system(tree.display().to_string(), error))
 }
 
 /// The version in what QEMU prints of itself: `QEMU emulator version 7.2.19 (Debian 1:7.2+dfsg-7)`.

@@ -283,7 +283,7 @@ fn file_system(fd: BorrowedFd<'_>) -> Option<FileSystem> {
 
 /// The mount of this number in a list of mounts, proc_pid_mountinfo(5).
 fn find_mount(mountinfo: &[u8], mount_id: u32) -> Option<FileSystem> {
-    let mount = mountinfo::parse(mountinfo)?.into_iter().find(|mount| mount.id == mount_id)?;
+    let mount = mountinfo::find(mountinfo, mount_id)?;
     let text = |name: OsString| name.to_string_lossy().into_owned();
     Some(FileSystem { kind: text(mount.kind), mount_point: text(mount.point) })
 }

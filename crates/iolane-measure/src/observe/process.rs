@@ -154,7 +154,7 @@ fn mounted_from(mounts: &[u8], info: &str) -> Option<(u32, u32)> {
 }
 
 fn source_of(mounts: &[u8], id: u32) -> Option<PathBuf> {
-    let mount = mountinfo::parse(mounts)?.into_iter().find(|mount| mount.id == id)?;
+    let mount = mountinfo::find(mounts, id)?;
     Some(PathBuf::from(mount.source)).filter(|source| source.starts_with("/dev"))
 }
 

@@ -27,8 +27,8 @@ const GAP_NS: u64 = 500_000;
 const GAPS_AWAITED_NS: u64 = 48_000_000;
 const GAPS_MIN: u32 = 3;
 
-/// A window is not judged while one such call makes up this share of it or more: a device that once took milliseconds, or a virtual machine
-/// that stood still, says little about the path.
+/// A window is not judged while one such call makes up more than one part in this many of it: a device that once took milliseconds, or a virtual
+/// machine that stood still, says little about the path.
 const DOMINATES: u64 = 4;
 
 /// A new path is warm when a quarter of its window brings less than this multiple of what the quarter before brought, or after eight.
@@ -199,7 +199,7 @@ impl Watch {
         self.warm_up = Some(WarmUp { quarters_left: WARM_UP_QUARTERS, ios_per_tick: 0.0 });
     }
 
-    /// Leaves this time at the beginning of the window out, for what another path left behind is still at work.
+    /// Leaves this time at the beginning of the window out, in which the path before is still felt; 0 for none.
     pub(super) fn begins_after(&mut self, ns: u64) {
         self.begins_at = if ns > 0 { self.begin + self.clock.ticks_in(ns) } else { 0 };
     }
