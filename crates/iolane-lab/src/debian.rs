@@ -22,7 +22,7 @@ const SUITES: &[(&str, &str)] = &[("5.10", "bullseye"), ("6.1", "bookworm"), ("6
 pub const BACKPORTS: &str = "trixie-backports";
 
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
-const MIRROR: &str = "http://deb.debian.org";
+pub(crate) const MIRROR: &str = "http://deb.debian.org";
 
 /// What unpacking a kernel takes for a while: the packages, the whole tree of modules, and apt's lists.
 const SPACE_BYTES_MIN: u64 = 1 << 30;

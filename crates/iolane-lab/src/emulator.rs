@@ -17,6 +17,9 @@ pub(crate) const PROGRAM: &str = "qemu-system-x86_64";
 /// executed all of them (accel/tcg/tcg-accel-ops-icount.c, `icount_percpu_budget`).
 const SHARES_TIME: (u32, u32) = (8, 1);
 
+/// The same for people.
+const NEWER: &str = "QEMU 8.1 or later (Debian 13 has 10.0)";
+
 /// Debian's suite with a newer QEMU for the release that has an older one, and its packages. What they depend on is the same as for the
 /// older one.
 const SUITE: &str = "bookworm-backports";
@@ -52,7 +55,7 @@ impl Emulator {
         if !fetched.program.exists() {
             fetch(&tree, found, cache, say)?;
         }
-        let remedy = format!("remove {}, or install QEMU 8.1 or later (Debian 13 has 10.0)", tree.display());
+        let remedy = format!("remove {}, or install {NEWER}", tree.display());
         match fetched.version().map_err(|error| error.remedy(&remedy))? {
             version if version >= SHARES_TIME => Ok(fetched),
             (major, minor) => {
@@ -102,7 +105,9 @@ fn fetch(tree: &Path, found: (u32, u32), cache: &Cache, say: &mut dyn FnMut(&str
         "QEMU {major}.{minor} cannot share time among processors; fetching that of Debian's {SUITE}, once (13 MB)"
     ));
     let unpacked = workshop.folder().join("qemu");
-    debian::unpack_packages(SUITE, &PACKAGES.map(str::to_owned), &unpacked)?;
+    debian::unpack_packages(SUITE, &PACKAGES.map(str::to_owned), &unpacked).map_err(|error| {
+        error.remedy(format!("is {} reachable from here? without it install {NEWER}", debian::MIRROR))
+    })?;
     std::fs::rename(&unpacked, tree).map_err(|error| Error::system(tree.display().to_string(), error))
 }
 
