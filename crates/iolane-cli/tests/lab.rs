@@ -67,15 +67,19 @@ fn own_cache(folder: &Folder) -> PathBuf {
 fn in_exact_mode_each_of_two_processors_is_half_as_fast_as_one() {
     guest_or_skip!("two processors in exact mode");
     let folder = Folder::new();
-    let rate = |cpus: &str, on: &str| {
+    let run = |cpus: &str, on: &str| {
         let inner = ["run", "--target", "nullb0", "--path", "io_uring", "--depth", "16", "--cpus", on];
         let times = ["--warmup", "20ms", "--runtime", "100ms", "--json", "-"];
         let options = ["--exact", "--cpus", cpus, "--nvme", "0"];
-        let record = iolane(&folder, lab(&options, &[&inner[..], &times].concat())).done().json();
-        record["result"]["iops"].as_f64().unwrap()
+        iolane(&folder, lab(&options, &[&inner[..], &times].concat()))
     };
-    let whole = rate("1", "0");
-    let halves = [rate("2", "0"), rate("2", "1")];
+    let first = run("2", "0");
+    if first.code == Some(3) && first.stderr.contains("QEMU 8.1 or later") {
+        return skipped("two processors in exact mode", "QEMU is too old, and no newer one can be fetched");
+    }
+    let rate = |ended: Ended| ended.done().json()["result"]["iops"].as_f64().unwrap();
+    let whole = rate(run("1", "0"));
+    let halves = [rate(first), rate(run("2", "1"))];
     // Seen: 0.501 and 0.500. Without a spare processor behind them it is 0.63 and 0.37.
     assert!(halves.iter().all(|half| (0.49..0.51).contains(&(half / whole))), "{halves:?} of {whole}");
 }
