@@ -146,6 +146,12 @@ impl Load {
         self.queue.choices().map_or(0, |choices| choices.changes.len() + choices.unusable.len())
     }
 
+    /// Whether its queue is `auto` and has not chosen, or tries another path.
+    fn is_comparing(&self) -> bool {
+        let is_chosen = |reason: &str| reason.starts_with("the best measured");
+        self.queue.choices().is_some_and(|choices| choices.changes.last().is_none_or(|last| !is_chosen(&last.reason)))
+    }
+
     fn finish(&mut self) -> Result<()> {
         Ok(self.queue.drain(&mut self.ended)?)
     }
@@ -220,9 +226,9 @@ fn read_with_flag(target: &Target) -> Result<()> {
 /// queue does not see that.
 const TRIES: usize = 8;
 
-/// Attempts at most, with those in which `auto` opened another queue: the calls that open it are not counted. On a slow machine each
-/// attempt is longer than the time that it gives a path.
-const TRIES_MAX: usize = 100;
+/// Attempts at most, with those in which `auto` opened another queue or compared paths: the calls that open it are not counted, and a path
+/// that sleeps beside open queues that poll is interrupted now and then, which counts a call twice.
+const TRIES_MAX: usize = 400;
 
 /// An idle time that no submission thread reaches during a check, however long it waits for a processor: a guest's
 /// processors may take turns of 100 ms (`TCG_KICK_PERIOD` in QEMU) on a host that is busy itself.
@@ -265,7 +271,7 @@ fn the_system_calls_that_a_queue_counts_are_those_the_kernel_counts() {
             if own == kernels {
                 return load.finish();
             }
-            if load.openings() == openings {
+            if load.openings() == openings && !load.is_comparing() {
                 missed.push(kernels - own);
             }
             if missed.len() == TRIES {
