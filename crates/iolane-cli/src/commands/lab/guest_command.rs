@@ -63,25 +63,18 @@ impl GuestCommand {
     /// does not run drives, the devices of null_blk. All of them were made for this guest, so that they may be written.
     fn default_targets(&self, guest: &GuestArguments) -> Option<Vec<String>> {
         let study = self.study.as_ref()?;
-        if study.study.is_none() || !study.targets.target.is_empty() || !guest.exact && guest.nvme == 0 {
+        let count = if guest.exact { guest.null_blk as usize } else { guest.nvme };
+        if study.study.is_none() || !study.targets.target.is_empty() || count == 0 {
             return None;
         }
         let in_kernel = guest.nvme.div_ceil(2);
-        let names: Vec<String> = match guest.exact {
-            true => (0..guest.null_blk).map(|index| format!("nullb{index}")).collect(),
-            false => (0..guest.nvme)
-                .map(|index| match index < in_kernel {
-                    true => format!("nvme{index}"),
-                    false => format!("pci:{}", Drive::address(index)),
-                })
-                .collect(),
-        };
-        Some(
-            names
-                .into_iter()
-                .flat_map(|name| ["--target".into(), name.clone(), "--allow-writes".into(), name])
-                .collect(),
-        )
+        let names = (0..count).map(|index| match index {
+            _ if guest.exact => format!("nullb{index}"),
+            _ if index < in_kernel => format!("nvme{index}"),
+            _ => format!("pci:{}", Drive::address(index)),
+        });
+        let options = names.flat_map(|name| ["--target".into(), name.clone(), "--allow-writes".into(), name]);
+        Some(options.collect())
     }
 }
 
