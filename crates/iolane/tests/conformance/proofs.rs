@@ -149,7 +149,7 @@ impl Load {
     /// Whether its queue is `auto` and has not chosen, or tries another path.
     fn is_comparing(&self) -> bool {
         let is_chosen = |reason: &str| reason.starts_with("the best measured");
-        self.queue.choices().is_some_and(|choices| choices.changes.last().is_none_or(|last| !is_chosen(&last.reason)))
+        self.queue.choices().is_some_and(|choices| choices.changes.last().is_none_or(|last| !is_chosen(last.reason)))
     }
 
     fn finish(&mut self) -> Result<()> {
