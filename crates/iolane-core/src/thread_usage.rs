@@ -4,6 +4,10 @@ use std::mem::MaybeUninit;
 
 use rustix::fs::{Mode, OFlags};
 
+/// System calls of closing a descriptor: where Rust's library checks for undefined behaviour, it first asks whether the descriptor is open (fcntl(2),
+/// `debug_assert_fd_is_open` in std).
+pub(crate) const CLOSE_SYSCALLS: u64 = if cfg!(debug_assertions) { 2 } else { 1 };
+
 /// Counters of the calling thread since it began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ThreadUsage {
@@ -20,7 +24,7 @@ impl ThreadUsage {
     pub const SYSCALLS: u64 = 2;
 
     /// System calls of `waited_ns`: opened, read, and closed.
-    pub const SYSCALLS_OF_WAITED: u64 = 3;
+    pub const SYSCALLS_OF_WAITED: u64 = 2 + CLOSE_SYSCALLS;
 
     /// How long the calling thread has waited for a core since it began, with work and without a core, in nanoseconds; `None` on a kernel that does
     /// not tell. Source: /proc/PID/schedstat, Documentation/scheduler/sched-stats.rst.
