@@ -1,5 +1,5 @@
-//! The driver with faulty model controllers, by seed: each request completes once; nothing hangs; only mapped memory is accessed;
-//! what was written is read back; and a queue works again after a reset.
+//! The driver with faulty model controllers, by seed: each queue keeps its contract (`iolane-contract`); nothing hangs; only mapped memory is
+//! accessed; what was written is read back; and a queue works again after a reset.
 //!
 //! A failing seed is printed; run it by itself with `IOLANE_MODEL_SEED=N cargo test -p iolane-nvme --test faults`;
 //! `IOLANE_MODEL_SEEDS=N` runs N seeds of each test, from 0 or from `IOLANE_MODEL_SEED` on. `cargo xtask campaign model` runs more.
@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use iolane_contract::Contract;
 use iolane_core::{Buffer, Buffers, Completion, IoError, Operation, Pages, Pool, Queue, Request, Result};
 use iolane_nvme::controller::{Controller, ControllerOptions};
 use iolane_nvme::identity::Namespace;
@@ -257,8 +258,8 @@ struct Drill {
     queues: Vec<NvmeQueue>,
     pool: Pool,
     block_bytes: u64,
-    /// Requests that each queue has yet to answer, by tag.
-    asked: Vec<HashMap<u64, Asked>>,
+    /// What each queue has yet to answer.
+    contracts: Vec<Contract<Asked>>,
     regions: Vec<u64>,
     /// Buffers that came back, and what they were filled with since.
     kept: Vec<(Buffer, u8)>,
@@ -311,7 +312,7 @@ impl Drill {
             return None;
         };
         Some(Self {
-            asked: queues.iter().map(|_| HashMap::new()).collect(),
+            contracts: queues.iter().map(|_| Contract::default()).collect(),
             random,
             model,
             steps,
@@ -376,8 +377,9 @@ impl Drill {
             _ => (What::Fsync, Operation::Fdatasync),
         };
         self.next_tag += 1;
-        self.asked[queue].insert(tag, Asked { region, offset, bytes, what });
-        Some(Request::new(tag, offset, operation))
+        let request = Request::new(tag, offset, operation);
+        self.contracts[queue].asks(&request, Asked { region, offset, bytes, what });
+        Some(request)
     }
 
     /// Memory of whole blocks in at most this many pieces; none if the pool has not enough.
@@ -408,12 +410,9 @@ impl Drill {
         self.steps.store(0, Ordering::Relaxed);
         let count = self.random.below(12) as usize;
         let mut requests: Vec<Request> = (0..count).map_while(|_| self.request(queue)).collect();
-        let room = self.queues[queue].depth() - self.queues[queue].in_flight();
-        let taken = self.queues[queue].submit(&mut requests);
-        assert_eq!(taken, room.min(taken + requests.len()), "as many as there is room for");
+        self.contracts[queue].submit(&mut self.queues[queue], &mut requests).unwrap();
         for request in requests {
-            let asked = self.asked[queue].remove(&request.tag).expect("it was just made");
-            self.regions.push(asked.region);
+            self.regions.push(self.contracts[queue].withdraws(request.tag).region);
         }
         let min = self.random.below(self.queues[queue].in_flight() as u64 + 1) as usize;
         self.reap(queue, min);
@@ -425,30 +424,27 @@ impl Drill {
     fn reap(&mut self, queue: usize, min: usize) {
         let mut completions = Vec::new();
         let waits = self.random.below(4) > 0 || min == self.queues[queue].in_flight();
-        let count = if waits {
-            self.queues[queue].reap(min, &mut completions).unwrap()
-        } else {
-            // Less than a step, or some of them.
-            let within = Duration::from_millis(self.random.below(50));
-            self.queues[queue].reap_within(min, within, &mut completions).unwrap()
+        // Less than a step, or some of them.
+        let within = (!waits).then(|| Duration::from_millis(self.random.below(50)));
+        let contract = &self.contracts[queue];
+        let reaped = match within {
+            None => contract.reap(&mut self.queues[queue], min, &mut completions),
+            Some(within) => contract.reap_within(&mut self.queues[queue], min, within, &mut completions),
         };
-        assert_eq!(count, completions.len(), "it counts the answers that it brings");
-        assert!(count >= min || !waits, "{count} answers where {min} were waited for");
+        reaped.unwrap().unwrap();
         completions.into_iter().for_each(|completion| self.take_answer(queue, completion));
-        assert_eq!(self.asked[queue].len(), self.queues[queue].in_flight(), "what has no answer is in flight");
+        self.contracts[queue].counts(&self.queues[queue], 0).unwrap();
     }
 
     fn take_answer(&mut self, queue: usize, completion: Completion) {
+        let owed = self.contracts[queue].answers(&completion).unwrap();
         let Completion { tag, result, buffer, buffers, .. } = completion;
         let memory: Vec<Buffer> = buffer.into_iter().chain(buffers.into_iter().flat_map(Buffers::into_vec)).collect();
-        let Asked { region, offset, bytes, what } = self.asked[queue].remove(&tag).expect("answered once");
+        let Asked { region, offset, bytes, what } = owed.note;
         self.regions.push(region);
-        let has_memory = matches!(what, What::Read | What::Write | What::Nonsense);
-        let back: u64 = memory.iter().map(|buffer| buffer.len() as u64).sum();
-        assert_eq!(back, if has_memory { bytes } else { 0 }, "the memory is back");
         match result {
             Ok(moved) => {
-                assert_eq!(u64::from(moved), if has_memory { bytes } else { 0 });
+                assert_eq!(moved as usize, owed.bytes, "a drive moves all or nothing");
                 assert!(what != What::Nonsense, "it cannot have been done");
                 self.succeeded += 1;
             }
@@ -532,8 +528,9 @@ impl Drill {
             let (tag, offset, bytes) = (self.next_tag, region * REGION_BYTES, REGION_BYTES);
             self.next_tag += 1;
             let buffer = self.buffer(bytes as usize).expect("all buffers are back");
-            self.asked[queue].insert(tag, Asked { region, offset, bytes, what: What::Read });
-            assert_eq!(self.queues[queue].submit(&mut vec![Request::read(tag, offset, buffer)]), 1);
+            let request = Request::read(tag, offset, buffer);
+            self.contracts[queue].asks(&request, Asked { region, offset, bytes, what: What::Read });
+            self.contracts[queue].submit(&mut self.queues[queue], &mut vec![request]).unwrap();
             self.reap(queue, 1);
         }
         match (self.succeeded, self.failed) {

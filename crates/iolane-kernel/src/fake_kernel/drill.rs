@@ -1,12 +1,12 @@
-//! Uses a queue above a fake kernel at random, and checks the contract of `Queue`: each request completes once, with its own tag, its own
-//! buffers and the outcome that the kernel gave it; no buffer comes back while the kernel may write it; no call goes on for ever; and a
+//! Uses a queue above a fake kernel at random, and checks the contract of `Queue` (`iolane-contract`) and what the kernel's side shows: each
+//! request has the outcome that the kernel gave it; no buffer comes back while the kernel may write it; no call goes on for ever; and a
 //! dropped queue leaves nothing in flight.
 
-use std::collections::HashMap;
 use std::mem::ManuallyDrop;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
+use iolane_contract::{Contract, Owed};
 use iolane_core::{Buffer, Buffers, Completion, IoError, Operation, Pages, Pool, Queue, Request};
 
 use super::chance::Chance;
@@ -40,21 +40,18 @@ const BYTES: usize = 512;
 /// Fills buffers before they are read into.
 const UNREAD: u8 = 0xa5;
 
-/// A request that did not complete yet.
-struct Begun {
-    addresses: Vec<usize>,
-    bytes: usize,
+/// Of a request, what its outcome is judged by.
+struct What {
     reads: bool,
     is_sync: bool,
     is_unsupported: bool,
-    asked_to_cancel: bool,
 }
 
 pub(super) struct Drill<K: FakeKernel> {
     kernel: K,
     chance: Chance,
     pool: Pool,
-    begun: HashMap<u64, Begun>,
+    contract: Contract<What>,
     waiting: Vec<Request>,
     ended: Vec<Completion>,
     /// Buffers that came back, with what they held then.
@@ -70,7 +67,7 @@ impl<K: FakeKernel> Drill<K> {
             kernel,
             chance: Chance::new(seed ^ 0xd211),
             pool: Pool::new(FRAMES, BYTES, Pages::Base).unwrap(),
-            begun: HashMap::new(),
+            contract: Contract::default(),
             waiting: Vec::new(),
             ended: Vec::new(),
             kept: Vec::new(),
@@ -101,38 +98,29 @@ impl<K: FakeKernel> Drill<K> {
             self.kernel.tick();
         }
         let min = self.chance.below(queue.depth() as u64 + 2) as usize;
-        let before = queue.in_flight();
-        let ended_before = self.ended.len();
         self.kernel.begin_call();
         let choice = self.chance.below(8);
         let reaped = match choice {
             0 | 1 => {
                 self.fill_waiting();
-                let waiting = self.waiting.len();
-                let taken = queue.submit(&mut self.waiting);
-                assert_eq!(taken, waiting.min(queue.depth() - before), "a queue takes what it has room for");
-                assert_eq!(waiting - self.waiting.len(), taken);
+                self.contract.submit(queue, &mut self.waiting).unwrap();
                 Ok(0)
             }
             2 => queue.flush().map(|()| 0),
             3 => {
                 let tag = self.next_tag.saturating_sub(1 + self.chance.below(queue.depth() as u64 + 1));
-                if let Some(begun) = self.begun.get_mut(&tag) {
-                    begun.asked_to_cancel = true;
-                }
-                queue.cancel(tag).map(|_| 0)
+                self.contract.cancel(queue, tag)
             }
-            4 => queue.reap(0, &mut self.ended),
-            5 => queue.reap_within(min, Duration::from_millis(1), &mut self.ended),
-            6 => queue.reap(min, &mut self.ended).inspect(|count| assert!(*count >= min.min(before), "too few")),
+            4 => self.contract.reap(queue, 0, &mut self.ended).unwrap(),
+            5 => self.contract.reap_within(queue, min, Duration::from_millis(1), &mut self.ended).unwrap(),
+            6 => self.contract.reap(queue, min, &mut self.ended).unwrap(),
             _ => {
                 self.fill_waiting();
-                queue.turn(&mut self.waiting, min, &mut self.ended)
+                self.contract.turn(queue, &mut self.waiting, min, &mut self.ended).unwrap()
             }
         };
         match reaped {
-            Ok(count) => {
-                assert_eq!(self.ended.len() - ended_before, count, "the count is that of the completions");
+            Ok(_) => {
                 let has_flushed = choice > 1 && choice != 3 && queue.in_flight() > 0;
                 if has_flushed && let Some(event_fd) = queue.event_fd() {
                     assert!(
@@ -147,7 +135,7 @@ impl<K: FakeKernel> Drill<K> {
             }
         }
         self.take_ended();
-        assert_eq!(queue.in_flight(), self.begun.len() - self.waiting.len(), "the queue lost count");
+        self.contract.counts(queue, self.waiting.len()).unwrap();
     }
 
     fn buffer(&mut self, tag: u64) -> Option<Buffer> {
@@ -188,19 +176,12 @@ impl<K: FakeKernel> Drill<K> {
             _ => Request::read(tag, offset, self.buffer(u64::MAX)?),
         };
         self.next_tag += 1;
-        let operation = &request.operation;
-        let addresses = operation.memory().map(|buffer| buffer.as_ptr().addr()).collect();
-        self.begun.insert(
-            tag,
-            Begun {
-                addresses,
-                bytes: operation.bytes(),
-                reads: matches!(operation, Operation::Read(_) | Operation::ReadVectored(_)),
-                is_sync: matches!(operation, Operation::Fsync),
-                is_unsupported: matches!(operation, Operation::Discard { .. }),
-                asked_to_cancel: false,
-            },
-        );
+        let what = What {
+            reads: matches!(request.operation, Operation::Read(_) | Operation::ReadVectored(_)),
+            is_sync: matches!(request.operation, Operation::Fsync),
+            is_unsupported: matches!(request.operation, Operation::Discard { .. }),
+        };
+        self.contract.asks(&request, what);
         Some(request)
     }
 
@@ -216,19 +197,17 @@ impl<K: FakeKernel> Drill<K> {
     }
 
     fn check(&mut self, completion: Completion) {
+        let owed = self.contract.answers(&completion).unwrap();
         let Completion { tag, result, buffer, buffers, .. } = completion;
-        let begun = self.begun.remove(&tag).unwrap_or_else(|| panic!("tag {tag} is not in flight"));
         let back: Vec<Buffer> = buffer.into_iter().chain(buffers.into_iter().flat_map(Buffers::into_vec)).collect();
-        let addresses: Vec<usize> = back.iter().map(|buffer| buffer.as_ptr().addr()).collect();
-        assert_eq!(addresses, begun.addresses, "tag {tag} comes back with its own buffers");
         let offset = tag * BYTES as u64;
         self.kernel.with_device(|device| {
-            assert!(begun.is_sync || !device.has(offset), "tag {tag} completes while the kernel has the request");
-            let is_used = addresses.iter().any(|address| device.uses(*address));
+            assert!(owed.note.is_sync || !device.has(offset), "tag {tag} completes while the kernel has the request");
+            let is_used = back.iter().any(|buffer| device.uses(buffer.as_ptr().addr()));
             assert!(!is_used, "tag {tag} comes back while the kernel may use its memory");
         });
-        self.check_result(tag, result, &begun);
-        if let (true, Ok(moved)) = (begun.reads, result) {
+        self.check_result(tag, result, &owed);
+        if let (true, Ok(moved)) = (owed.note.reads, result) {
             let bytes = back.iter().flat_map(|buffer| buffer.iter().copied());
             assert!(bytes.take(moved as usize).eq(content(offset).take(moved as usize)), "tag {tag} has its data");
         }
@@ -238,7 +217,7 @@ impl<K: FakeKernel> Drill<K> {
         }));
     }
 
-    fn check_result(&self, tag: u64, result: Result<u32, IoError>, begun: &Begun) {
+    fn check_result(&self, tag: u64, result: Result<u32, IoError>, owed: &Owed<What>) {
         /// As often as a ring submits a request that the kernel gave up, and once before.
         const TRIES: u32 = 65;
         let outcome = self.kernel.with_device(|device| device.outcome(tag * BYTES as u64));
@@ -247,15 +226,15 @@ impl<K: FakeKernel> Drill<K> {
         let is_right = match result.map_err(IoError::errno) {
             // A call that found no room had it, and it was cancelled before the next.
             Err(libc::ECANCELED) => {
-                begun.asked_to_cancel && matches!(failed, None | Some(libc::ECANCELED | libc::EAGAIN))
+                owed.asked_to_cancel && matches!(failed, None | Some(libc::ECANCELED | libc::EAGAIN))
             }
-            _ if begun.is_unsupported => result == Err(IoError::NOT_SUPPORTED) && outcome.is_none(),
+            _ if owed.note.is_unsupported => result == Err(IoError::NOT_SUPPORTED) && outcome.is_none(),
             Err(libc::EAGAIN) if failed == Some(libc::ECANCELED) => tries >= Some(TRIES),
             // The kernel does not know which sync is which.
-            Err(errno) if begun.is_sync => [libc::EIO, libc::EAGAIN, libc::EINVAL].contains(&errno),
-            Ok(moved) if begun.is_sync => moved == 0,
+            Err(errno) if owed.note.is_sync => [libc::EIO, libc::EAGAIN, libc::EINVAL].contains(&errno),
+            Ok(moved) if owed.note.is_sync => moved == 0,
             Err(errno) => failed == Some(errno),
-            Ok(moved) => ended == Some(moved as i32) && moved as usize <= begun.bytes,
+            Ok(moved) => ended == Some(moved as i32),
         };
         assert!(is_right, "tag {tag} ended with {result:?}, and the kernel ended it with {outcome:?}");
     }
@@ -263,16 +242,14 @@ impl<K: FakeKernel> Drill<K> {
     fn drain(&mut self, queue: &mut impl Queue) {
         while queue.in_flight() > 0 && !self.kernel.has_failed() {
             self.kernel.begin_call();
-            let in_flight = queue.in_flight();
-            match queue.reap(in_flight, &mut self.ended) {
-                Ok(count) => assert!(count >= in_flight, "fewer completions than requests in flight"),
-                Err(error) => assert!(self.kernel.has_refused(), "the kernel refused nothing: {error}"),
+            if let Err(error) = self.contract.reap(queue, usize::MAX, &mut self.ended).unwrap() {
+                assert!(self.kernel.has_refused(), "the kernel refused nothing: {error}");
             }
             self.take_ended();
         }
         match self.kernel.has_failed() {
             true => self.see_failure(queue),
-            false => assert_eq!(self.begun.len(), self.waiting.len(), "requests were lost"),
+            false => self.contract.counts(queue, self.waiting.len()).unwrap(),
         }
     }
 
@@ -285,9 +262,9 @@ impl<K: FakeKernel> Drill<K> {
             self.has_noticed |= queue.reap(0, &mut self.ended).is_err();
             self.take_ended();
         }
-        let begun = self.begun.iter().find(|(tag, begun)| {
+        let begun = self.contract.owed().iter().find(|(tag, owed)| {
             let ended = self.kernel.with_device(|device| device.outcome(**tag * BYTES as u64));
-            !begun.is_sync && ended.is_some_and(|(result, _)| ![-libc::ECANCELED, -libc::EAGAIN].contains(&result))
+            !owed.note.is_sync && ended.is_some_and(|(result, _)| ![-libc::ECANCELED, -libc::EAGAIN].contains(&result))
         });
         assert!(begun.is_none(), "tag {} completed, and the queue keeps it", begun.unwrap().0);
         assert!(self.has_noticed || queue.in_flight() == 0, "the queue does not notice that the kernel has failed");

@@ -12,7 +12,7 @@ use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
-use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::file::reader::{ChunkReader, FileReader, SerializedFileReader};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 
@@ -166,7 +166,16 @@ pub fn read(mut file: File, name: &str, crc32: u32) -> Result<Vec<Row>> {
         let cause = format!("its CRC-32 is {found:08x}, and study.json was made from one of {crc32:08x}");
         return Err(bad(cause).remedy("copy the folder again if it is a copy, or measure again"));
     }
-    let reader = SerializedFileReader::new(file).map_err(|error| bad(format!("not a Parquet file ({error})")))?;
+    decode(file, name)
+}
+
+/// Decodes the rows of a file, or of its bytes.
+///
+/// # Errors
+/// As [`read`], which compares the checksum before.
+pub fn decode<R: ChunkReader + 'static>(source: R, name: &str) -> Result<Vec<Row>> {
+    let bad = |cause: String| Error::failed(name, cause);
+    let reader = SerializedFileReader::new(source).map_err(|error| bad(format!("not a Parquet file ({error})")))?;
     let entries = reader.metadata().file_metadata().key_value_metadata();
     let schema = entries.into_iter().flatten().find(|entry| entry.key == "schema");
     match schema.and_then(|entry| entry.value.as_deref()) {
