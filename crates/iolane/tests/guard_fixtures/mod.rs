@@ -201,8 +201,11 @@ impl Drop for Swap {
 pub(crate) struct Holder(pub(crate) Child);
 
 impl Holder {
+    /// Holds it until it is dropped, or this process ends.
     pub(crate) fn of(file: File) -> Self {
-        Self(Command::new("sleep").arg("600").stdin(Stdio::from(file)).spawn().unwrap())
+        let until = format!("--pid={}", std::process::id());
+        let mut tail = Command::new("tail");
+        Self(tail.args([&until, "-f", "/dev/null"]).stdin(Stdio::from(file)).spawn().unwrap())
     }
 }
 
