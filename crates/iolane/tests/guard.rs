@@ -96,7 +96,7 @@ fn a_file_that_another_process_has_open_is_refused_under_any_of_its_names() {
     fs::hard_link(&file, &link).unwrap();
     for write in [true, false] {
         let holder = Holder::of(open(&file, write));
-        let pid = format!("sleep (pid {}) has it open", holder.0.id());
+        let pid = format!("tail (pid {}) has it open", holder.0.id());
         assert_refused(ask_to_erase(&file), &[&pid]);
         assert_refused(ask_to_erase(&link), &[&pid]);
         assert_eq!(ask(&file).unwrap_err().reason(), Reason::InUse);
@@ -198,7 +198,7 @@ fn a_file_that_is_open_through_an_overlay_is_refused_by_the_name_that_it_has_in_
         let real = scratch.path(layer).join(layer);
         let holder = Holder::of(open(merged.0.join(layer), write));
         assert_refused(ask_to_erase(&real), &["in a process that cannot be looked into or in the kernel"]);
-        assert_refused(ask_to_erase(merged.0.join(layer)), &["sleep (pid "]);
+        assert_refused(ask_to_erase(merged.0.join(layer)), &["tail (pid "]);
         drop(holder);
         drop(ask(&real).unwrap());
     }
@@ -274,11 +274,11 @@ fn a_device_that_another_process_has_open_without_a_claim_is_refused() {
     let partition = disk.partition();
     let name = disk.kernel_name();
     let holder = Holder::of(open(&disk.0, true));
-    assert_refused(ask_to_erase(&disk.0), &["sleep (pid", "has it open"]);
-    assert_refused(ask_to_erase(&partition), &["sleep (pid", &format!("has its disk {name} open")]);
+    assert_refused(ask_to_erase(&disk.0), &["tail (pid", "has it open"]);
+    assert_refused(ask_to_erase(&partition), &["tail (pid", &format!("has its disk {name} open")]);
     drop(holder);
     let holder = Holder::of(open(&partition, false));
-    assert_refused(ask_to_erase(&disk.0), &["sleep (pid", &format!("has its partition {name}p1 open")]);
+    assert_refused(ask_to_erase(&disk.0), &["tail (pid", &format!("has its partition {name}p1 open")]);
     drop(holder);
     drop(ask(&disk.0).unwrap());
 }
@@ -290,7 +290,7 @@ fn a_device_on_a_file_that_another_process_has_open_is_refused() {
     let file = scratch.file("disk", 16);
     let disk = Loop::of(&file);
     let holder = Holder::of(open(&file, true));
-    assert_refused(ask_to_erase(&disk.0), &["sleep (pid", "(which it is made of) open"]);
+    assert_refused(ask_to_erase(&disk.0), &["tail (pid", "(which it is made of) open"]);
     drop(holder);
     drop(ask(&disk.0).unwrap());
 }
@@ -483,7 +483,7 @@ fn a_loop_device_of_a_deleted_file_is_the_same_disk_as_another_one_of_it() {
     assert_refused(ask_to_erase(&disk.0), &[&made]);
     drop((mounted, other));
     let holder = Holder::of(open(scratch.path("link"), true));
-    assert_refused(ask_to_erase(&disk.0), &["sleep (pid", "(which it is made of) open"]);
+    assert_refused(ask_to_erase(&disk.0), &["tail (pid", "(which it is made of) open"]);
     drop(holder);
     drop(ask_to_erase(&disk.0).unwrap());
 }

@@ -1,6 +1,6 @@
-//! Broken queues: an interface that opens a good queue, of `libaio`, and lets one bug change what goes in and what comes out.
-//! `IOLANE_CONFORMANCE_BUG` names the bug; without it the interface has no path and the suite does not meet it. `self_test` runs the
-//! suite on each bug.
+//! Broken queues: an interface that opens a good queue and lets one bug change what goes in and what comes out. `IOLANE_CONFORMANCE_BUG`
+//! names the bug; without it the interface has no path and the suite does not meet it. `IOLANE_CONFORMANCE_ABOVE` names the path of the good
+//! queue, libaio by default. `self_test` runs the suite on each bug.
 
 mod bugs;
 mod faults;
@@ -19,6 +19,9 @@ use faults::{Fault, Taken};
 /// The variable that names the bug.
 pub(crate) const VARIABLE: &str = "IOLANE_CONFORMANCE_BUG";
 
+/// That which names the path below the bug.
+pub(crate) const ABOVE: &str = "IOLANE_CONFORMANCE_ABOVE";
+
 #[linkme::distributed_slice(OTHER_INTERFACES)]
 static INTERFACE: &dyn Interface = &Broken;
 
@@ -29,8 +32,10 @@ fn chosen() -> Option<&'static Bug> {
     Some(BUGS.iter().chain([&NO_BUG]).find(|bug| bug.name == name).unwrap_or_else(|| panic!("{VARIABLE}={name}?")))
 }
 
+/// The path of the good queue.
 fn good() -> IoPath {
-    IoPath::new("libaio")
+    let named = std::env::var(ABOVE).ok().filter(|text| !text.is_empty());
+    named.map_or(IoPath::new("libaio"), |text| text.parse().unwrap_or_else(|error| panic!("{ABOVE}: {error}")))
 }
 
 impl Interface for Broken {
@@ -66,8 +71,12 @@ impl Interface for Broken {
     fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
         self.validate(path)?;
         let bug = chosen().ok_or_else(|| Error::usage(format!("path {path}"), "no bug is named"))?;
-        let good = iolane::open_queue(&good(), target, config)?;
-        let fault = (bug.fault)(target);
+        let (path, fault) = (good(), (bug.fault)(target));
+        if fault.needs_several() && crate::paths::interface_of(&path).is_blocking() {
+            let cause = format!("it takes several requests in flight, and {path} carries out one after the other");
+            return Err(Error::unavailable(format!("the bug {}", bug.name), cause));
+        }
+        let good = iolane::open_queue(&path, target, config)?;
         let (asked, done, arrived) = (HashMap::new(), Vec::new(), Vec::new());
         Ok(Box::new(BrokenQueue { good, fault, asked, next: 0, done, arrived, empty_reaps: 0 }))
     }

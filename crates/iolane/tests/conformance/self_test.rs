@@ -1,7 +1,8 @@
 //! The suite, tested: the check that is meant for a bug is run on each broken queue of the set, in a process of its own and after a good path
 //! on the same place, and must fail. On the same queue without a bug no check of the suite may. A process, because a bug may end it.
 //!
-//! `IOLANE_CONFORMANCE_SEEN=FILE` runs the whole suite on each bug and writes the table that docs/reliability.md shows.
+//! The bugs are above two paths; `IOLANE_CONFORMANCE_ABOVE` names others, or `all`. `IOLANE_CONFORMANCE_SEEN=FILE` runs the whole suite on each
+//! bug above the first path and writes the table that docs/reliability.md shows.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -9,16 +10,20 @@ use std::process::{Command, Output};
 use std::sync::Mutex;
 
 use anyhow::{Context, Result, ensure};
+use iolane::IoPath;
 
 use crate::bench::turn;
-use crate::broken::{BUGS, Bug, NO_BUG, VARIABLE};
-use crate::report;
+use crate::broken::{ABOVE, BUGS, Bug, NO_BUG, VARIABLE};
+use crate::{paths, report};
 
 /// The variable that asks for the table.
 const TABLE: &str = "IOLANE_CONFORMANCE_SEEN";
 
 /// Processes at a time; most of their time they wait.
 const AT_ONCE: usize = 3;
+
+/// The paths below the bugs.
+const PATHS: [&str; 2] = ["libaio", "io_uring"];
 
 /// The path that runs before, as deep, so that what it leaves on the place could hide a lost write.
 const GOOD: &str = "libaio";
@@ -40,40 +45,52 @@ fn every_broken_queue_is_found_by_the_check_meant_for_it_and_a_good_one_by_none(
         }
     }
     let _turn = turn();
-    let mut findings: Vec<(usize, Result<Finding>)> = run_all();
-    findings.sort_by_key(|(index, _)| *index);
     let mut unseen = String::new();
-    let mut table = String::new();
-    for (index, finding) in findings {
-        let bug = all().nth(index).expect("an index of the list");
-        match finding {
-            Ok(finding) => {
-                if let Err(error) = finding.is_right(bug) {
-                    let _ = write!(unseen, "\n  {}: {error}", bug.name);
-                }
-                if bug.name != NO_BUG.name {
-                    table.push_str(&finding.row(bug));
-                }
-            }
-            Err(error) => match error.downcast_ref::<report::Skip>() {
-                Some(skip) => report::skipped_everywhere(&format!("the broken queue {}", bug.name), skip),
-                None => _ = write!(unseen, "\n  {}: {error:#}", bug.name),
-            },
+    for path in paths_below() {
+        // Its probe says why it is not here.
+        if let Err(error) = Finding::on(&NO_BUG, &path).and_then(|finding| finding.is_right(&NO_BUG)) {
+            note(&error, &format!("bugs above {path}"), &mut unseen);
+            continue;
         }
-    }
-    if let Some(file) = std::env::var_os(TABLE) {
-        std::fs::write(&file, &table).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let (mut table, mut seen) = (String::new(), 0);
+        for (bug, finding) in BUGS.iter().zip(run_all(&path)) {
+            match finding.and_then(|finding| finding.is_right(bug).map(|()| finding)) {
+                Ok(finding) => {
+                    table.push_str(&finding.row(bug));
+                    seen += 1;
+                }
+                Err(error) => note(&error, &format!("{} above {path}", bug.name), &mut unseen),
+            }
+        }
+        eprintln!("{seen} of {} bugs are seen above {path}", BUGS.len());
+        if let Some(file) = std::env::var_os(TABLE) {
+            std::fs::write(&file, &table).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+            break;
+        }
     }
     assert!(unseen.is_empty(), "the suite misses bugs, or finds some where there are none:{unseen}");
 }
 
-fn all() -> impl Iterator<Item = &'static Bug> {
-    [&NO_BUG].into_iter().chain(BUGS)
+/// Lists a skip, or adds what was not seen.
+fn note(error: &anyhow::Error, what: &str, unseen: &mut String) {
+    match error.downcast_ref::<report::Skip>() {
+        Some(skip) => report::skipped_everywhere(what, skip),
+        None => _ = write!(unseen, "\n  {what}: {error:#}"),
+    }
 }
 
-/// Runs the suite on each of them, and returns what it found, by index.
-fn run_all() -> Vec<(usize, Result<Finding>)> {
-    let waiting = Mutex::new(all().enumerate());
+/// The paths below the bugs.
+fn paths_below() -> Vec<IoPath> {
+    match std::env::var(ABOVE).unwrap_or_default().as_str() {
+        "" => PATHS.map(IoPath::new).to_vec(),
+        "all" => paths::all(),
+        text => iolane::paths_of(text).unwrap_or_else(|error| panic!("{ABOVE}: {error}")),
+    }
+}
+
+/// Runs the suite on each bug above a path, and returns what it found, in their order.
+fn run_all(path: &IoPath) -> Vec<Result<Finding>> {
+    let waiting = Mutex::new(BUGS.iter().enumerate());
     let findings = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..AT_ONCE {
@@ -81,13 +98,15 @@ fn run_all() -> Vec<(usize, Result<Finding>)> {
                 loop {
                     let next = waiting.lock().expect("no thread panics with it").next();
                     let Some((index, bug)) = next else { return };
-                    let finding = Finding::on(bug);
+                    let finding = Finding::on(bug, path);
                     findings.lock().expect("no thread panics with it").push((index, finding));
                 }
             });
         }
     });
-    findings.into_inner().expect("no thread panics with it")
+    let mut findings = findings.into_inner().expect("no thread panics with it");
+    findings.sort_by_key(|(index, _)| *index);
+    findings.into_iter().map(|(_, finding)| finding).collect()
 }
 
 /// The checks that failed on one queue, by name.
@@ -99,7 +118,7 @@ struct Finding {
 }
 
 impl Finding {
-    fn on(bug: &Bug) -> Result<Self> {
+    fn on(bug: &Bug, path: &IoPath) -> Result<Self> {
         let mut suite = Command::new(std::env::current_exe()?);
         suite.arg("--test-threads=1");
         // A disk is slow, and what needs one is seen by that check alone.
@@ -107,7 +126,7 @@ impl Finding {
         if !is_whole {
             suite.args(["--exact", bug.seen_by]);
         }
-        suite.env(VARIABLE, bug.name).env("IOLANE_CONFORMANCE_BRIEF", "1");
+        suite.env(VARIABLE, bug.name).env(ABOVE, path.to_string()).env("IOLANE_CONFORMANCE_BRIEF", "1");
         suite.env("IOLANE_CONFORMANCE_PATHS", format!("{GOOD},broken")).env("IOLANE_CONFORMANCE_PLACES", bug.place);
         suite.env_remove("IOLANE_CONFORMANCE_TARGETS").env_remove("IOLANE_CONFORMANCE_RECORD");
         for _ in 0..ATTEMPTS {

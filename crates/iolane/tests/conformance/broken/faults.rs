@@ -45,6 +45,12 @@ pub(super) trait Fault {
     fn ignores_timeouts(&self) -> bool {
         false
     }
+
+    /// Whether it takes two requests in flight, or one that can be cancelled. A path that carries out each request before it takes the next
+    /// cannot have the bug.
+    fn needs_several(&self) -> bool {
+        false
+    }
 }
 
 /// No bug.
@@ -239,6 +245,10 @@ impl Fault for Exchanged {
     fn idle(&mut self, ended: &mut Vec<Completion>) {
         ended.extend(self.kept.take());
     }
+
+    fn needs_several(&self) -> bool {
+        true
+    }
 }
 
 /// Shortens writes, to whole sectors where they are of sectors, and reports them whole.
@@ -277,6 +287,10 @@ pub(super) struct CancelledTwice;
 impl Fault for CancelledTwice {
     fn cancelled(&self, tag: u64) -> Option<Completion> {
         Some(Request::fsync(tag).complete(Err(IoError::CANCELLED)))
+    }
+
+    fn needs_several(&self) -> bool {
+        true
     }
 }
 
