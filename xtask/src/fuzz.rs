@@ -36,7 +36,7 @@ fn run_one(target: &str, seconds: u32, keeps: bool) -> Result<bool> {
     }
     let limit = format!("-max_total_time={seconds}");
     // Without the first two it prints a line for every input it finds interesting, thousands of them.
-    let options = ["-verbosity=0", "-print_final_stats=1"];
+    let options = ["-verbosity=0", "-print_final_stats=1", "-max_len=4096"];
     // New inputs go to the first folder.
     if !succeeds(fuzz(&[target, &found, &corpus, "--", &limit]).args(options))? {
         return Ok(false);

@@ -19,7 +19,7 @@ macro_rules! targets {
 
 targets! {
     block_sizes fio_job_file lab_frames machine_file meter_csv mountinfo nvme_completions nvme_identify offsets path path_memory
-    records_journal records_parquet sim_settings study_file study_json sysfs target units verify_content
+    records_journal sim_settings study_file study_json sysfs target units verify_content
 }
 
 fn fuzz() -> PathBuf {

@@ -58,13 +58,15 @@ const STACKS: &str = "stacks";
 const MEMORY: &str = "memory";
 /// Tests with every access to memory watched for another thread's.
 const RACES: &str = "races";
+/// The set of broken queues above each path.
+const BUGS: &str = "bugs";
 /// An option of `cuts`: prints nothing but its table, for the documentation.
 const TABLE: &str = "--table";
 
 /// Runs the named campaign with a number of attempts and a seed; `Ok(false)` if it finds something.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let named = CAMPAIGNS.iter().map(|campaign| campaign.name);
-    let names = named.chain([USES, CUTS, SOAK, DEVICE, STACKS, MEMORY, RACES]).collect::<Vec<_>>().join(", ");
+    let names = named.chain([USES, CUTS, SOAK, DEVICE, STACKS, MEMORY, RACES, BUGS]).collect::<Vec<_>>().join(", ");
     let (options, words): (Vec<&String>, Vec<&String>) = arguments.iter().partition(|word| word.starts_with('-'));
     let Some((name, numbers)) = words.split_first() else {
         bail!("say which campaign: {names}");
@@ -75,6 +77,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
         MEMORY | RACES => (0, "no number"),
         SOAK => (1, "the seconds of each path"),
         STACKS => (usize::MAX, "kernels and stacks"),
+        BUGS => (1, "paths, separated by commas"),
         _ => (2, "a number of attempts and a seed"),
     };
     ensure!(numbers.len() <= most, "campaign {name} takes {what}, not {numbers:?}");
@@ -99,6 +102,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
         STACKS => guests::run_stacks(&numbers.iter().map(|word| word.as_str()).collect::<Vec<_>>()),
         MEMORY => memory::run(),
         RACES => races::run(),
+        BUGS => {
+            let tests = ["test", "-p", "iolane", "--test", "conformance", "--", "self_test", "--nocapture"];
+            let mut command = cargo(&tests);
+            command.env("IOLANE_CONFORMANCE_ABOVE", numbers.first().map_or("all", |paths| paths.as_str()));
+            succeeds(&mut command)
+        }
         _ => {
             let Some(campaign) = CAMPAIGNS.iter().find(|campaign| campaign.name == *name) else {
                 bail!("there is no campaign `{name}`; there are {names}");

@@ -16,11 +16,16 @@ use iolane::{
 pub(crate) use bugs::{BUGS, Bug, NO_BUG};
 use faults::{Fault, Taken};
 
+use crate::paths::interface_of;
+
 /// The variable that names the bug.
 pub(crate) const VARIABLE: &str = "IOLANE_CONFORMANCE_BUG";
 
 /// That which names the path below the bug.
 pub(crate) const ABOVE: &str = "IOLANE_CONFORMANCE_ABOVE";
+
+/// What a bug that takes some luck says when it has changed something.
+pub(crate) const STRUCK: &str = "the bug has struck";
 
 #[linkme::distributed_slice(OTHER_INTERFACES)]
 static INTERFACE: &dyn Interface = &Broken;
@@ -56,6 +61,14 @@ impl Interface for Broken {
         SyscallUse::Varies
     }
 
+    fn requires_registered_memory(&self, _path: &IoPath) -> bool {
+        interface_of(&good()).requires_registered_memory(&good())
+    }
+
+    fn polls_completions(&self, _path: &IoPath) -> bool {
+        interface_of(&good()).polls_completions(&good())
+    }
+
     fn validate(&self, path: &IoPath) -> Result<()> {
         if self.paths().contains(path) {
             return Ok(());
@@ -65,18 +78,18 @@ impl Interface for Broken {
 
     fn probe(&self, path: &IoPath, target: &Target) -> Result<Capabilities> {
         self.validate(path)?;
-        Ok(iolane::probe(&good(), target)?.event_fd(false))
+        let good = good();
+        let capabilities = iolane::probe(&good, target)?;
+        let cause = chosen().and_then(|bug| bug.is_impossible(&good, capabilities.operations));
+        let unavailable = |cause| Err(Error::unavailable("the bug", cause).remedy("name another path below it"));
+        cause.map_or(Ok(capabilities.event_fd(false)), unavailable)
     }
 
     fn open(&self, path: &IoPath, target: &Target, config: &QueueConfig) -> Result<Box<dyn Queue>> {
         self.validate(path)?;
         let bug = chosen().ok_or_else(|| Error::usage(format!("path {path}"), "no bug is named"))?;
-        let (path, fault) = (good(), (bug.fault)(target));
-        if fault.needs_several() && crate::paths::interface_of(&path).is_blocking() {
-            let cause = format!("it takes several requests in flight, and {path} carries out one after the other");
-            return Err(Error::unavailable(format!("the bug {}", bug.name), cause));
-        }
-        let good = iolane::open_queue(&path, target, config)?;
+        let good = iolane::open_queue(&good(), target, config)?;
+        let fault = (bug.fault)(target);
         let (asked, done, arrived) = (HashMap::new(), Vec::new(), Vec::new());
         Ok(Box::new(BrokenQueue { good, fault, asked, next: 0, done, arrived, empty_reaps: 0 }))
     }

@@ -201,10 +201,12 @@ impl Drop for Swap {
 pub(crate) struct Holder(pub(crate) Child);
 
 impl Holder {
+    pub(crate) const PROGRAM: &str = "tail";
+
     /// Holds it until it is dropped, or this process ends.
     pub(crate) fn of(file: File) -> Self {
         let until = format!("--pid={}", std::process::id());
-        let mut tail = Command::new("tail");
+        let mut tail = Command::new(Self::PROGRAM);
         Self(tail.args([&until, "-f", "/dev/null"]).stdin(Stdio::from(file)).spawn().unwrap())
     }
 }

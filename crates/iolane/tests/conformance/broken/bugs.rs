@@ -1,12 +1,13 @@
 //! The bugs, each with one line that says what it breaks and the check that must see it. What they do is in `faults`.
 
-use iolane::{IoErrorKind, Operation, Request, Target, TargetId};
+use iolane::{IoErrorKind, IoPath, Operation, Operations, Request, Target, TargetId};
 
 use super::Kind;
 use super::faults::{
     CancelledTwice, Doubled, EarlyRead, Exchanged, Fault, Held, LeakedDescriptor, Lost, Mapped, OnEnd, OnTake, Sound,
     Taken, Torn, WaitsOn, every, whole,
 };
+use crate::paths::interface_of;
 
 /// A bug of the set.
 pub(crate) struct Bug {
@@ -18,6 +19,22 @@ pub(crate) struct Bug {
     /// The check that must fail, whatever others do.
     pub(crate) seen_by: &'static str,
     pub(super) fault: fn(&Target) -> Box<dyn Fault>,
+}
+
+impl Bug {
+    /// Why a queue of this path cannot have it, if it cannot.
+    pub(super) fn is_impossible(&self, path: &IoPath, operations: Operations) -> Option<String> {
+        let needed = match self.name {
+            // A path that carries out each request before it takes the next has nothing to exchange or to cancel.
+            "swapped-tags" | "swapped-data" | "swapped-buffers" | "cancelled-twice" => {
+                return interface_of(path).is_blocking().then(|| format!("{path} has one request at a time"));
+            }
+            "plain-durable-write" => Operations::DURABLE_WRITE,
+            "plain-vectored-durable-write" => Operations::DURABLE_WRITE.with(Operations::VECTORED),
+            _ => return None,
+        };
+        (!operations.contains(needed)).then(|| format!("{path} has no such operation"))
+    }
 }
 
 const INTEGRITY: &str = "integrity::what_one_path_writes_every_path_reads_back_right";

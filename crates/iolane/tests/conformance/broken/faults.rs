@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 
 use iolane::{Completion, IoError, Operation, Request, Target, TargetId};
 
-use super::{Asked, Kind};
+use super::{Asked, Kind, STRUCK};
 
 /// What becomes of a request.
 pub(super) enum Taken {
@@ -43,12 +43,6 @@ pub(super) trait Fault {
     }
 
     fn ignores_timeouts(&self) -> bool {
-        false
-    }
-
-    /// Whether it takes two requests in flight, or one that can be cancelled. A path that carries out each request before it takes the next
-    /// cannot have the bug.
-    fn needs_several(&self) -> bool {
         false
     }
 }
@@ -245,10 +239,6 @@ impl Fault for Exchanged {
     fn idle(&mut self, ended: &mut Vec<Completion>) {
         ended.extend(self.kept.take());
     }
-
-    fn needs_several(&self) -> bool {
-        true
-    }
 }
 
 /// Shortens writes, to whole sectors where they are of sectors, and reports them whole.
@@ -286,11 +276,8 @@ pub(super) struct CancelledTwice;
 
 impl Fault for CancelledTwice {
     fn cancelled(&self, tag: u64) -> Option<Completion> {
+        eprintln!("{STRUCK}");
         Some(Request::fsync(tag).complete(Err(IoError::CANCELLED)))
-    }
-
-    fn needs_several(&self) -> bool {
-        true
     }
 }
 
