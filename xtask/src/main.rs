@@ -94,7 +94,8 @@ Usage: cargo xtask COMMAND
                     Run the conformance suite on what is built on drives: dm-crypt, dm-thin, raid1, raid0, bcache, xfs, btrfs,
                     ext4-journal, overlay-4k; each in a guest of each kernel, of some minutes
   campaign bugs [PATH,...]
-                    Check that the conformance suite finds each bug of a kept set above every path, or those given; 10 minutes
+                    Check that the conformance suite finds each bug of a kept set above every path, on files here and on drives
+                    in a guest, or above those given on files here; takes 30 minutes
   campaign memory   Run the tests of the crates with unsafe code with every access to memory checked
   campaign races    The same with every access watched for another thread's; fetches the source of the standard library (45 MB)
   dist              Build a static binary that runs on any Linux of this architecture, in target/dist

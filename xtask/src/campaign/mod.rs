@@ -102,12 +102,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
         STACKS => guests::run_stacks(&numbers.iter().map(|word| word.as_str()).collect::<Vec<_>>()),
         MEMORY => memory::run(),
         RACES => races::run(),
-        BUGS => {
-            let tests = ["test", "-p", "iolane", "--test", "conformance", "--", "self_test", "--nocapture"];
-            let mut command = cargo(&tests);
-            command.env("IOLANE_CONFORMANCE_ABOVE", numbers.first().map_or("all", |paths| paths.as_str()));
-            succeeds(&mut command)
-        }
+        BUGS => match numbers.first() {
+            Some(paths) => find_bugs_above(paths),
+            None => Ok(find_bugs_above("all")? & guests::run_bugs()?),
+        },
         _ => {
             let Some(campaign) = CAMPAIGNS.iter().find(|campaign| campaign.name == *name) else {
                 bail!("there is no campaign `{name}`; there are {names}");
@@ -115,6 +113,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
             campaign.run(number(0, campaign.attempts)?, number(1, 1)?)
         }
     }
+}
+
+/// Runs the set of broken queues above these paths, on files of this machine.
+fn find_bugs_above(paths: &str) -> Result<bool> {
+    let mut command = cargo(&["test", "-p", "iolane", "--test", "conformance", "--", "self_test", "--nocapture"]);
+    succeeds(command.env("IOLANE_CONFORMANCE_ABOVE", paths))
 }
 
 /// Seconds that each path is soaked, and the most that the test takes.

@@ -48,6 +48,8 @@ const TIMEOUT: Duration = Duration::from_secs(1200);
 const PATHS_MAX: u32 = 40;
 /// What a controller needs, at most, until it is itself again.
 const MEDDLING_MAX: Duration = Duration::from_secs(6);
+/// The set of broken queues above ten paths.
+const BUGS_MAX: Duration = Duration::from_secs(3600);
 
 /// What an attempt on a drive in use takes, at most.
 const USE_MAX: Duration = Duration::from_secs(30);
@@ -61,6 +63,8 @@ enum Suite {
     Cuts(Cuts),
     /// A process that lives long, with the seconds of each path.
     Soak(u32),
+    /// The set of broken queues.
+    Bugs,
     /// A controller that does what it likes, and how often.
     Meddling {
         times: u32,
@@ -76,6 +80,12 @@ enum Suite {
 /// at its start.
 pub(crate) fn run_soak(seconds: u32) -> Result<bool> {
     run_campaign(Suite::Soak(seconds))
+}
+
+/// Checks that the conformance suite finds each bug of a kept set above the paths that reach drives only, in a guest of the kernel that has all of
+/// them; `Ok(false)` if it misses one.
+pub(crate) fn run_bugs() -> Result<bool> {
+    run_campaign_on(&["7.2"], Vec::new(), &[Suite::Bugs])
 }
 
 /// Meddles with a controller in guests of all kernels; `Ok(false)` if that costs more than requests.
@@ -318,6 +328,10 @@ impl Runner {
             Suite::Soak(seconds) => {
                 let steps = steps::soaking(&kernel, seconds);
                 self.run_steps(kernel, "soak", steps, Duration::from_secs(seconds.into()) * PATHS_MAX)
+            }
+            Suite::Bugs => {
+                let steps = steps::broken_queues(&kernel);
+                self.run_steps(kernel, "broken queues", steps, BUGS_MAX)
             }
             Suite::Meddling { times, seed } => {
                 self.run_steps(kernel, "meddling", vec![steps::meddling(times, seed)], MEDDLING_MAX * times)

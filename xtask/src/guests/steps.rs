@@ -58,6 +58,24 @@ pub(super) fn conformance_in(folder: &str) -> GuestCommand {
         .with("IOLANE_CONFORMANCE_BRIEF", "1")
 }
 
+/// The set of broken queues, above the paths that no file here is reached by.
+pub(super) fn broken_queues(kernel: &Kernel) -> Vec<Step> {
+    let above = |name, targets: &str, paths: &str| Step {
+        name,
+        command: conformance(targets, &["self_test"]).with("IOLANE_CONFORMANCE_ABOVE", paths),
+    };
+    let polled = "io_uring+iopoll,io_uring+iopoll,fixedbufs,fixedfiles,io_uring+hybrid,io_uring+sqpoll+iopoll";
+    let mut steps = vec![
+        above("broken queues above polled paths", "/dev/nvme0n1", polled),
+        above("broken queues above the user-space driver", "pci:0000:00:05.0", "nvme,nvme+int"),
+    ];
+    if kernel.is_at_least(5, 19) {
+        let passthrough = "io_uring_cmd,io_uring_cmd,fixedbufs,fixedfiles,io_uring_cmd+iopoll";
+        steps.push(above("broken queues above passthrough", "/dev/ng0n1", passthrough));
+    }
+    steps
+}
+
 /// The check of a process that lives long, with the seconds of each path.
 pub(super) fn soaking(kernel: &Kernel, seconds: u32) -> Vec<Step> {
     let soak = |name, targets: &str| {
@@ -92,7 +110,7 @@ pub(super) fn steps(kernel: &Kernel, records: &[PathBuf; 2]) -> Vec<Step> {
             command: faults()
                 .with("IOLANE_FAULTS_MEDIA_ERRORS", "/dev/nvme2n1")
                 .with("IOLANE_FAULTS_STALLED", "/dev/nvme3n1")
-                .with("IOLANE_FAULTS_WRITTEN", "/dev/nvme3n1")
+                .with("IOLANE_FAULTS_WRITTEN", "/dev/nvme3n1 /dev/nvme4n1")
                 .with("IOLANE_FAULTS_UNPLUG", "/dev/nvme4n1"),
         },
         Step {
@@ -106,7 +124,7 @@ pub(super) fn steps(kernel: &Kernel, records: &[PathBuf; 2]) -> Vec<Step> {
             command: faults()
                 .with("IOLANE_FAULTS_MEDIA_ERRORS", "pci:0000:00:06.0")
                 .with("IOLANE_FAULTS_STALLED", "pci:0000:00:07.0,timeout=2s")
-                .with("IOLANE_FAULTS_WRITTEN", "pci:0000:00:07.0,timeout=2s")
+                .with("IOLANE_FAULTS_WRITTEN", "pci:0000:00:07.0,timeout=2s pci:0000:02:00.0,timeout=2s")
                 .with("IOLANE_FAULTS_UNPLUG", "pci:0000:02:00.0,timeout=2s")
                 .with("IOLANE_FAULTS_UNPLUG_NAME", "nvme5")
                 .with("IOLANE_FAULTS_MEDDLED", MEDDLED),

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use iolane::{
     Capabilities, Completion, Error, Interface, IoPath, OTHER_INTERFACES, Operation, Queue, QueueConfig, Request,
-    Result, SyscallUse, Target, TargetId,
+    Result, SyscallUse, Target, TargetId, TargetKind,
 };
 
 pub(crate) use bugs::{BUGS, Bug, NO_BUG};
@@ -59,6 +59,10 @@ impl Interface for Broken {
     /// A bug may make calls of its own.
     fn syscall_use(&self, _path: &IoPath) -> SyscallUse {
         SyscallUse::Varies
+    }
+
+    fn own_target(&self) -> Option<TargetKind> {
+        interface_of(&good()).own_target()
     }
 
     fn requires_registered_memory(&self, _path: &IoPath) -> bool {

@@ -1,8 +1,9 @@
 //! The suite, tested: the check that is meant for a bug is run on each broken queue of the set, in a process of its own and after a good path
 //! on the same place, and must fail. On the same queue without a bug no check of the suite may. A process, because a bug may end it.
 //!
-//! The bugs are above two paths; `IOLANE_CONFORMANCE_ABOVE` names others, or `all`. `IOLANE_CONFORMANCE_SEEN=FILE` runs the whole suite on each
-//! bug above the first path and writes the table that docs/reliability.md shows.
+//! The bugs are above two paths; `IOLANE_CONFORMANCE_ABOVE` names others, or `all`, and with them `IOLANE_CONFORMANCE_ONLY_NAMED=1` takes named
+//! devices in place of files, for the bugs that show there. `IOLANE_CONFORMANCE_SEEN=FILE` runs the whole suite on each bug above the first path
+//! and writes the table that docs/reliability.md shows.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -16,10 +17,13 @@ use crate::bench::turn;
 use crate::broken::{ABOVE, BUGS, Bug, NO_BUG, STRUCK, VARIABLE};
 use crate::{paths, report};
 
+const ONLY_NAMED: &str = "IOLANE_CONFORMANCE_ONLY_NAMED";
+const PATHS_NAMED: &str = "IOLANE_CONFORMANCE_PATHS";
+
 /// The variable that asks for the table.
 const TABLE: &str = "IOLANE_CONFORMANCE_SEEN";
 
-/// Processes at a time; most of their time they wait.
+/// Processes at a time; most of their time they wait. A named device has one at a time.
 const AT_ONCE: usize = 3;
 
 /// The paths below the bugs.
@@ -37,23 +41,25 @@ fn every_broken_queue_is_found_by_the_check_meant_for_it_and_a_good_one_by_none(
     if std::env::var_os(VARIABLE).is_some() {
         return;
     }
-    for (variable, asked) in [("ONLY_NAMED", "just named targets were"), ("PATHS", "just named paths were")] {
-        let variable = format!("IOLANE_CONFORMANCE_{variable}");
-        if std::env::var(&variable).is_ok_and(|text| !matches!(text.trim(), "" | "0")) {
+    for (variable, asked) in [(ONLY_NAMED, "just named targets were"), (PATHS_NAMED, "just named paths were")] {
+        if is_set(variable) && !(variable == ONLY_NAMED && is_set(ABOVE)) {
             let skip = report::Skip::new(format!("{asked} asked for"), format!("unset {variable}"));
             return report::skipped_everywhere("the set of broken queues", &skip);
         }
     }
     let _turn = turn();
     let mut unseen = String::new();
+    let bugs: Vec<&Bug> = BUGS.iter().filter(|bug| !is_set(ONLY_NAMED) || bug.shows_on_device()).collect();
+    // On devices the suite itself takes minutes, and `cargo xtask guests` runs it there.
+    let first = if is_set(ONLY_NAMED) { bugs[0] } else { &NO_BUG };
     for path in paths_below() {
         // Its probe says why it is not here.
-        if let Err(error) = Finding::on(&NO_BUG, &path).and_then(|finding| finding.is_right(&NO_BUG)) {
+        if let Err(error) = Finding::on(first, &path).and_then(|finding| finding.is_right(first)) {
             note(&error, &format!("bugs above {path}"), &mut unseen);
             continue;
         }
         let (mut table, mut seen) = (String::new(), 0);
-        for (bug, finding) in BUGS.iter().zip(run_all(&path)) {
+        for (bug, finding) in bugs.iter().zip(run_all(&bugs, &path)) {
             match finding.and_then(|finding| finding.is_right(bug).map(|()| finding)) {
                 Ok(finding) => {
                     table.push_str(&finding.row(bug));
@@ -62,7 +68,7 @@ fn every_broken_queue_is_found_by_the_check_meant_for_it_and_a_good_one_by_none(
                 Err(error) => note(&error, &format!("{} above {path}", bug.name), &mut unseen),
             }
         }
-        eprintln!("{seen} of {} bugs are seen above {path}", BUGS.len());
+        eprintln!("{seen} of {} bugs are seen above {path}", bugs.len());
         if let Some(file) = std::env::var_os(TABLE) {
             std::fs::write(&file, &table).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
             break;
@@ -88,12 +94,16 @@ fn paths_below() -> Vec<IoPath> {
     }
 }
 
+fn is_set(variable: &str) -> bool {
+    std::env::var(variable).is_ok_and(|text| !matches!(text.trim(), "" | "0"))
+}
+
 /// Runs the suite on each bug above a path, and returns what it found, in their order.
-fn run_all(path: &IoPath) -> Vec<Result<Finding>> {
-    let waiting = Mutex::new(BUGS.iter().enumerate());
+fn run_all(bugs: &[&Bug], path: &IoPath) -> Vec<Result<Finding>> {
+    let waiting = Mutex::new(bugs.iter().enumerate());
     let findings = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
-        for _ in 0..AT_ONCE {
+        for _ in 0..if is_set(ONLY_NAMED) { 1 } else { AT_ONCE } {
             scope.spawn(|| {
                 loop {
                     let next = waiting.lock().expect("no thread panics with it").next();
@@ -129,8 +139,10 @@ impl Finding {
             suite.args(["--exact", bug.seen_by]);
         }
         suite.env(VARIABLE, bug.name).env(ABOVE, path.to_string()).env("IOLANE_CONFORMANCE_BRIEF", "1");
-        suite.env("IOLANE_CONFORMANCE_PATHS", format!("{GOOD},broken")).env("IOLANE_CONFORMANCE_PLACES", bug.place);
-        suite.env_remove("IOLANE_CONFORMANCE_TARGETS").env_remove("IOLANE_CONFORMANCE_RECORD");
+        suite.env(PATHS_NAMED, format!("{GOOD},broken")).env_remove("IOLANE_CONFORMANCE_RECORD");
+        if !is_set(ONLY_NAMED) {
+            suite.env("IOLANE_CONFORMANCE_PLACES", bug.place).env_remove("IOLANE_CONFORMANCE_TARGETS");
+        }
         for _ in 0..ATTEMPTS {
             let output = suite.output().context("the suite did not start")?;
             if !String::from_utf8_lossy(&output.stderr).contains(EXHAUSTED) {

@@ -2,10 +2,10 @@
 //! Each test needs a drive made for it, named by its variable, and prints SKIPPED without:
 //!
 //! - `IOLANE_FAULTS_MEDIA_ERRORS=/dev/nvme2n1`: some or all reads of 4 KiB at multiples of 16 KiB below 1 MiB fail;
-//! - `IOLANE_FAULTS_STALLED=/dev/nvme3n1`: any drive, which the test keeps from answering; if `IOLANE_FAULTS_WRITTEN` names it as well,
-//!   the test overwrites it, see `writing`;
+//! - `IOLANE_FAULTS_STALLED=/dev/nvme3n1`: any drive, which the test keeps from answering;
 //! - `IOLANE_FAULTS_UNPLUG=/dev/nvme4n1`, `IOLANE_FAULTS_UNPLUG_BY=FILE`: whoever reads the line `unplug nvme4` from FILE
 //!   takes the drive away; `IOLANE_FAULTS_UNPLUG_NAME` is what it is called there, if the name does not say;
+//! - `IOLANE_FAULTS_WRITTEN="/dev/nvme3n1 /dev/nvme4n1"`: of the last two those that the test overwrites, see `writing`;
 //! - `IOLANE_FAULTS_MEDDLED=pci:0000:00:05.0,timeout=1s`: a controller without a kernel driver, see `meddling`.
 //!
 //! A controller without a kernel driver, `pci:0000:00:04.0,timeout=2s`, will do for each.
@@ -281,6 +281,11 @@ impl<'a> Flight<'a> {
             }
             _ => self.read(tag, buffer),
         }
+    }
+
+    fn alternate(&mut self, tag: u64, buffer: Buffer) {
+        self.waiting.push(writing::alternate(self.lane, tag, buffer));
+        self.awaited.insert(tag);
     }
 
     /// A request for each free frame, and how many there are.
@@ -608,14 +613,18 @@ fn asks_the_drive(lane: &Lane) -> bool {
     [iolane::nvme::CONTROLLER, TargetKind::NvmeGeneric].contains(&lane.target.kind())
 }
 
-/// Reads until nothing but errors comes; gives what the path and its last answers were.
+/// Reads, and writes if it may, until nothing but errors comes; gives what the path and its last answers were.
 fn until_gone(lane: &Lane) -> Result<(String, String)> {
     let pool = lane.pool()?;
     let mut flight = Flight::new(lane, &pool)?;
-    let mut next = flight.fill(&pool);
+    let mut next = 0;
+    while let Some(buffer) = pool.take() {
+        flight.alternate(next, buffer);
+        next += 1;
+    }
     let mut failed_in_a_row = 0;
     let mut outcomes = Vec::new();
-    lane.at("reading");
+    lane.at("reading and writing");
     while !flight.awaited.is_empty() {
         for completion in flight.answers()? {
             match completion.result {
@@ -632,7 +641,7 @@ fn until_gone(lane: &Lane) -> Result<(String, String)> {
                 outcomes.push(outcome(&completion));
             }
             if failed_in_a_row < ENOUGH {
-                flight.read(next, completion.buffer.context("a buffer each")?);
+                flight.alternate(next, completion.buffer.context("a buffer each")?);
                 next += 1;
             }
         }

@@ -4,6 +4,8 @@
 //! write a second one. The memory of each write that ended, or whose queue is gone, is filled at once with bytes that belong on no drive. When
 //! the drive answers again, a sector holds the second generation if its write succeeded, one of the two if it is not known whether it was carried
 //! out, and the first elsewhere.
+//!
+//! A drive that vanishes is written as well until it is gone; what it held then is gone with it.
 
 #[allow(dead_code, reason = "it compares sector by sector")]
 #[path = "../conformance/content.rs"]
@@ -44,10 +46,21 @@ impl Stall {
     }
 }
 
-/// Opens a drive for reading, and for writing too if `IOLANE_FAULTS_WRITTEN` names it.
+/// Opens a drive for reading, and for writing too if it is one of those that `IOLANE_FAULTS_WRITTEN` names.
 pub(super) fn options(device: &str) -> TargetOptions {
-    let is_named = std::env::var("IOLANE_FAULTS_WRITTEN").is_ok_and(|written| written == device);
+    let written = std::env::var("IOLANE_FAULTS_WRITTEN").unwrap_or_default();
+    let is_named = written.split_whitespace().any(|name| name == device);
     if is_named { Target::options().write_unguarded() } else { Target::options() }
+}
+
+/// Reads and writes in turn, in the lane's first region; reads of a drive that may not be written.
+pub(super) fn alternate(lane: &Lane, tag: u64, mut buffer: Buffer) -> Request {
+    let offset = Stall::Answered.region(lane) + tag % u64::from(DEPTH) * STRIDE_BYTES;
+    if tag.is_multiple_of(2) || !lane.target.writable() {
+        return Request::read(tag, offset, buffer);
+    }
+    fill(&mut buffer, offset, FIRST);
+    Request::write(tag, offset, buffer)
 }
 
 /// Writes the first generation to both regions of a lane, if its drive may be written.

@@ -21,7 +21,27 @@ pub(crate) struct Bug {
     pub(super) fault: fn(&Target) -> Box<dyn Fault>,
 }
 
+/// Those that show on a device, which has its end where it is and no cache that the suite sees.
+const ON_DEVICES: [&str; 11] = [
+    "lost-write",
+    "early-read",
+    "doubled",
+    "lost-completion",
+    "swapped-tags",
+    "swapped-data",
+    "swapped-buffers",
+    "torn-write",
+    "displaced-write",
+    "hidden-error",
+    "cancelled-twice",
+];
+
 impl Bug {
+    /// Whether it shows on a named device.
+    pub(crate) fn shows_on_device(&self) -> bool {
+        ON_DEVICES.contains(&self.name)
+    }
+
     /// Why a queue of this path cannot have it, if it cannot.
     pub(super) fn is_impossible(&self, path: &IoPath, operations: Operations) -> Option<String> {
         let needed = match self.name {
