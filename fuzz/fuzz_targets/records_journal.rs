@@ -1,6 +1,6 @@
 //! The journal of a study: no bytes make reading one panic, exactly its whole lines are read, and whatever row is taken can be used, and kept
-//! in a Parquet file that is read back the same. Bytes of Parquet are not made up here: the library that reads them panics on some, and a file is
-//! read only if its checksum is that of `study.json`.
+//! in a Parquet file that is read back the same. Other bytes of Parquet are not tried: the library that reads them panics on some, and a file is read
+//! only if its checksum is that of `study.json`.
 #![no_main]
 
 use std::path::Path;
