@@ -34,8 +34,10 @@ proptest! {
         let text = |word: &str| OsString::from(word);
         let short = ["--path", "psync", "--direct", "false", "--runtime", "1ms", "--warmup", "0s"].map(text);
         let run = |more: &[OsString]| [&[text("run"), text("--target"), data.clone().into()], &short[..], more].concat();
+        let ended = finish(command(&folder, run(&[])).spawn().unwrap());
+        prop_assert_eq!(ended.code, Some(0), "{:?}", ended);
+        assert_harmless(&ended)?;
         for words in [
-            run(&[]),
             run(&[text("--json"), text("-")]),
             run(&[text("--rw"), text("write")]),
             vec![text("probe"), name.clone()],
@@ -78,6 +80,7 @@ fn no_name_of_a_device_in_results_controls_the_terminal() {
     let short = ["--path", "null,sim", "--target", "null", "--target", "sim", "--depth", "1", "--repeat", "2"];
     let study = ["study", "--runtime", "5ms", "--warmup", "0s", "--out", "r"];
     iolane(&folder, study.iter().chain(&short)).done();
+    iolane(&folder, study[..study.len() - 1].iter().chain(&["as-measured"]).chain(&short)).done();
     let file = folder.join("r/study.json");
     let mut document: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
     document["host"]["cpu_model"] = "PLACE".into();
@@ -88,13 +91,17 @@ fn no_name_of_a_device_in_results_controls_the_terminal() {
     spoil(&mut document, "");
     fs::write(&file, document.to_string()).unwrap();
     for words in [
-        &["compare", "r", "r"][..],
-        &["compare", "r", "r", "--json", "-"],
+        &["compare", "as-measured", "r"][..],
+        &["compare", "as-measured", "r", "--json", "-"],
         &["advise", "r"],
         &["advise", "r", "--json", "-"],
         &["report", "r", "--md", "-"],
         &["report", "r", "--out", "-"],
     ] {
-        assert_harmless(&iolane(&folder, words)).unwrap();
+        let ended = iolane(&folder, words);
+        assert_harmless(&ended).unwrap();
+        // What can be seen of the name stays, so that it was there.
+        let is_shown = ended.stdout.contains("title") || ended.stderr.contains("title");
+        assert!(is_shown, "{words:?}: {ended:#?}");
     }
 }

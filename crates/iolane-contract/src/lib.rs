@@ -94,7 +94,7 @@ impl<T> Contract<T> {
     pub fn submit(&self, queue: &mut (impl Queue + ?Sized), waiting: &mut Vec<Request>) -> Kept<usize> {
         let offered = waiting.len();
         let room = queue.depth().saturating_sub(queue.in_flight());
-        let second = waiting.get(room.min(offered)).map(|request| request.tag);
+        let next = waiting.get(room.min(offered)).map(|request| request.tag);
         let taken = queue.submit(waiting);
         ensure(taken == offered.min(room), || format!("{taken} of {offered} requests are taken where {room} fit"))?;
         let left = waiting.len();
@@ -102,7 +102,7 @@ impl<T> Contract<T> {
             format!("it counts {taken} of {offered} requests as taken, and leaves {left}")
         })?;
         let front = waiting.first().map(|request| request.tag);
-        ensure(front == second, || format!("the first of those left is {front:?}, and should be {second:?}"))?;
+        ensure(front == next, || format!("the first of those left is {front:?}, and should be {next:?}"))?;
         Ok(taken)
     }
 
@@ -190,8 +190,10 @@ impl<T> Contract<T> {
     /// # Errors
     /// If they differ.
     pub fn counts(&self, queue: &(impl Queue + ?Sized), waiting: usize) -> Kept<()> {
-        let (counted, owed) = (queue.in_flight(), self.owed.len() - waiting);
-        ensure(counted == owed, || format!("the queue has {counted} in flight, and owes {owed}"))
+        let (counted, owed) = (queue.in_flight(), self.owed.len());
+        ensure(counted + waiting == owed, || {
+            format!("the queue has {counted} in flight, {waiting} wait, and {owed} have no answer")
+        })
     }
 }
 

@@ -24,7 +24,7 @@ use crate::registers::Registers;
 /// # Ok::<(), iolane_core::Error>(())
 /// ```
 ///
-/// A second one does not compile, and neither does a doorbell rung without `unsafe`:
+/// A second one does not compile, and neither does a doorbell rung without `unsafe`; with it, it does:
 ///
 /// ```compile_fail,E0382
 /// # use iolane_nvme::controller::{Controller, ControllerOptions};
@@ -33,6 +33,14 @@ use crate::registers::Registers;
 /// let controller = Controller::start(port, ControllerOptions::default())?;
 /// let second = Controller::start(port, ControllerOptions::default())?;
 /// # Ok::<(), iolane_core::Error>(())
+/// ```
+///
+/// ```no_run
+/// # use iolane_nvme::model::{Model, ModelConfig};
+/// # use iolane_nvme::registers::DOORBELLS;
+/// # use iolane_nvme::transport::Transport;
+/// # let port = Model::new(ModelConfig::default()).port();
+/// unsafe { port.registers() }.write(DOORBELLS, 1);
 /// ```
 ///
 /// ```compile_fail,E0133

@@ -112,6 +112,9 @@ fn for_each_seed_up_to(most: u64, usual: u64, run: impl Fn(u64)) -> u64 {
     for number in (first.unwrap_or(0)..).take(seeds as usize) {
         let seed = Seed(number);
         run(seed.0);
+        if (number + 1).is_multiple_of(1000) && seeds > usual {
+            println!("up to seed {number}");
+        }
     }
     seeds
 }

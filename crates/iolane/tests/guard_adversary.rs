@@ -43,6 +43,9 @@ fn attempt(number: u64, with: impl FnOnce(&mut Xoshiro256PlusPlus)) {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let outcome = catch_unwind(AssertUnwindSafe(|| with(&mut random)));
     assert!(outcome.is_ok(), "seed {seed} failed, as said above; alone: cargo xtask campaign guard 1 {seed}");
+    if (number + 1).is_multiple_of(1000) {
+        println!("{} attempts, the last is seed {seed}", number + 1);
+    }
 }
 
 fn below(random: &mut impl Rng, most: usize) -> usize {

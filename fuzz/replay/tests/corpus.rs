@@ -7,6 +7,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use rand_core::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
 macro_rules! targets {
     ($($name:ident)*) => {
         #[path = "../../fuzz_targets"]
@@ -48,6 +51,45 @@ fn no_target_fails_on_its_corpus() {
             let at = folder.join(file);
             let bytes = fs::read(&at).unwrap();
             std::panic::catch_unwind(|| run(&bytes)).unwrap_or_else(|_| panic!("{name} fails on {}", at.display()));
+        }
+    }
+}
+
+/// Mutants of each target: some seconds in all.
+const MUTANTS: usize = 200;
+
+/// A corpus file with a few changes: bits flipped, bytes replaced by extremes, a piece cut out, or its rest taken from another file.
+fn mutant(random: &mut Xoshiro256PlusPlus, files: &[Vec<u8>]) -> Vec<u8> {
+    let mut below = |most: usize| random.next_u64() as usize % most.max(1);
+    let mut bytes = files[below(files.len())].clone();
+    for _ in 0..=below(3) {
+        let place = below(bytes.len());
+        match (below(4), bytes.get_mut(place)) {
+            (0, Some(byte)) => *byte ^= 1 << below(8),
+            (1, Some(byte)) => *byte = [0, 0x7f, 0x80, 0xff, b'"', b'\n', b'-', b'9'][below(8)],
+            (2, Some(_)) => _ = bytes.drain(place..(place + 1 + below(8)).min(bytes.len())),
+            _ => {
+                let other = &files[below(files.len())];
+                bytes.truncate(place);
+                bytes.extend(&other[below(other.len()).min(other.len())..]);
+            }
+        }
+    }
+    bytes
+}
+
+/// A slice of fuzzing: `cargo xtask fuzz` does it with an eye on what code is reached, and for longer.
+#[test]
+fn no_target_fails_on_what_is_near_its_corpus() {
+    for (name, run) in TARGETS {
+        let folder = fuzz().join("corpus").join(name);
+        let mut paths: Vec<PathBuf> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        paths.sort();
+        let files: Vec<Vec<u8>> = paths.iter().map(|path| fs::read(path).unwrap()).collect();
+        for seed in 0..MUTANTS as u64 {
+            let bytes = mutant(&mut Xoshiro256PlusPlus::seed_from_u64(seed), &files);
+            let failed = std::panic::catch_unwind(|| run(&bytes)).is_err();
+            assert!(!failed, "{name} fails on mutant {seed}: {bytes:02x?}");
         }
     }
 }

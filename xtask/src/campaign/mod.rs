@@ -19,7 +19,7 @@ struct Campaign {
     variables: [&'static str; 2],
 }
 
-/// In all but `peers` each attempt has a seed of its own, so that a campaign goes on with the seed after the last one.
+/// Each attempt has a seed of its own, so that a campaign goes on with the seed after the last one.
 const CAMPAIGNS: &[Campaign] = &[
     Campaign {
         name: "guard",

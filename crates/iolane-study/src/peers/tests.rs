@@ -525,15 +525,15 @@ fn setting(name: &str, usual: u64) -> u64 {
 #[test]
 fn a_name_that_moves_until_a_peers_start_leads_no_write_to_a_file_in_use() {
     let (attempts, seed) = (setting("IOLANE_PEERS_ATTEMPTS", 20), setting("IOLANE_PEERS_SEED", 1));
-    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let folder = tempfile::tempdir().unwrap();
     let name = MovingName::new(folder.path());
     let (mut permitted, mut elsewhere, mut refused) = (0, 0, 0);
-    for attempt in 0..attempts {
-        let steps = drawn_steps(&mut random, attempt);
+    // Each attempt has a seed of its own, so that one alone can be repeated, and a campaign goes on with the next.
+    for seed in seed..seed + attempts {
+        let steps = drawn_steps(&mut Xoshiro256PlusPlus::seed_from_u64(seed), seed);
         name.renew();
         let attempted = name.attempt(steps);
-        let told = || format!("seed {seed}, attempt {attempt}: {attempted:?} by {steps:?}");
+        let told = || format!("seed {seed}: {attempted:?} by {steps:?}");
         assert!(expected_of(steps).is_none_or(|expected| expected == attempted), "{}", told());
         let free = if attempted == Attempted::Permitted { b"changed" } else { MovingName::BEFORE };
         assert_eq!(std::fs::read(&name.free).unwrap(), free, "the free file, {}", told());
@@ -545,7 +545,7 @@ fn a_name_that_moves_until_a_peers_start_leads_no_write_to_a_file_in_use() {
         } += 1;
     }
     println!(
-        "seed {seed}: of {attempts} attempts {permitted} were permitted, {elsewhere} led elsewhere after the check, {refused} were refused"
+        "{attempts} attempts from seed {seed}: {permitted} were permitted, {elsewhere} led elsewhere after the check, {refused} were refused"
     );
     assert!(attempts < 2 || permitted > 0 && elsewhere > 0, "{permitted} permitted, {elsewhere} elsewhere");
 }

@@ -521,4 +521,35 @@ mod tests {
         fs::write(fake.0.join("devices/sda/sda1/size"), "many").unwrap();
         assert!(Survey::of_device(&fake.sysfs().block((8, 1)).unwrap()).is_err());
     }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::test_runner::Config::with_cases(64))]
+
+        /// Whatever stands in one file, or none where one should be, hides no use: the survey fails, or names the array.
+        #[test]
+        fn no_content_of_sysfs_hides_a_holder(
+            place in 0..10usize,
+            text in proptest::option::of("\\PC{0,12}|[0-9:\n -]{0,12}"),
+            asked in proptest::sample::select(vec![(8, 0), (8, 1)]),
+        ) {
+            let fake = FakeSysfs::new("any-content");
+            let file = [
+                "sda/dev", "sda/size", "sda/sda1/dev", "sda/sda1/size", "sda/sda1/partition", "sda/sda2/dev", "md0/dev", "md0/size",
+                "md0/md0p1/dev", "md0/md0p1/partition",
+            ][place];
+            let path = fake.0.join("devices").join(file);
+            // A false number is a lie of the kernel; that is not what this is about.
+            proptest::prop_assume!(!text.as_deref().is_some_and(|text| iolane_core::target::parse_number(text).is_some()));
+            match &text {
+                Some(text) => fs::write(&path, text).unwrap(),
+                None => fs::remove_file(&path).unwrap(),
+            }
+            // A partition that is not called one is none of its disk.
+            let is_partition = file == "sda/sda1/partition" && text.is_none() && asked == (8, 0);
+            if let Ok(survey) = fake.sysfs().block(asked).and_then(|device| Survey::of_device(&device)) {
+                let names: Vec<&str> = survey.concerns.iter().map(|concern| concern.name.as_str()).collect();
+                proptest::prop_assert!(names.contains(&"md0") || is_partition, "{file} with {text:?}: {names:?}");
+            }
+        }
+    }
 }

@@ -50,8 +50,9 @@ fn a_controller_that_does_what_it_likes_costs_requests_and_nothing_else() -> Res
     };
     let mut done = Vec::new();
     let outcomes = all_at_once(&lanes, limit, read, || {
-        let outcome = Meddler::of_open_device(&device, seed).and_then(|mut meddler| {
-            for _ in 0..meddlings {
+        let outcome = Meddler::of_open_device(&device).and_then(|mut meddler| {
+            for seed in seed..seed + meddlings {
+                meddler.random = Xoshiro256PlusPlus::seed_from_u64(seed);
                 meddler.pause(&lanes);
                 done.push(meddler.meddle()?.to_owned());
             }
@@ -60,7 +61,7 @@ fn a_controller_that_does_what_it_likes_costs_requests_and_nothing_else() -> Res
         is_over.store(true, Ordering::Relaxed);
         outcome
     })?;
-    say(&format!("faults: {device} from seed {seed}: {}", tally(done)));
+    say(&format!("faults: {device}, {meddlings} times from seed {seed}: {}", tally(done)));
     for (path, outcomes) in outcomes {
         say(&format!("faults: {path} on {device}: {outcomes}"));
     }
@@ -102,11 +103,12 @@ struct Meddler {
     /// Belongs to the driver.
     device: ManuallyDrop<File>,
     registers: *mut u32,
+    /// One for each time, so that a campaign goes on with the next seed.
     random: Xoshiro256PlusPlus,
 }
 
 impl Meddler {
-    fn of_open_device(name: &str, seed: u64) -> Result<Self> {
+    fn of_open_device(name: &str) -> Result<Self> {
         let is_device = |entry: &std::fs::DirEntry| {
             std::fs::read_link(entry.path()).is_ok_and(|link| link.to_string_lossy() == "anon_inode:[vfio-device]")
         };
@@ -118,12 +120,7 @@ impl Meddler {
         // SAFETY: a new mapping at an address of the kernel's choice. What is written there only harms what the test is about.
         let base = unsafe { mmap(std::ptr::null_mut(), MAPPED_BYTES, protection, MapFlags::SHARED, &*device, 0) }
             .context("mapping the registers")?;
-        Ok(Self {
-            name: name.to_owned(),
-            device,
-            registers: base.cast(),
-            random: Xoshiro256PlusPlus::seed_from_u64(seed),
-        })
+        Ok(Self { name: name.to_owned(), device, registers: base.cast(), random: Xoshiro256PlusPlus::seed_from_u64(0) })
     }
 
     fn write(&mut self, register: usize, value: u32) {
