@@ -360,7 +360,7 @@ fn a_drive_that_the_kernel_has_in_use_is_refused_in_whatever_way_and_nothing_els
     let first_seed = setting("IOLANE_GUARD_SEED", 1);
     let mut drives = [Drive::new(first)?, Drive::new(second)?];
     let mut outcomes = Outcomes::default();
-    let mut unavailable: Vec<&str> = Vec::new();
+    let (mut unavailable, mut made) = (Vec::new(), 0);
     for seed in first_seed..first_seed + setting("IOLANE_GUARD_ATTEMPTS", WAYS.len() as u64) {
         // Each in turn, so that as many attempts as there are ways try each once.
         let way = &WAYS[(seed % WAYS.len() as u64) as usize];
@@ -370,13 +370,14 @@ fn a_drive_that_the_kernel_has_in_use_is_refused_in_whatever_way_and_nothing_els
         let place = folder.path(&format!("use-{seed}"));
         fs::create_dir(&place)?;
         let used = outcomes.use_once(way, &mut drives, &place, &mut Xoshiro256PlusPlus::seed_from_u64(seed));
-        if !used.with_context(|| format!("{}, seed {seed}; alone: cargo xtask campaign uses 1 {seed}", way.name))? {
-            unavailable.push(way.name);
+        match used.with_context(|| format!("{}, seed {seed}; alone: cargo xtask campaign uses 1 {seed}", way.name))? {
+            true => made += 1,
+            false => unavailable.push(way.name),
         }
     }
     let Outcomes { permitted, refused } = outcomes;
     println!(
-        "guard: {} of {} ways, {permitted} writes permitted, {refused} refused",
+        "guard: {made} uses in {} of {} ways, {permitted} writes permitted, {refused} refused",
         WAYS.len() - unavailable.len(),
         WAYS.len()
     );
