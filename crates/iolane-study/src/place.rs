@@ -187,6 +187,7 @@ fn refused(why: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use std::os::unix::fs::symlink;
 
     /// A user who is neither this process's nor root.
@@ -257,6 +258,99 @@ mod tests {
         symlink(&file, &own_file).unwrap();
         assert_eq!(error_of(Place::of(&own_folder.join("x"))), error);
         assert_eq!(error_of(Place::of(&own_file)), error);
+    }
+
+    /// Folders, and links in them to a folder, to a link, or to a file in a folder; which of all these are a stranger's, and which folders
+    /// everyone can write to.
+    #[derive(Debug, Clone)]
+    struct Layout {
+        folders: Vec<(bool, bool)>,
+        links: Vec<(usize, usize, bool)>,
+        asked: (usize, bool),
+    }
+
+    const FOLDERS: usize = 3;
+    const LINKS: usize = 4;
+
+    fn layout() -> impl Strategy<Value = Layout> {
+        let folders = prop::collection::vec(any::<(bool, bool)>(), FOLDERS);
+        let links = prop::collection::vec((0..FOLDERS, 0..2 * FOLDERS + LINKS, any::<bool>()), LINKS);
+        (folders, links, (0..LINKS, any::<bool>())).prop_map(|(folders, links, asked)| Layout { folders, links, asked })
+    }
+
+    impl Layout {
+        fn folder(root: &Path, number: usize) -> PathBuf {
+            root.join(format!("folder{number}"))
+        }
+
+        fn link(&self, root: &Path, number: usize) -> PathBuf {
+            Self::folder(root, self.links[number].0).join(format!("link{number}"))
+        }
+
+        /// Makes it; `false` if this user can give nothing away.
+        fn make(&self, root: &Path) -> bool {
+            for (number, (is_strangers, is_everyones)) in self.folders.iter().enumerate() {
+                let folder = Self::folder(root, number);
+                std::fs::create_dir(&folder).unwrap();
+                let mode = Mode::from_raw_mode(if *is_everyones { 0o777 } else { 0o755 });
+                rustix::fs::chmod(&folder, mode).unwrap();
+                if *is_strangers && !give_away(&folder) {
+                    return false;
+                }
+            }
+            for (number, (_, target, is_strangers)) in self.links.iter().enumerate() {
+                let target = match *target {
+                    target if target < FOLDERS => Self::folder(root, target),
+                    target if target < 2 * FOLDERS => Self::folder(root, target - FOLDERS).join("file"),
+                    target => self.link(root, target - 2 * FOLDERS),
+                };
+                let link = self.link(root, number);
+                symlink(target, &link).unwrap();
+                if *is_strangers && !give_away(&link) {
+                    return false;
+                }
+            }
+            true
+        }
+
+        /// Whether the kernel would cross a link that a stranger may have put there for this user, on the way to a name.
+        fn is_led(&self, root: &Path, name: &Path) -> bool {
+            let mut way: Vec<PathBuf> = name.strip_prefix(root).unwrap().iter().rev().map(PathBuf::from).collect();
+            let (mut at, mut crossed) = (root.to_owned(), 0);
+            while let Some(part) = way.pop() {
+                let next = at.join(part);
+                let Some(number) = (0..LINKS).find(|number| self.link(root, *number) == next) else {
+                    at = next;
+                    continue;
+                };
+                let (folder, _, is_strangers) = self.links[number];
+                let (is_strangers_folder, is_everyones) = self.folders[folder];
+                crossed += 1;
+                if is_strangers && (way.is_empty() || is_strangers_folder || is_everyones) || crossed > LINKS_MAX {
+                    return crossed <= LINKS_MAX;
+                }
+                let target = std::fs::read_link(&next).unwrap();
+                way.extend(target.strip_prefix(root).unwrap().iter().rev().map(PathBuf::from));
+                at = root.to_owned();
+            }
+            false
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+
+        #[test]
+        fn no_link_that_a_stranger_may_have_put_there_is_followed_and_others_are(layout in layout()) {
+            let folder = tempfile::tempdir().unwrap();
+            let root = folder.path();
+            if layout.make(root) {
+                let (link, is_beneath) = (layout.link(root, layout.asked.0), layout.asked.1);
+                let name = if is_beneath { link.join("study.json") } else { link };
+                let refused = Place::of(&name).is_err_and(|error| error.to_string().contains("link of another user"));
+                prop_assert_eq!(refused, layout.is_led(root, &name), "{:?}", name);
+            }
+        }
     }
 
     #[test]
