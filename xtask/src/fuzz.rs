@@ -35,8 +35,9 @@ fn run_one(target: &str, seconds: u32, keeps: bool) -> Result<bool> {
         std::fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
     }
     let limit = format!("-max_total_time={seconds}");
-    // Without the first two it prints a line for every input it finds interesting, thousands of them.
-    let options = ["-verbosity=0", "-print_final_stats=1", "-max_len=4096"];
+    // Without these it prints a line for every input it finds interesting, thousands of them. Inputs are as long as the longest of the
+    // corpus, or 4096 bytes.
+    let options = ["-verbosity=0", "-print_final_stats=1"];
     // New inputs go to the first folder.
     if !succeeds(fuzz(&[target, &found, &corpus, "--", &limit]).args(options))? {
         return Ok(false);

@@ -56,7 +56,7 @@ fn no_target_fails_on_its_corpus() {
 }
 
 /// Mutants of each target: some seconds in all.
-const MUTANTS: usize = 200;
+const MUTANTS: usize = 1000;
 
 /// A corpus file with a few changes: bits flipped, bytes replaced by extremes, a piece cut out, or its rest taken from another file.
 fn mutant(random: &mut Xoshiro256PlusPlus, files: &[Vec<u8>]) -> Vec<u8> {
