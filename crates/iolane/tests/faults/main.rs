@@ -629,8 +629,9 @@ fn until_gone(lane: &Lane) -> Result<(String, String)> {
         for completion in flight.answers()? {
             match completion.result {
                 Ok(bytes) if bytes as usize == BLOCK_BYTES => failed_in_a_row = 0,
-                // A drive that is gone has no bytes, and the kernel may say so.
+                // A drive that is gone has no bytes, nor room for any, and the kernel may say so (blkdev_write_iter in block/fops.c).
                 Ok(0) => failed_in_a_row += 1,
+                Err(error) if error.kind() == IoErrorKind::NoSpace => failed_in_a_row += 1,
                 Ok(bytes) => bail!("tag {}: {bytes} bytes", completion.tag),
                 Err(error) => {
                     ensure_typed(completion.tag, error)?;
