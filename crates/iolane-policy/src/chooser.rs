@@ -14,7 +14,7 @@ const ROUNDS: usize = 4;
 
 /// How far behind the best a candidate is dropped from a survey, after each of its rounds. A window may be disturbed: each gets two that
 /// count.
-const DROPPED: [f64; ROUNDS] = [f64::INFINITY, f64::INFINITY, 1.5, 1.25];
+const DROPPED: [f64; ROUNDS] = [f64::INFINITY, f64::INFINITY, 1.25, 1.25];
 
 /// A window that is tried ends early when the best would have completed this multiple of its requests, or of `FEW` if it has fewer: a slow drive
 /// is not the path's fault.
@@ -322,19 +322,23 @@ impl Chooser {
 
     /// Measures all, the one in use first.
     fn survey(&mut self) -> Decision {
+        self.survey_from(0)
+    }
+
+    fn survey_from(&mut self, round: usize) -> Decision {
         if !self.bounds.explores {
             return self.keep(0, Reason::Unexplored);
         }
         let mut list = self.usable();
         self.loads[self.here].forget();
         list.sort_by_key(|candidate| *candidate != self.on);
-        self.go_on_surveying(0, list, 0)
+        self.go_on_surveying(round, list, 0)
     }
 
-    /// The same at a load at which the best is in use.
+    /// The same at a load at which the best is in use. No path is new, so that each window counts.
     fn survey_again(&mut self) -> Decision {
         self.defender = Some(self.best);
-        self.survey()
+        self.survey_from(1)
     }
 
     fn go_on_surveying(&mut self, mut round: usize, mut list: Vec<usize>, mut next: usize) -> Decision {

@@ -28,7 +28,7 @@ const GAPS_AWAITED_NS: u64 = 48_000_000;
 const GAPS_MIN: u32 = 3;
 
 /// A window is not judged while one such call makes up more than one part in this many of it: a device that once took milliseconds, or a virtual
-/// machine that stood still, says little about the path.
+/// machine that stood still, says little about the path. Where another thread shares the core, whole turns are awaited instead.
 const DOMINATES: u64 = 4;
 
 /// A new path is warm when a quarter of its window brings less than this multiple of what the quarter before brought, or after eight.
@@ -301,7 +301,7 @@ impl Watch {
         let used = self.used();
         let is_disturbed = self.decides() && self.is_disturbed(used);
         let passed = self.counted - self.begin;
-        let is_of_one_gap = self.decides() && self.longest_gap * DOMINATES > passed;
+        let is_of_one_gap = self.decides() && !is_disturbed && self.longest_gap * DOMINATES > passed;
         let is_hopeless = |window: &Window| !is_disturbed && !is_of_one_gap && is_hopeless(window);
         if !self.looked {
             self.looked = true;
