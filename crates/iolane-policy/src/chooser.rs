@@ -335,10 +335,11 @@ impl Chooser {
         self.go_on_surveying(round, list, 0)
     }
 
-    /// The same at a load at which the best is in use. No path is new, so that each window counts.
+    /// The same at a load at which the best is in use. No path is new, so that each window counts, and another winner has to win a duel: two
+    /// rounds are enough.
     fn survey_again(&mut self) -> Decision {
         self.defender = Some(self.best);
-        self.survey_from(1)
+        self.survey_from(2)
     }
 
     fn go_on_surveying(&mut self, mut round: usize, mut list: Vec<usize>, mut next: usize) -> Decision {
