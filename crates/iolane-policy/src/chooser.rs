@@ -12,8 +12,8 @@ use crate::window::{Load, Window};
 /// because another kind of path was in use for long.
 const ROUNDS: usize = 4;
 
-/// How far behind the best a candidate is dropped from a survey, after each of its rounds. A window may be disturbed: each gets two that
-/// count.
+/// How far behind the best a candidate is dropped from a survey, after each of its rounds. A window may be disturbed: at a new load each gets
+/// two that count.
 const DROPPED: [f64; ROUNDS] = [f64::INFINITY, f64::INFINITY, 1.25, 1.25];
 
 /// A window that is tried ends early when the best would have completed this multiple of its requests, or of `FEW` if it has fewer: a slow drive

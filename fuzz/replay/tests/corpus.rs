@@ -83,9 +83,7 @@ fn mutant(random: &mut Xoshiro256PlusPlus, files: &[Vec<u8>]) -> Vec<u8> {
 fn no_target_fails_on_what_is_near_its_corpus() {
     for (name, run) in TARGETS {
         let folder = fuzz().join("corpus").join(name);
-        let mut paths: Vec<PathBuf> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-        paths.sort();
-        let files: Vec<Vec<u8>> = paths.iter().map(|path| fs::read(path).unwrap()).collect();
+        let files: Vec<Vec<u8>> = names_in(&folder).iter().map(|file| fs::read(folder.join(file)).unwrap()).collect();
         for seed in 0..MUTANTS as u64 {
             let bytes = mutant(&mut Xoshiro256PlusPlus::seed_from_u64(seed), &files);
             let failed = std::panic::catch_unwind(|| run(&bytes)).is_err();
